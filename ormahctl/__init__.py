@@ -1,0 +1,1 @@
+"""ormahctl: how people, hooks and agents reach ormahd."""

@@ -1,0 +1,288 @@
+"""The memory as the code sees it: a node, its connections, and the requests that make and find nodes.
+
+Fields, types, tiers and edges: seeds/data-model. Knowledge comes from the note's frontmatter and body,
+strength (access, stability, importance) from `.ormah/strength.jsonl`; a `MemoryNode` joins both.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+MAX_CONTENT = 1_000_000
+"""Characters in one memory. A longer text is a document: `ormahctl ingest`, or a file dropped in the vault."""
+MAX_TITLE = 300
+MAX_TAGS = 64
+MAX_TAG = 100
+MAX_SPACE = 100
+MAX_QUERY = 20_000
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class NodeType(StrEnum):
+    FACT = "fact"
+    DECISION = "decision"
+    PREFERENCE = "preference"
+    EVENT = "event"
+    PERSON = "person"
+    PROJECT = "project"
+    CONCEPT = "concept"
+    PROCEDURE = "procedure"
+    GOAL = "goal"
+    OBSERVATION = "observation"
+
+
+class Tier(StrEnum):
+    CORE = "core"
+    WORKING = "working"
+    ARCHIVAL = "archival"
+
+
+class EdgeType(StrEnum):
+    SUPPORTS = "supports"
+    PART_OF = "part_of"
+    DEPENDS_ON = "depends_on"
+    DEFINES = "defines"
+    DERIVED_FROM = "derived_from"
+    EVOLVED_FROM = "evolved_from"
+    RELATED_TO = "related_to"
+    CONTRADICTS = "contradicts"
+
+    @property
+    def activation_factor(self) -> float:
+        """How strongly relevance flows along this edge in spreading activation (not the edge's weight)."""
+        return _ACTIVATION[self]
+
+
+_ACTIVATION = {
+    EdgeType.SUPPORTS: 1.0,
+    EdgeType.PART_OF: 1.0,
+    EdgeType.DEPENDS_ON: 1.0,
+    EdgeType.DEFINES: 1.0,
+    EdgeType.DERIVED_FROM: 1.0,
+    EdgeType.EVOLVED_FROM: 0.8,
+    EdgeType.RELATED_TO: 0.7,
+    EdgeType.CONTRADICTS: 0.4,
+}
+
+
+def is_node_id(text: str) -> bool:
+    """True for a full id in its canonical form (lower-case UUID)."""
+    return _ID.fullmatch(text) is not None
+
+
+def short_id(node_id: str) -> str:
+    """The first segment of the id: 8 characters, unique within a vault."""
+    return node_id[:8]
+
+
+def _utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _clean(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("a NUL character cannot be stored; remove it")
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise ValueError("the text holds a lone surrogate; send it as valid Unicode") from exc
+    return text
+
+
+def _one_line(text: str) -> str:
+    return " ".join(_clean(text).split())
+
+
+def _blank_is_none(value: Any) -> Any:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+Utc = Annotated[datetime, AfterValidator(_utc)]
+Text = Annotated[str, AfterValidator(_clean)]
+Line = Annotated[str, AfterValidator(_one_line)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+Title = Annotated[Annotated[str, Field(max_length=MAX_TITLE), AfterValidator(_one_line)] | None,
+                  BeforeValidator(_blank_is_none)]  # fmt: skip
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG), AfterValidator(_one_line)]
+
+
+def _space(value: str | None) -> str | None:
+    if value is None:
+        return None
+    if value in {".", ".."}:
+        raise ValueError(f"{value!r} is no space; name a project, or leave it out")
+    if value.casefold() == "global":
+        raise ValueError("'global' is no space: leave the space out (null, --global) to store a global memory")
+    return value
+
+
+Space = Annotated[Annotated[str, Field(max_length=MAX_SPACE), AfterValidator(_one_line)] | None,
+                  BeforeValidator(_blank_is_none), AfterValidator(_space)]  # fmt: skip
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Connection(Model):
+    """A directed, typed, weighted edge from the node that holds it to `target` (a full node id)."""
+
+    target: str
+    edge: EdgeType = EdgeType.RELATED_TO
+    weight: Share = 0.5
+    created: Utc | None = None
+    reason: Text | None = None
+
+
+class Strength(Model):
+    """What use has made of a node: read from `.ormah/strength.jsonl`, never from the note."""
+
+    importance: Share = 0.5
+    access_count: int = Field(default=0, ge=0)
+    last_accessed: Utc | None = None
+    last_review: Utc | None = None
+    stability: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    """Days until retrievability is about 37 %; 0 means never reviewed (the default initial stability applies)."""
+
+
+class MemoryNode(Model):
+    """The core entity (seeds/data-model, "MemoryNode")."""
+
+    id: str
+    type: NodeType = NodeType.FACT
+    tier: Tier = Tier.WORKING
+    space: Space = None
+    title: Title = None
+    content: Text
+    tags: list[Tag] = []
+    source: Line = "agent:unknown"
+    connections: list[Connection] = []
+    confidence: Share = 1.0
+    created: Utc
+    updated: Utc
+    valid_until: Utc | None = None
+    outdated_reason: Text | None = None
+    strength: Strength = Strength()
+
+    @property
+    def short_id(self) -> str:
+        return short_id(self.id)
+
+    @property
+    def about_self(self) -> bool:
+        return ABOUT_SELF in self.tags
+
+    @property
+    def last_accessed(self) -> datetime:
+        return self.strength.last_accessed or self.created
+
+    def expired(self, now: datetime) -> bool:
+        return self.valid_until is not None and self.valid_until <= now
+
+
+ABOUT_SELF = "about_self"
+"""The tag of memories that describe the user; full text search looks for it when a query says "me" or "my"."""
+
+
+class LinkRequest(Model):
+    """An edge a caller asks for; `target` may be a short id or any unique prefix of 4 or more characters."""
+
+    target: Line
+    edge: EdgeType = EdgeType.RELATED_TO
+    weight: Share = 0.5
+    reason: Text | None = None
+
+
+class CreateNodeRequest(Model):
+    """What `remember` and `import` take (seeds/data-model, "CreateNodeRequest")."""
+
+    content: Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(_clean)]
+    type: NodeType = NodeType.FACT
+    tier: Tier = Tier.WORKING
+    source: Annotated[str, Field(max_length=200), AfterValidator(_one_line)] = "agent:unknown"
+    space: Space = None
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = []
+    connections: Annotated[list[LinkRequest], Field(max_length=200)] = []
+    title: Title = None
+    about_self: bool = False
+    confidence: Share = 1.0
+    created: Utc | None = None
+    """Only `import` and ingestion may set it; null means now."""
+
+    @field_validator("content")
+    @classmethod
+    def _not_blank(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("an empty memory cannot be stored")
+        return value
+
+
+class SearchQuery(Model):
+    """What `recall` takes (seeds/data-model, "SearchQuery")."""
+
+    query: Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(_clean)]
+    limit: int = Field(default=10, ge=1, le=100)
+    types: list[NodeType] | None = None
+    tiers: list[Tier] | None = None
+    spaces: list[str] | None = None
+    """Project spaces to keep; the word "global" stands for memories without a space."""
+    tags: list[str] | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    session_id: str | None = None
+
+    @field_validator("query")
+    @classmethod
+    def _query_not_blank(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("an empty query finds nothing; say what to look for")
+        return value
+
+    @field_validator("created_after", "created_before", mode="before")
+    @classmethod
+    def _whole_day(cls, value: Any, info: Any) -> Any:
+        """A bare date is a whole day: `created_before=2026-11-21` includes everything of that day."""
+        if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value.strip()):
+            end = info.field_name == "created_before"
+            return f"{value.strip()}T23:59:59.999999Z" if end else f"{value.strip()}T00:00:00Z"
+        return value
+
+    @field_validator("created_after", "created_before")
+    @classmethod
+    def _as_utc(cls, value: datetime | None) -> datetime | None:
+        return None if value is None else _utc(value)
+
+
+class ProposalType(StrEnum):
+    MERGE = "merge"
+    CONFLICT = "conflict"
+    DECAY = "decay"
+
+
+class ProposalStatus(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+
+
+class Proposal(Model):
+    """A change a job thinks right but does not make on its own (seeds/data-model, "Proposal")."""
+
+    id: str
+    type: ProposalType
+    status: ProposalStatus = ProposalStatus.PENDING
+    source_nodes: list[str]
+    proposed_action: Text
+    reason: Text | None = None
+    created: Utc
+    resolved: Utc | None = None
+
+
+Found = Literal["search", "activated", "conflict", "temporal"]
+"""How a result was found: by search, along an edge, along a contradiction, by its time alone."""

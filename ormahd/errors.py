@@ -1,0 +1,103 @@
+"""Every error a caller can meet: a code for programs, a sentence for people, a hint for what to do next.
+
+The codes and their exit statuses are part of the wire (DESIGN section 12); a new kind of failure gets a
+new class here, never a new meaning for an old code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class OrmahError(Exception):
+    """A failure that names the thing and the mend.
+
+    `code` goes over the wire, `exit_status` is what a command ends with, `data` is for programs.
+    """
+
+    code: ClassVar[str] = "internal"
+    exit_status: ClassVar[int] = 70
+
+    def __init__(self, message: str, *, hint: str | None = None, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.data: dict[str, Any] = dict(data or {})
+
+
+class BadRequest(OrmahError):
+    code = "bad_request"
+    exit_status = 2
+
+
+class TooLarge(BadRequest):
+    code = "too_large"
+
+
+class Ambiguous(OrmahError):
+    """A prefix that more than one thing answers to."""
+
+    code = "ambiguous"
+    exit_status = 2
+
+
+class NotFound(OrmahError):
+    code = "not_found"
+    exit_status = 3
+
+
+class Conflict(OrmahError):
+    """The thing changed since it was read, or two wishes exclude each other. Nothing was changed."""
+
+    code = "conflict"
+    exit_status = 4
+
+
+class InvalidNote(OrmahError):
+    """A note that cannot be read as one; it is left as it is."""
+
+    code = "invalid_note"
+    exit_status = 5
+
+
+class TooManyChanges(OrmahError):
+    code = "too_many_changes"
+    exit_status = 6
+
+
+class Unavailable(OrmahError):
+    code = "unavailable"
+    exit_status = 69
+
+
+class NotReady(OrmahError):
+    """The daemon runs, but the part that this call needs is still warming."""
+
+    code = "not_ready"
+    exit_status = 69
+
+
+class Internal(OrmahError):
+    pass
+
+
+class VaultBusy(OrmahError):
+    """Somebody else holds the repository. With `stored: true` in `data` the write is safe and will follow."""
+
+    code = "vault_busy"
+    exit_status = 75
+
+
+class Incompatible(OrmahError):
+    code = "incompatible"
+    exit_status = 76
+
+
+BY_CODE: dict[str, type[OrmahError]] = {
+    cls.code: cls
+    for cls in (
+        BadRequest, TooLarge, Ambiguous, NotFound, Conflict, InvalidNote, TooManyChanges,
+        Unavailable, NotReady, Internal, VaultBusy, Incompatible,
+    )
+}  # fmt: skip
