@@ -1,0 +1,143 @@
+"""Loading the settings: defaults, then `config.toml`, then `ORMAH_*`, then flags; each value knows where it came from."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ormahd import paths
+from ormahd.errors import BadRequest
+from ormahd.settings import Settings
+
+OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT"})
+"""Variables that are no `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's space, the file, the vault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings in force, the file they were read from, and the origin of every value that is not a default."""
+
+    settings: Settings
+    file: Path
+    origins: Mapping[str, str]
+
+    def origin(self, key: str) -> str:
+        return self.origins.get(key, "default")
+
+
+def keys() -> Iterator[tuple[str, str]]:
+    """Every setting as (group, name), in the order of the documents."""
+    for group, field in Settings.model_fields.items():
+        annotation = field.annotation
+        assert isinstance(annotation, type)
+        assert issubclass(annotation, BaseModel)
+        for name in annotation.model_fields:
+            yield group, name
+
+
+def load(
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Config:
+    """Read and check the configuration.
+
+    `flags` maps dotted keys (`vault.path`) to values; None values are left out.
+
+    Raises:
+        BadRequest: naming the setting, where it came from and what is allowed.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = file or (Path(environ["ORMAH_CONFIG"]) if environ.get("ORMAH_CONFIG") else None)
+    path = chosen or paths.config_file()
+    values: dict[str, dict[str, Any]] = {}
+    origins: dict[str, str] = {}
+    known = set(keys())
+    for group, table in _read(path, must_exist=chosen is not None).items():
+        if not isinstance(table, dict):
+            raise BadRequest(f"{path}: '{group}' must be a table ([{group}])", hint="run: ormahctl config default")
+        for name, value in table.items():
+            if (group, name) not in known:
+                raise BadRequest(f"{path}: there is no setting '{group}.{name}'", hint="run: ormahctl config default")
+            values.setdefault(group, {})[name] = value
+            origins[f"{group}.{name}"] = str(path)
+    names = {f"ORMAH_{group}_{name}".upper(): (group, name) for group, name in known}
+    for variable, text in environ.items():
+        if variable == "ORMAH_VAULT":
+            group, name = "vault", "path"
+        elif variable == "ORMAH_SOCKET":
+            group, name = "daemon", "socket"
+        elif variable in names:
+            group, name = names[variable]
+        elif variable.startswith("ORMAH_") and variable not in OUTSIDE:
+            raise BadRequest(f"{variable} in the environment is no setting", hint="run: ormahctl config default")
+        else:
+            continue
+        values.setdefault(group, {})[name] = text or None
+        origins[f"{group}.{name}"] = variable
+    for key, value in (flags or {}).items():
+        if value is not None:
+            group, name = key.split(".", 1)
+            values.setdefault(group, {})[name] = value
+            origins[key] = "flag"
+    for group, table in values.items():
+        for name in [name for name, value in table.items() if value is None]:
+            del table[name]
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        key = ".".join(str(part) for part in first["loc"][:2])
+        raise BadRequest(
+            f"{key} = {first['input']!r} ({origins.get(key, 'default')}): {first['msg']}",
+            hint="run: ormahctl config default",
+        ) from exc
+    return Config(settings, path, origins)
+
+
+def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        if must_exist:
+            raise BadRequest(f"there is no configuration file {path}") from None
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise BadRequest(f"{path} is not valid TOML: {exc}") from exc
+    except OSError as exc:
+        raise BadRequest(f"{path} cannot be read: {exc.strerror}") from exc
+
+
+def default_document() -> str:
+    """Every setting with its default and reason, as a `config.toml` in which all is commented out."""
+    import tomlkit
+
+    lines: list[str] = ["# Ormah's settings and their defaults. Take the # off a line to change it."]
+    groups = Settings()
+    for group, field in Settings.model_fields.items():
+        lines += ["", f"[{group}]"]
+        model = getattr(groups, group)
+        assert field.annotation is not None
+        for name, setting in type(model).model_fields.items():
+            value = getattr(model, name)
+            shown = '""' if value is None else tomlkit.item(value).as_string()
+            lines += [f"# {setting.description}", f"# {name} = {shown}"]
+    return "\n".join(lines) + "\n"
+
+
+def markdown_table() -> str:
+    """The README's table of settings."""
+    rows = ["| setting | default | what it is for |", "|---|---|---|"]
+    groups = Settings()
+    for group, name in keys():
+        model = getattr(groups, group)
+        value = getattr(model, name)
+        shown = "unset" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+        rows.append(f"| `{group}.{name}` | {shown} | {type(model).model_fields[name].description} |")
+    return "\n".join(rows)

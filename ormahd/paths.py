@@ -1,0 +1,71 @@
+"""Where things live (DESIGN section 3): XDG directories, and the key that ties index and state to one vault.
+
+Standard library and platformdirs only: commands import this before anything else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from platformdirs import PlatformDirs
+
+APP = "ormah"
+SOCKET_NAME = "ormahd.sock"
+MAX_SOCKET_PATH = 103
+"""Bytes that a Unix socket's path may have on macOS (Linux: 107)."""
+
+
+def _dirs() -> PlatformDirs:
+    return PlatformDirs(APP, appauthor=False)
+
+
+def config_file() -> Path:
+    return _dirs().user_config_path / "config.toml"
+
+
+def default_vault() -> Path:
+    return _dirs().user_data_path / "vault"
+
+
+def _key(root: Path) -> str:
+    return hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:8]
+
+
+def index_dir(root: Path, vault_id: str) -> Path:
+    """The disposable index of the vault at `root`; a copied vault gets one of its own."""
+    return _dirs().user_cache_path / f"{vault_id}-{_key(root)}"
+
+
+def state_dir(root: Path, vault_id: str) -> Path:
+    return _dirs().user_state_path / f"{vault_id}-{_key(root)}"
+
+
+def runtime_dir() -> Path:
+    """The directory of sockets. Falls back to one in the state directory where the system gives none (cron, ssh)."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    if given and Path(given).is_dir():
+        return Path(given) / APP
+    if Path(f"/run/user/{os.getuid()}").is_dir():
+        return Path(f"/run/user/{os.getuid()}") / APP
+    return _dirs().user_state_path / "run"
+
+
+def socket_path(root: Path | None = None) -> Path:
+    """The socket of the vault at `root`; None or the configured default vault: the well-known name."""
+    if root is None or os.path.realpath(root) == os.path.realpath(default_vault()):
+        return runtime_dir() / SOCKET_NAME
+    return runtime_dir() / f"ormahd-{_key(root)}.sock"
+
+
+def private_dir(path: Path) -> Path:
+    """Make `path` a directory that only we can enter; one of somebody else's raises PermissionError."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.stat()
+    if found.st_uid != os.getuid():
+        raise PermissionError(f"{path} belongs to user {found.st_uid}, not to us; remove it or set another directory")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(0o700)
+    return path
