@@ -86,7 +86,7 @@ def load(
             group, name = key.split(".", 1)
             values.setdefault(group, {})[name] = value
             origins[key] = "flag"
-    for group, table in values.items():
+    for table in values.values():
         for name in [name for name, value in table.items() if value is None]:
             del table[name]
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from platformdirs import PlatformDirs
@@ -53,9 +54,9 @@ def runtime_dir() -> Path:
     return _dirs().user_state_path / "run"
 
 
-def socket_path(root: Path | None = None) -> Path:
-    """The socket of the vault at `root`; None or the configured default vault: the well-known name."""
-    if root is None or os.path.realpath(root) == os.path.realpath(default_vault()):
+def socket_path(root: Path, *, usual: Path) -> Path:
+    """The socket of the vault at `root`: the well-known name for the configured vault (`usual`), a hashed one for others."""
+    if os.path.realpath(root) == os.path.realpath(usual):
         return runtime_dir() / SOCKET_NAME
     return runtime_dir() / f"ormahd-{_key(root)}.sock"
 
@@ -69,3 +70,40 @@ def private_dir(path: Path) -> Path:
     if stat.S_IMODE(found.st_mode) & 0o077:
         path.chmod(0o700)
     return path
+
+
+def configured(environ: Mapping[str, str] | None = None, config: Path | None = None) -> dict[str, str]:
+    """`vault` and `socket` as `config.toml` has them, as far as it can be read (checking it is config.py's work)."""
+    environ = os.environ if environ is None else environ
+    file = config or (Path(environ["ORMAH_CONFIG"]) if environ.get("ORMAH_CONFIG") else config_file())
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    import tomllib
+
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return {}
+    found: dict[str, str] = {}
+    for name, group, key in (("vault", "vault", "path"), ("socket", "daemon", "socket")):
+        table = tables.get(group)
+        value = table.get(key) if isinstance(table, dict) else None
+        if isinstance(value, str) and value:
+            found[name] = os.path.expanduser(value)
+    return found
+
+
+def find_socket(flag: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
+    """Where the daemon answers: the flag, then `ORMAH_SOCKET`, then `config.toml`, then the default (DESIGN section 12)."""
+    environ = os.environ if environ is None else environ
+    given = flag or environ.get("ORMAH_SOCKET")
+    if given:
+        return Path(given)
+    known = configured(environ)
+    if "socket" in known:
+        return Path(known["socket"])
+    usual = Path(known["vault"]) if "vault" in known else default_vault()
+    vault = environ.get("ORMAH_VAULT")
+    return socket_path(Path(vault) if vault else usual, usual=usual)

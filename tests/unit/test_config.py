@@ -1,0 +1,74 @@
+"""Settings: layers, origins, and errors that name the key."""
+
+from pathlib import Path
+
+import pytest
+
+from ormahd import config, paths
+from ormahd.errors import BadRequest
+
+
+def test_layers_and_origins(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[search]\nrrf_k = 10\nfts_weight = 0.7\n[log]\nlevel = "debug"\n')
+    loaded = config.load(
+        file, {"ORMAH_SEARCH_RRF_K": "20", "ORMAH_SPACE": "x"}, {"log.level": "error", "log.keep": None}
+    )
+    assert loaded.settings.search.rrf_k == 20
+    assert loaded.settings.search.fts_weight == 0.7
+    assert loaded.settings.log.level == "error"
+    assert loaded.origin("search.rrf_k") == "ORMAH_SEARCH_RRF_K"
+    assert loaded.origin("search.fts_weight") == str(file)
+    assert loaded.origin("log.level") == "flag"
+    assert loaded.origin("log.keep") == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "named"),
+    [
+        ("[search]\nrrf_kk = 1", {}, "search.rrf_kk"),
+        ("search = 1", {}, "search"),
+        ("[search", {}, "TOML"),
+        ("[search]\nfts_weight = nan", {}, "search.fts_weight"),
+        ("", {"ORMAH_SEARCH_RRF_K": "many"}, "ORMAH_SEARCH_RRF_K"),
+        ("", {"ORMAH_SERCH_RRF_K": "1"}, "ORMAH_SERCH_RRF_K"),
+    ],
+)
+def test_errors_name_the_setting(tmp_path: Path, text: str, environ: dict[str, str], named: str) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(BadRequest) as caught:
+        config.load(file, environ)
+    assert named in caught.value.message
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="no configuration file"):
+        config.load(tmp_path / "none.toml", {})
+
+
+def test_the_default_document_loads_when_uncommented(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    lines = [
+        line[2:] if " = " in line and not line.endswith('= ""') and line[2:].split(" = ")[0].isidentifier() else line
+        for line in config.default_document().splitlines()
+    ]
+    file.write_text("\n".join(lines))
+    assert config.load(file, {}).settings == config.Settings()
+
+
+def test_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+        (tmp_path / name).mkdir()
+    monkeypatch.delenv("ORMAH_SOCKET", raising=False)
+    run = tmp_path / "XDG_RUNTIME_DIR" / "ormah"
+    assert paths.find_socket(environ={}) == run / "ormahd.sock"
+    assert paths.find_socket("/x", {"ORMAH_SOCKET": "/y"}) == Path("/x")
+    assert paths.find_socket(None, {"ORMAH_SOCKET": "/y"}) == Path("/y")
+    other = paths.find_socket(None, {"ORMAH_VAULT": str(tmp_path / "other")})
+    assert other.parent == run
+    assert other.name.startswith("ormahd-")
+    (tmp_path / "XDG_CONFIG_HOME" / "ormah").mkdir()
+    (tmp_path / "XDG_CONFIG_HOME" / "ormah" / "config.toml").write_text(f'[vault]\npath = "{tmp_path}/other"\n')
+    assert paths.find_socket(environ={}) == run / "ormahd.sock"
