@@ -1,0 +1,217 @@
+"""Words: how a text falls into the units that search, overlap and affinity compare.
+
+One rule for every room, so that a word that `words` gives is a word that full text search finds. The text is
+normalised (NFKC, casefolded, accents of alphabets dropped), then cut:
+
+- letters, digits and the marks that belong to them (Hindi vowel signs, Hebrew without points) make words;
+  `snake_case`, `v1.2`, `3.11`, `c++` and `c#` stay whole;
+- apostrophes: an English ending goes (`user's` is `user`, `I'm` is `i`), `don't` stays, `l'avion` is `l`, `avion`;
+- scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) become overlapping pairs of
+  characters, the usual way to find them without a dictionary (Lucene's CJKAnalyzer does the same). A character
+  here is a letter with its vowel signs. Hangul has spaces, but its particles stick to the words.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache
+from itertools import pairwise
+
+FTS_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
+"""The FTS5 tokenizer that `fts_text` is written for. FTS5's default categories treat vowel signs as separators, so
+that Hindi or Thai words become loose consonants: still found through phrases, but with false friends."""
+
+
+def _set(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+STOP_WORDS = _set(
+    """
+    a about after again all also am an and any are as at be because been before being both but by can can't cannot
+    could couldn't did didn't do does doesn't doing don't done down during each few for from further had has hasn't
+    have haven't having he her here hers him his how i if in into is isn't it its itself just let me more most my
+    myself no nor not now of off on once only or other our ours out over own please same she should shouldn't so
+    some such than that the their theirs them then there these they this those through to too under until up us
+    very was wasn't we were weren't what when where which while who whom whose why will with won't would wouldn't
+    you your yours
+    """
+)
+"""English function words: they say nothing about what a text is about."""
+
+IDENTITY_WORDS = _set("user i me my mine myself we us our ours ourselves you your yours yourself")
+"""Words by which a query speaks of the person: memories about the user (tag `about_self`) answer it."""
+
+QUESTION_WORDS = _set(
+    """
+    who whom whose what which when where why how is are was were do does did can could should would will
+    """
+)
+
+# Letters of scripts that are written without spaces (plus Hangul); their vowel signs are marks and follow a letter.
+_UNSPACED = (
+    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # iteration marks and numerals of Han
+    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # kana
+    "\u3105-\u312f\u31a0-\u31bf"  # Bopomofo
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"  # Han, old kana
+    "\u1100-\u11ff\u3131-\u318e\ua960-\ua97f\uac00-\ud7ff"  # Hangul
+    "\u0e01-\u0e30\u0e32-\u0e33\u0e40-\u0e46"  # Thai
+    "\u0e81-\u0eb0\u0eb2-\u0eb3\u0ebd-\u0ec6\u0edc-\u0edf"  # Lao
+    "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e"  # Burmese
+    "\u1780-\u17b3\u17d7\u17dc"  # Khmer
+)
+# What is dropped after decomposition: accents of Latin, Greek and Cyrillic, points of Hebrew and Arabic (and the
+# Arabic stretching stroke), invisible joiners, directions and variation selectors. Kana and Indic signs stay.
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4"
+    "\u06e7\u06e8\u06ea-\u06ed\u00ad\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e01ef]+"
+)
+_NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc\u02bb\u05f3\u00b4", "'"))
+_ENDINGS = frozenset({"s", "re", "ve", "ll", "d", "m"})
+_SIGNS = {"+": "plus", "#": "sharp"}
+_TRAILING = "\"')]}»”’* \t\r\n"
+
+
+def fold(text: str) -> str:
+    """The form in which texts are compared: NFKC, casefolded, without accents. What is no text becomes a space."""
+    if text.isascii():
+        return _NOT_TEXT.sub(" ", text).lower()
+    text = unicodedata.normalize("NFKC", _NOT_TEXT.sub(" ", text).translate(_APOSTROPHES)).casefold()
+    return unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text))).casefold()
+
+
+def words(text: str) -> list[str]:
+    """The words of `text`, folded, in order, with repetitions."""
+    found: list[str] = []
+    for piece in _pieces().finditer(fold(text)):
+        found.extend(_units(piece))
+    return found
+
+
+def query_terms(text: str) -> list[str]:
+    """The words a query is about, each once: without stop words, or all of them when nothing else is left."""
+    every = list(dict.fromkeys(words(text)))
+    return [word for word in every if word not in STOP_WORDS] or every
+
+
+def is_question(text: str) -> bool:
+    """True when the text starts like a question (English) or ends with a question mark (of any script)."""
+    if text.rstrip(_TRAILING).endswith(("?", "？", "؟", "⁇", "⁈", "՞")):
+        return True
+    first = next((unit for piece in _pieces().finditer(fold(text[:200])) for unit in _units(piece)), "")
+    return first in QUESTION_WORDS
+
+
+def fts_text(text: str) -> str:
+    """`text` as FTS5 columns hold it: folded, unspaced scripts as pairs, every word of `words` findable.
+
+    The last character of an unspaced run stands there once more on its own, so that a query of one character
+    (a prefix, see `fts_match`) also finds a run that ends with it.
+    """
+    folded = fold(text)
+    parts: list[str] = []
+    end = 0
+    for piece in _pieces().finditer(folded):
+        parts.append(_gap(folded[end : piece.start()]))
+        end = piece.end()
+        if piece["run"]:
+            letters = _characters(piece["run"])
+            parts.append(f" {' '.join([*map(''.join, pairwise(letters)), letters[-1]])} ")
+        elif piece["sign"]:
+            parts.append(_fts_form(piece["sign"]))
+        else:
+            parts.append(piece["word"])
+    parts.append(_gap(folded[end:]))
+    return "".join(parts)
+
+
+def fts_match(terms: Iterable[str]) -> str:
+    """An FTS5 MATCH expression: any of `terms` (from `words` or `query_terms`), never syntax, whatever they hold.
+
+    Without a term that can be searched the expression is valid and finds nothing.
+    """
+    phrases = []
+    for term in dict.fromkeys(terms):
+        clean = _NOT_TEXT.sub(" ", _fts_form(term)).replace('"', '""')
+        if clean.strip():
+            # One character of an unspaced script starts every pair it opens: a prefix finds it.
+            phrases.append(f'"{clean}" *' if _lone().fullmatch(clean) else f'"{clean}"')
+    return " OR ".join(phrases) or '""'
+
+
+def overlap(one: Collection[str], other: Collection[str]) -> float:
+    """Jaccard index of two sets of words, 0 to 1; 0 when both are empty."""
+    left, right = set(one), set(other)
+    return len(left & right) / len(left | right) if left or right else 0.0
+
+
+def _units(piece: re.Match[str]) -> list[str]:
+    if piece["run"]:
+        letters = _characters(piece["run"])
+        return [a + b for a, b in pairwise(letters)] or letters
+    if piece["sign"]:
+        return [piece["sign"]]
+    word = piece["word"].rstrip("_")
+    if "'" not in word or word.endswith("n't"):
+        return [word]
+    parts = [part.strip("_") for part in word.split("'")]
+    return [part for part in (parts[:-1] if parts[-1] in _ENDINGS else parts) if part]
+
+
+def _fts_form(term: str) -> str:
+    """`c++` and `c#` as FTS5 can hold them: the tokenizer would leave a bare `c` of both."""
+    if term.endswith(("++", "#")) and len(term) <= 3:
+        return "".join(_SIGNS.get(char, char) for char in term)
+    return term
+
+
+def _gap(text: str) -> str:
+    """What stands between two words. FTS5 may take a sign that we do not count for a letter, so only ASCII stays."""
+    return text if text.isascii() else re.sub(r"[^\x00-\x7f]+", " ", text)
+
+
+def _characters(run: str) -> list[str]:
+    return _letters().findall(run)
+
+
+def _marks() -> str:
+    """A character class of all marks, as ranges: `\\w` leaves them out, and words of Hindi or Tamil are cut without."""
+    ranges: list[list[int]] = []
+    for code in _mark_codes():
+        if ranges and code == ranges[-1][1] + 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+def _mark_codes() -> Iterator[int]:
+    for code in range(0x300, min(0x20000, sys.maxunicode)):  # there are no marks of words above
+        if unicodedata.category(chr(code))[0] == "M":
+            yield code
+
+
+@cache
+def _pieces() -> re.Pattern[str]:
+    marks, letter = _marks(), rf"[^\W_{_UNSPACED}]"
+    unit = rf"[^\W{_UNSPACED}]*+(?:[{marks}]++[^\W{_UNSPACED}]*+)*+"
+    return re.compile(
+        rf"(?P<run>(?:[{_UNSPACED}][{marks}]*+)++)"
+        r"|(?P<sign>(?<![a-z0-9_])[a-z](?:\+\+|\#)(?![a-z0-9_+\#]))"
+        rf"|(?P<word>{letter}{unit}(?:(?:(?<=\d)\.(?=\d)|'(?={letter})){unit})*+)"
+    )
+
+
+@cache
+def _letters() -> re.Pattern[str]:
+    return re.compile(rf"[{_UNSPACED}][{_marks()}]*+")
+
+
+@cache
+def _lone() -> re.Pattern[str]:
+    return re.compile(rf"[{_UNSPACED}][{_marks()}]*+")

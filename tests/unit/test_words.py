@@ -1,0 +1,168 @@
+"""Words: cutting texts of many scripts, and the promise that full text search finds what `words` gives."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ormahd.core.words import (
+    FTS_TOKENIZE,
+    IDENTITY_WORDS,
+    STOP_WORDS,
+    fts_match,
+    fts_text,
+    is_question,
+    overlap,
+    query_terms,
+    words,
+)
+
+PLAIN_TOKENIZE = "porter unicode61 remove_diacritics 2"
+
+
+class Shelf:
+    """One FTS5 table; `finds` tells whether a stored text answers a MATCH expression."""
+
+    def __init__(self, tokenize: str) -> None:
+        self.db = sqlite3.connect(":memory:")
+        self.db.execute(f'CREATE VIRTUAL TABLE shelf USING fts5(text, tokenize="{tokenize}")')
+
+    def finds(self, text: str, match: str) -> bool:
+        self.db.execute("DELETE FROM shelf")
+        self.db.execute("INSERT INTO shelf(text) VALUES (?)", (fts_text(text),))
+        return self.db.execute("SELECT count(*) FROM shelf WHERE shelf MATCH ?", (match,)).fetchone()[0] == 1
+
+
+@pytest.fixture(scope="module", params=[FTS_TOKENIZE, PLAIN_TOKENIZE], ids=["marks", "plain"])
+def shelf(request: pytest.FixtureRequest) -> Iterator[Shelf]:
+    made = Shelf(request.param)
+    yield made
+    made.db.close()
+
+
+@pytest.fixture(scope="module")
+def our_shelf() -> Iterator[Shelf]:
+    made = Shelf(FTS_TOKENIZE)
+    yield made
+    made.db.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The user's dog doesn't bark, I'm told", ["the", "user", "dog", "doesn't", "bark", "i", "told"]),
+        ("l’avion d'O’Brien", ["l", "avion", "d", "o", "brien"]),
+        ("snake_case __init__ node.py", ["snake_case", "init", "node", "py"]),
+        ("v1.2 and 3.11.2rc1, not 7.", ["v1.2", "and", "3.11.2rc1", "not", "7"]),
+        ("C++ or C#, c + d", ["c++", "or", "c#", "c", "d"]),
+        ("Straße ÉTÉ İstanbul ＦＵＬＬ ﬁne", ["strasse", "ete", "istanbul", "full", "fine"]),
+        ("Ёлка и Ελλάδα", ["елка", "и", "ελλαδα"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("קָטָן", ["קטן"]),
+        ("قَلَم", ["قلم"]),
+        ("黒猫が", ["黒猫", "猫が"]),
+        ("猫", ["猫"]),
+        ("ガラス ｶﾞﾗｽ", ["ガラ", "ラス", "ガラ", "ラス"]),
+        ("東京abc都", ["東京", "abc", "都"]),
+        ("서울에서", ["서울", "울에", "에서"]),
+        ("กินข้าว", ["กิน", "นข้", "ข้า", "าว"]),
+        ("ພາສາ", ["ພາ", "າສ", "ສາ"]),
+        ("ភាសា", ["ភាសា"]),
+        ("မြန်မာ", ["မြန်", "န်မာ"]),
+        ("用c++写", ["用", "c++", "写"]),
+        ("", []),
+        ("?! — … 🎉", []),
+        ("\ud800a\x00b\u202ec", ["a", "bc"]),
+    ],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Пользователь живёт в Москве", "живет"),
+        ("Η Αθήνα είναι όμορφη", "αθηνα"),
+        ("يفضّل المستخدم اللغة العربية", "يفضل"),
+        ("用户更喜欢用数据库", "数据库"),
+        ("用户更喜欢用数据库", "库"),
+        ("用户更喜欢用数据库", "户"),
+        ("彼は東京に住んでいます", "東京"),
+        ("ユーザーはデータベースを使う", "データ"),
+        ("ผู้ใช้ชอบกินข้าว", "กินข้าว"),
+        ("उपयोगकर्ता हिन्दी बोलता है", "हिन्दी"),
+        ("저는 서울에서 일합니다", "서울"),
+        ("người dùng thích cà phê", "ca phe"),
+        ("The deployments run nightly", "deployment"),
+        ("it is written in C++ and C#", "c++"),
+        ("the user's snake_case names", "snake case"),
+        ("the user's snake_case names", "user"),
+        ("release v1.2 is out", "v1.2"),
+        ("Straße", "STRASSE"),
+    ],
+)
+def test_found_by_full_text_search(shelf: Shelf, text: str, query: str) -> None:
+    assert shelf.finds(text, fts_match(words(query)))
+
+
+def test_vowel_signs_and_signs_keep_words_apart(our_shelf: Shelf) -> None:
+    assert not our_shelf.finds("हनद", fts_match(words("हिन्दी")))
+    assert not our_shelf.finds("written in C", fts_match(["c++"]))
+    assert not our_shelf.finds("かき", fts_match(words("がぎ")))
+
+
+@given(st.text(max_size=60))
+@example("__a__ 'b' c'd")
+@example("\ue000a\ue000b\ufffe")
+@example("e\u0301\u0e34\u0e01\u0e34")
+@example("a\u1cf2 \u19b0")
+def test_every_word_is_found_by_its_own_match(our_shelf: Shelf, text: str) -> None:
+    for word in words(text):
+        assert our_shelf.finds(text, fts_match([word])), word
+
+
+@given(st.lists(st.text(max_size=20) | st.sampled_from(["AND", "NOT", "NEAR(", '"', "*", "a:b", "^a", "\x00", "-"])))
+def test_no_term_is_syntax(shelf: Shelf, terms: list[str]) -> None:
+    shelf.finds("anything", fts_match(terms))
+    shelf.finds("anything", fts_match(words(" ".join(terms))))
+
+
+def test_operators_are_words(shelf: Shelf) -> None:
+    assert shelf.finds("to be AND NOT to be", fts_match(["NOT"]))
+    assert not shelf.finds("anything", fts_match([]))
+    assert not shelf.finds("anything", fts_match(['"', "+", "\x00"]))
+    assert shelf.finds("w9999", fts_match(f"w{number}" for number in range(10_000)))
+
+
+def test_query_terms() -> None:
+    assert query_terms("What does the user use for CI, and what for CD?") == ["user", "use", "ci", "cd"]
+    assert query_terms("where do I") == ["where", "do", "i"]
+    assert query_terms("…") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["What's new", "how do I deploy", "Is it done", "東京はどこですか？", "اين هو؟", 'he asked "why?"', "sure?\n"],
+)
+def test_questions(text: str) -> None:
+    assert is_question(text)
+
+
+@pytest.mark.parametrize("text", ["Deploy to staging", "", "?!", "somewhat", "2 + 2", "a whole? no."])
+def test_no_questions(text: str) -> None:
+    assert not is_question(text)
+
+
+def test_word_lists_are_in_the_form_that_words_gives() -> None:
+    for word in STOP_WORDS | IDENTITY_WORDS:
+        assert words(word) == [word]
+
+
+def test_overlap() -> None:
+    assert overlap(["a", "b"], ["b", "c"]) == pytest.approx(1 / 3)
+    assert overlap([], []) == 0.0
