@@ -1,0 +1,45 @@
+# make run    install into .venv and show Ormah at work on a fresh vault
+# make test   install and pass the whole suite (formatting, lint, types, tests)
+# make soak   the acceptance lines' full counts (long)
+# make bench  figures, printed; kept by hand in tests/bench/README.md
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: run test lint format soak bench install clean
+
+install: $(STAMP)
+
+# torch first and pinned (constraints.txt): left to itself pip fetches the CUDA build, several GB that nothing here uses.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	touch $(STAMP)
+
+run: install
+	$(BIN)/python tests/tour.py
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: lint
+	$(BIN)/pytest -m "not soak and not bench"
+
+soak: install
+	$(BIN)/pytest -m soak --timeout 14400 -rA
+
+bench: install
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
