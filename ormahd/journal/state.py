@@ -1,0 +1,127 @@
+"""`state.sqlite3`: access events that are not yet folded into the vault, and the answers to requests with an id.
+
+One small database in the state directory (DESIGN section 3). Everything in it is of the last days; a damaged file is
+set aside and begun anew, because nothing in it is a memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+VERSION = 1
+_SCHEMA = """
+CREATE TABLE access (
+    id INTEGER PRIMARY KEY,
+    node_id TEXT NOT NULL,
+    time TEXT NOT NULL,
+    how TEXT NOT NULL,          -- recall, get
+    session_id TEXT
+);
+CREATE INDEX access_node ON access (node_id);
+CREATE TABLE answer (
+    request_id TEXT PRIMARY KEY,
+    method TEXT NOT NULL,
+    params TEXT NOT NULL,       -- digest of the parameters: the same id for another wish is an error
+    time TEXT NOT NULL,
+    reply BLOB NOT NULL
+) WITHOUT ROWID;
+"""
+KEPT_ANSWERS = 10_000
+"""Answers that are remembered for a client that asks again; a client retries within seconds."""
+
+
+class State:
+    """One connection guarded by one lock: the work is microseconds, and order matters more than parallel reading."""
+
+    def __init__(self, directory: Path, *, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self.path = directory / "state.sqlite3"
+        self.notice: str | None = None
+        """A sentence for the log when an older file had to be set aside."""
+        self._db = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            return _connect(self.path)
+        except (sqlite3.DatabaseError, _OtherVersion) as exc:
+            aside = self.path.with_name(f"state.sqlite3.damaged-{self._clock():%Y%m%dT%H%M%S}")
+            self.path.replace(aside)
+            for suffix in ("-wal", "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    self.path.with_name(self.path.name + suffix).unlink()
+            self.notice = f"{self.path} could not be used ({exc}); it was set aside as {aside.name} and begun anew"
+            return _connect(self.path)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._db:
+            yield self._db
+
+    def touch(self, node_ids: Sequence[str], *, how: str, session_id: str | None) -> None:
+        """Record that these nodes were used; a job folds the events into the vault's strength."""
+        now = self._clock().isoformat()
+        with self._transaction() as db:
+            db.executemany(
+                "INSERT INTO access (node_id, time, how, session_id) VALUES (?, ?, ?, ?)",
+                [(node_id, now, how, session_id) for node_id in node_ids],
+            )
+
+    def accesses(self) -> list[tuple[int, str, str]]:
+        """Events not yet folded in, oldest first: (event, node id, ISO time)."""
+        with self._transaction() as db:
+            return list(db.execute("SELECT id, node_id, time FROM access ORDER BY id"))
+
+    def folded(self, upto: int) -> None:
+        """Forget the events up to and including this one: the vault holds them now."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM access WHERE id <= ?", (upto,))
+
+    def answer(self, request_id: str) -> tuple[str, str, bytes] | None:
+        """The first answer to a request: (method, digest of its parameters, reply)."""
+        with self._transaction() as db:
+            row = db.execute("SELECT method, params, reply FROM answer WHERE request_id = ?", (request_id,)).fetchone()
+        return None if row is None else (row[0], row[1], bytes(row[2]))
+
+    def answered(self, request_id: str, method: str, params: str, reply: bytes) -> None:
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO answer (request_id, method, params, time, reply) VALUES (?, ?, ?, ?, ?)",
+                (request_id, method, params, self._clock().isoformat(), reply),
+            )
+            db.execute(
+                "DELETE FROM answer WHERE time < (SELECT time FROM answer ORDER BY time DESC LIMIT 1 OFFSET ?)",
+                (KEPT_ANSWERS,),
+            )
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+
+class _OtherVersion(Exception):
+    pass
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    os.close(fd)
+    db = sqlite3.connect(path, check_same_thread=False, timeout=10)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        (found,) = db.execute("PRAGMA user_version").fetchone()
+        if found == 0:
+            db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version = {VERSION};COMMIT;")
+        elif found != VERSION:
+            raise _OtherVersion(f"it has format {found}, this version reads {VERSION}")
+    except BaseException:
+        db.close()
+        raise
+    return db
