@@ -1,0 +1,131 @@
+"""Imports run downhill, siblings do not know each other, each guest library has one room (DESIGN section 6)."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+BELOW = {"errors", "paths", "settings", "config", "core", "__init__"}
+ROOMS: dict[str, set[str]] = {
+    "errors": set(),
+    "paths": set(),
+    "settings": set(),
+    "config": {"errors", "paths", "settings"},
+    "core": {"errors"},
+    "vault": BELOW,
+    "index": BELOW,
+    "journal": BELOW,
+    "judge": BELOW,
+    "ormah": BELOW | {"vault", "index", "journal", "judge"},
+    "ranking": BELOW | {"vault", "index", "journal", "judge", "ormah"},
+    "actions": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking"},
+    "whisper": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking", "actions"},
+    "jobs": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking", "actions"},
+    "ingest": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking", "actions"},
+    "rpc": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking", "actions", "whisper", "jobs", "ingest"},
+}
+"""A room of ormahd and the rooms that it may import besides itself. `daemon`, `__main__` and `logs` may import all."""
+
+WIRE = {"errors", "rpc.schema", "paths", "__init__"}
+CLIENT = {"rpc.schema", "rpc.wire", "rpc.frames", "paths"}
+
+GUESTS: dict[str, tuple[str, ...]] = {
+    "git": ("ormahd/vault/git",),
+    "watchdog": ("ormahd/vault/watch",),
+    "chromadb": ("ormahd/index/vectors", "ormahd/index/chroma"),
+    "sentence_transformers": ("ormahd/index/embed", "ormahd/ranking/rerank"),
+    "torch": ("ormahd/index/embed", "ormahd/ranking/rerank"),
+    "transformers": ("ormahd/index/embed", "ormahd/ranking/rerank"),
+    "schedule": ("ormahd/jobs/runner",),
+    "daemon": ("ormahd/__main__", "ormahd/detach"),
+    "yaml": ("ormahd/core/",),
+    "merge3": ("ormahd/core/merge",),
+    "detect_secrets": ("ormahd/core/secret",),
+    "sdnotify": ("ormahd/daemon", "ormahd/supervisor"),
+    "rich": ("ormahctl/",),
+}
+
+
+def files(*packages: str) -> Iterator[Path]:
+    for package in packages:
+        yield from sorted((ROOT / package).rglob("*.py"))
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Absolute names of what a file imports; of `from x import y`, `x.y` (y may be a module)."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+@pytest.mark.parametrize("file", list(files("ormahd")), ids=lambda file: str(file.relative_to(ROOT)))
+def test_downhill(file: Path) -> None:
+    own = room(".".join(file.relative_to(ROOT).with_suffix("").parts))
+    if own not in ROOMS:
+        return
+    for name in imports(file):
+        assert not name.startswith("ormahctl"), f"{file} imports {name}"
+        if name.startswith("ormahd."):
+            target = room(name)
+            if target == "__version__":
+                continue
+            assert target == own or target in ROOMS[own], f"{file}: {own} may not import {target}"
+
+
+@pytest.mark.parametrize("file", list(files("ormahctl")), ids=lambda file: str(file.relative_to(ROOT)))
+def test_clients_see_the_wire_only(file: Path) -> None:
+    for name in imports(file):
+        if name.startswith("ormahd.") and name != "ormahd.__version__":
+            seen = name.removeprefix("ormahd.")
+            assert any(seen == allowed or seen.startswith(allowed + ".") for allowed in CLIENT), f"{file} imports {name}"
+
+
+def test_the_wire_is_light() -> None:
+    for stem in ("wire", "schema"):
+        for name in imports(ROOT / "ormahd" / "rpc" / f"{stem}.py"):
+            if name.startswith("ormahd."):
+                seen = name.removeprefix("ormahd.")
+                assert seen.startswith(("errors", "rpc.schema", "rpc.frames", "paths", "__version__")), name
+            else:
+                assert name.split(".")[0] in {"msgspec", "__future__"} or name.split(".")[0] in _stdlib(), name
+
+
+def _stdlib() -> frozenset[str]:
+    import sys
+
+    return sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("file", list(files("ormahd", "ormahctl")), ids=lambda file: str(file.relative_to(ROOT)))
+def test_one_guest_one_room(file: Path) -> None:
+    here = file.relative_to(ROOT).as_posix()
+    for name in imports(file):
+        top = name.split(".")[0]
+        if top in GUESTS:
+            assert here.startswith(GUESTS[top]), f"{here} imports {name}: it belongs in {GUESTS[top]}"
+
+
+def test_no_file_becomes_the_place_for_what_has_no_home() -> None:
+    long = {str(file.relative_to(ROOT)): n for file in files("ormahd", "ormahctl")
+            if (n := len(file.read_text().splitlines())) > 400}  # fmt: skip
+    assert not long, f"look for the two rooms inside: {long}"
+
+
+def test_heavy_libraries_wait_until_they_are_used() -> None:
+    heavy = {"torch", "sentence_transformers", "transformers", "chromadb", "detect_secrets", "rich"}
+    for file in files("ormahd", "ormahctl"):
+        for node in ast.parse(file.read_bytes()).body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else (
+                [node.module or ""] if isinstance(node, ast.ImportFrom) else [])  # fmt: skip
+            assert not {name.split(".")[0] for name in names} & heavy, f"{file}: {names} at the top"
