@@ -1,0 +1,170 @@
+"""Where wikilinks lead: names of nodes, resolution of what edges say, and edges by node.
+
+An edge belongs to the note that writes it and keeps the text it was written with; which node that text means is
+worked out again whenever a node with a fitting name appears, changes its names or goes. So an update of a node never
+costs it the edges of others, and a link may be written before its target.
+
+The rule (DESIGN section 12): the short id at the end of the target's stem, then file name (with folders, where the
+target has some), then alias, then title; in any case. The first of these that fits anything decides, and when it
+fits more than one node the link stays unresolved.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ormahd.core.node import EdgeType, is_node_id, short_id
+from ormahd.core.note import Note, stem_short_id
+from ormahd.index.rows import Edge, Unresolved, chunks, marks, micros, moment_or_none
+
+FILE, ALIAS, TITLE = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a wikilink's text may be looked up by."""
+
+    short: str | None
+    file: str
+    whole: str
+
+
+def fold(text: str) -> str:
+    """Names are compared in composed form and in any case: macOS decomposes file names, people do not care."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
+
+
+def target(text: str) -> Target:
+    whole = fold(text).removesuffix(".md")
+    parts = [part for part in whole.split("/") if part not in {"", ".", ".."}]
+    whole = "/".join(parts)
+    file = parts[-1].strip() if parts else ""
+    short = file if is_node_id(file) else stem_short_id(file)
+    return Target(short, file, whole)
+
+
+def stem(path: str) -> str:
+    return path.rsplit("/", 1)[-1].removesuffix(".md")
+
+
+def names(note: Note) -> set[tuple[str, int]]:
+    """The names under which links may find the note, with their rank; its id comes on top."""
+    found = {(fold(stem(note.path)), FILE)}
+    found |= {(fold(alias), ALIAS) for alias in note.aliases}
+    if note.title:
+        found.add((fold(note.title), TITLE))
+    return {(key, rank) for key, rank in found if key}
+
+
+def put_names(connection: sqlite3.Connection, number: int, note: Note) -> None:
+    connection.executemany("INSERT INTO name VALUES (?, ?, ?)", [(key, rank, number) for key, rank in names(note)])
+
+
+def put_edges(connection: sqlite3.Connection, number: int, note: Note) -> None:
+    rows = []
+    for link in note.links:
+        aim = target(link.target)
+        created = None if link.created is None else micros(link.created)
+        rows.append((number, link.edge, link.target, aim.short, aim.file, aim.whole, link.weight, created,
+                     link.reason, link.body))  # fmt: skip
+    connection.executemany(
+        "INSERT INTO edge (number, type, text, short, file, whole, weight, created, reason, body) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+    )  # fmt: skip
+
+
+def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterable[str]) -> set[str]:
+    """Everything by which a link could mean one of these nodes."""
+    keys: set[str] = set()
+    for node_id in ids:
+        keys |= {node_id, short_id(node_id)}
+    for some in chunks(numbers):
+        keys |= {row[0] for row in connection.execute(f"SELECT key FROM name WHERE number IN ({marks(some)})", some)}
+    return keys
+
+
+def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers: Sequence[int]) -> None:
+    """Resolve the edges that one of `keys` may concern, and all that the notes `numbers` write."""
+    found: dict[int, tuple[Any, ...]] = {}
+    columns = "SELECT edge, short, file, whole, target FROM edge"
+    for some in chunks(sorted(keys)):
+        for column in ("short", "file", "whole"):
+            extra = " AND whole <> file" if column == "whole" else ""  # lets SQLite take the partial index
+            for row in connection.execute(f"{columns} WHERE {column} IN ({marks(some)}){extra}", some):
+                found[row[0]] = row
+    for numbered in chunks(numbers):
+        for row in connection.execute(f"{columns} WHERE number IN ({marks(numbered)})", numbered):
+            found[row[0]] = row
+    known: dict[Target, str | None] = {}
+    changed = []
+    for edge, short, file, whole, before in found.values():
+        aim = Target(short, file, whole)
+        if aim not in known:
+            known[aim] = lead(connection, aim)
+        if known[aim] != before:
+            changed.append((known[aim], edge))
+    connection.executemany("UPDATE edge SET target = ? WHERE edge = ?", changed)
+
+
+def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
+    """The id of the one node that a link means, or None."""
+    if aim.short:
+        held = "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ?"
+        ids = {row[0] for row in connection.execute(held, (aim.short, aim.short + "g"))}
+        if len(ids) > 1:  # two ids that begin alike: the rest of the name may tell them apart
+            ids = {row[0] for row in _named(connection, aim.file, FILE) if row[0] in ids}
+        if ids:
+            return ids.pop() if len(ids) == 1 else None
+    rows = _named(connection, aim.file, FILE)
+    if "/" in aim.whole:
+        there = [row for row in rows if f"/{fold(row[1]).removesuffix('.md')}".endswith(f"/{aim.whole}")]
+        rows = there or rows
+    for rank in (ALIAS, TITLE):
+        rows = rows or _named(connection, aim.whole, rank)
+    found = {row[0] for row in rows}
+    return found.pop() if len(found) == 1 else None
+
+
+def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
+    return connection.execute(
+        "SELECT n.id, f.path FROM name JOIN node n USING (number) JOIN file f USING (number) "
+        "WHERE name.key = ? AND name.rank = ? AND n.held = 1", (key, rank)
+    ).fetchall()  # fmt: skip
+
+
+_EDGE = "SELECT n.id, e.target, e.type, e.weight, e.created, e.reason, e.body FROM edge e JOIN node n USING (number)"
+
+
+def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, out: bool = True, into: bool = True) -> list[Edge]:  # fmt: skip
+    """Resolved edges that leave or enter one of `ids` (None: all), each (source, type, target) once, no loops.
+
+    Where a note says the same twice, the one with details (not the body's) counts.
+    """
+    rows: list[tuple[Any, ...]] = []
+    if ids is None:
+        rows = connection.execute(f"{_EDGE} WHERE n.held = 1 AND e.target IS NOT NULL").fetchall()
+    for some in [] if ids is None else chunks(ids):
+        if out:
+            rows += connection.execute(f"{_EDGE} WHERE n.held = 1 AND e.target IS NOT NULL AND n.id IN ({marks(some)})", some)  # fmt: skip
+        if into:
+            rows += connection.execute(f"{_EDGE} WHERE n.held = 1 AND e.target IN ({marks(some)})", some)
+    once: dict[tuple[str, str, str], tuple[Any, ...]] = {}
+    for row in sorted(rows, key=lambda row: (*row[:3], row[6], -row[3], row[4] or 0, row[5] or "")):
+        if row[0] != row[1]:
+            once.setdefault(row[:3], row)
+    return [
+        Edge(row[0], row[1], EdgeType(row[2]), row[3], moment_or_none(row[4]), row[5], bool(row[6]))
+        for row in once.values()
+    ]
+
+
+def unresolved(connection: sqlite3.Connection) -> list[Unresolved]:
+    rows = connection.execute(
+        "SELECT n.id, e.type, e.text, e.body FROM edge e JOIN node n USING (number) "
+        "WHERE n.held = 1 AND e.target IS NULL ORDER BY 1, 2, 3"
+    )
+    return [Unresolved(row[0], EdgeType(row[1]), row[2], bool(row[3])) for row in rows]

@@ -1,0 +1,128 @@
+"""Finding a node by what a caller calls it, and loading it."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from ormahd.core.node import Connection, Strength, is_node_id
+from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.index.links import edges
+from ormahd.index.rows import NODE_COLUMNS, NODE_FROM, Filter, NodeRow, Stats, chunks, marks, node_row
+from ormahd.index.write import fingerprint
+
+MIN_PREFIX = 4
+SHOWN = 20
+"""Ids that an `Ambiguous` lists at most."""
+_PREFIX = re.compile(r"[0-9a-f]{1,8}(?:-[0-9a-f]{0,4}){0,3}(?:-[0-9a-f]{0,12})?")
+_DASHES = (8, 13, 18, 23)
+
+
+def clean_prefix(text: str) -> str:
+    """A prefix of an id in its canonical form, or BadRequest: nothing with a meaning for SQL, globs or paths passes."""
+    prefix = text.strip().casefold()
+    if re.fullmatch(r"[0-9a-f]{9,32}", prefix):  # an id without its dashes
+        for at in _DASHES:
+            prefix = prefix[:at] + "-" + prefix[at:] if len(prefix) > at else prefix
+    valid = _PREFIX.fullmatch(prefix) and len(prefix) <= 36
+    if not valid or any(len(prefix) > at and prefix[at] != "-" for at in _DASHES):
+        raise BadRequest(
+            f"{text[:60]!r} is no memory id",
+            hint=f"give the id, or at least its first {MIN_PREFIX} characters (0-9, a-f)",
+        )
+    if len(prefix) < MIN_PREFIX:
+        raise BadRequest(
+            f"{text!r} is too short for a memory id", hint=f"give at least its first {MIN_PREFIX} characters"
+        )
+    return prefix
+
+
+def resolve(connection: sqlite3.Connection, text: str) -> str:
+    """The full id of the one node whose id begins with `text`."""
+    prefix = clean_prefix(text)
+    ids = [
+        row[0]
+        for row in connection.execute(
+            "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ? ORDER BY id LIMIT ?",
+            (prefix, prefix + "g", SHOWN + 1),
+        )
+    ]
+    if not ids:
+        raise NotFound(f"no memory has the id {text.strip()!r}", hint="look for it with `ormahctl recall`")
+    if len(ids) > 1:
+        raise Ambiguous(
+            f"{text.strip()!r} is the beginning of {'more than ' if len(ids) > SHOWN else ''}{min(len(ids), SHOWN)} ids",
+            hint="give more characters of the id",
+            data={"ids": ids[:SHOWN]},
+        )
+    return str(ids[0])
+
+
+def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength], *, connections: bool = True) -> dict[str, NodeRow]:  # fmt: skip
+    """Nodes by id, in the order of `ids`; unknown ids are left out."""
+    out: dict[str, list[Connection]] = {}
+    for edge in edges(connection, ids, into=False) if connections else ():
+        made = Connection.model_construct(
+            target=edge.target, edge=edge.edge, weight=edge.weight, created=edge.created, reason=edge.reason
+        )
+        out.setdefault(edge.source, []).append(made)
+    found: dict[str, NodeRow] = {}
+    for some in chunks(ids):
+        select = f"SELECT {NODE_COLUMNS} FROM {NODE_FROM} WHERE n.held = 1 AND n.id IN ({marks(some)})"
+        for row in connection.execute(select, some):
+            found[row[0]] = node_row(row, out.get(row[0], ()), strength)
+    return {node_id: found[node_id] for node_id in ids if node_id in found}
+
+
+def equal(connection: sqlite3.Connection, space: str | None, kind: str, title: str | None, content: str) -> str | None:
+    """The id of a node with exactly this space, type, title and content; of several the oldest."""
+    row = connection.execute(
+        "SELECT id FROM node n JOIN text t USING (number) WHERE held = 1 AND same = ? AND space IS ? AND type = ? "
+        "AND title IS ? AND content = ? ORDER BY created, id LIMIT 1",
+        (fingerprint(space, kind, title, content), space, kind, title or None, content),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def passing(connection: sqlite3.Connection, chosen: Filter) -> list[str]:
+    """Ids of all nodes that the filter lets through."""
+    condition, values = chosen.sql()
+    return [row[0] for row in connection.execute(f"SELECT n.id FROM node n WHERE {condition}", values)]
+
+
+def count(connection: sqlite3.Connection, chosen: Filter) -> int:
+    condition, values = chosen.sql()
+    return int(connection.execute(f"SELECT count(*) FROM node n WHERE {condition}", values).fetchone()[0])
+
+
+def keep(connection: sqlite3.Connection, ids: Sequence[str], chosen: Filter) -> set[str]:
+    """Those of `ids` that the filter lets through."""
+    condition, values = chosen.sql()
+    kept: set[str] = set()
+    for some in chunks(ids):
+        select = f"SELECT n.id FROM node n WHERE n.id IN ({marks(some)}) AND {condition}"
+        kept |= {row[0] for row in connection.execute(select, (*some, *values))}
+    return kept
+
+
+def stats(connection: sqlite3.Connection, *, pending: int, size: int) -> Stats:
+    def by(column: str) -> dict[str, int]:
+        return dict(connection.execute(f"SELECT {column}, count(*) FROM node n WHERE held = 1 GROUP BY 1 ORDER BY 1"))
+
+    def one(select: str) -> int:
+        return int(connection.execute(select).fetchone()[0])
+
+    nodes = one("SELECT count(*) FROM node WHERE held = 1")
+    written = "SELECT count(*) FROM edge e JOIN node n USING (number) WHERE n.held = 1"
+    return Stats(
+        nodes=nodes, by_tier=by("tier"), by_type=by("type"), by_space=by("coalesce(space, 'global')"),
+        edges=one(f"{written} AND e.target IS NOT NULL AND e.target <> n.id"),
+        unresolved=one(f"{written} AND e.target IS NULL"),
+        plain=one("SELECT count(*) FROM file") - nodes, pending=pending, bytes=size,
+    )  # fmt: skip
+
+
+def full(ids: Sequence[str]) -> list[str]:
+    """Those that are ids at all, each once, in order."""
+    return [node_id for node_id in dict.fromkeys(ids) if is_node_id(node_id)]

@@ -1,0 +1,245 @@
+"""What the index hands out: nodes, edges, the state of files, filters.
+
+Times are stored as microseconds since 1970 (UTC), so that they compare and load without parsing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+from ormahd.core.node import ABOUT_SELF, Connection, EdgeType, MemoryNode, NodeType, Strength, Tier, short_id
+
+T = TypeVar("T")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+GLOBAL = "global"
+"""In a filter of spaces: memories without a space."""
+
+
+def micros(time: datetime) -> int:
+    """Microseconds since 1970; a time without a zone is UTC."""
+    return ((time.replace(tzinfo=UTC) if time.tzinfo is None else time) - _EPOCH) // _MICROSECOND
+
+
+def moment(value: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def moment_or_none(value: int | None) -> datetime | None:
+    return None if value is None else moment(value)
+
+
+class StateLike(Protocol):
+    """What `apply` wants to know of a file on the disk (the vault's FileState has it)."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def mtime_ns(self) -> int: ...
+    @property
+    def inode(self) -> int: ...
+    @property
+    def digest(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file as it was when it was indexed; `digest` is the sha256 of its bytes on the disk, in hex."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A resolved edge: both ends are nodes of this vault."""
+
+    source: str
+    target: str
+    edge: EdgeType
+    weight: float
+    created: datetime | None
+    reason: str | None
+    body: bool
+    """True: a wikilink in the body, which belongs to the person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A link that leads to no node, or to more than one."""
+
+    source: str
+    edge: EdgeType
+    text: str
+    body: bool
+
+
+_DEFAULT_STRENGTH = Strength()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node as the index knows it: every field of `MemoryNode`, and where it came from.
+
+    A plain value, because ranking makes hundreds of them for one question; `node` gives the `MemoryNode`.
+    """
+
+    id: str
+    type: NodeType
+    tier: Tier
+    space: str | None
+    title: str | None
+    content: str
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    source: str
+    connections: tuple[Connection, ...]
+    confidence: float
+    created: datetime
+    updated: datetime
+    valid_until: datetime | None
+    outdated_reason: str | None
+    path: str
+    digest: str
+    """sha256 of the bytes that this row was read from: what `expect` of a transaction wants."""
+    strength: Strength = field(default=_DEFAULT_STRENGTH)
+
+    @property
+    def short_id(self) -> str:
+        return short_id(self.id)
+
+    @property
+    def about_self(self) -> bool:
+        return ABOUT_SELF in self.tags
+
+    @property
+    def last_accessed(self) -> datetime:
+        return self.strength.last_accessed or self.created
+
+    def expired(self, now: datetime) -> bool:
+        return self.valid_until is not None and self.valid_until <= now
+
+    @property
+    def node(self) -> MemoryNode:
+        """The same as the model of the domain; not validated again, the note's reader has done that."""
+        return MemoryNode.model_construct(
+            id=self.id, type=self.type, tier=self.tier, space=self.space, title=self.title, content=self.content,
+            tags=list(self.tags), source=self.source, connections=list(self.connections), confidence=self.confidence,
+            created=self.created, updated=self.updated, valid_until=self.valid_until,
+            outdated_reason=self.outdated_reason, strength=self.strength,
+        )  # fmt: skip
+
+
+NODE_COLUMNS = (
+    "n.id, n.type, n.tier, n.space, n.title, t.content, n.tags, n.aliases, n.source, n.confidence, n.created, "
+    "n.updated, n.valid_until, n.outdated_reason, f.path, n.digest"
+)
+NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
+
+
+def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Mapping[str, Strength]) -> NodeRow:
+    """A row of `NODE_COLUMNS` as a value."""
+    return NodeRow(
+        id=row[0], type=NodeType(row[1]), tier=Tier(row[2]), space=row[3], title=row[4], content=row[5],
+        tags=tuple(json.loads(row[6])), aliases=tuple(json.loads(row[7])), source=row[8],
+        connections=tuple(connections), confidence=row[9], created=moment(row[10]), updated=moment(row[11]),
+        valid_until=moment_or_none(row[12]), outdated_reason=row[13], path=row[14], digest=row[15],
+        strength=strength.get(row[0], _DEFAULT_STRENGTH),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which nodes may be found. None and an empty collection differ: an empty one lets nothing pass."""
+
+    types: tuple[NodeType, ...] | None = None
+    tiers: tuple[Tier, ...] | None = None
+    spaces: tuple[str, ...] | None = None
+    """Names of spaces; "global" stands for nodes without one."""
+    tags: tuple[str, ...] | None = None
+    """Any of these, in any case."""
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    """Both bounds are inclusive."""
+    alive_at: datetime | None = None
+    """Leaves out what has expired by then."""
+
+    @property
+    def empty(self) -> bool:
+        return self == Filter()
+
+    def sql(self, alias: str = "n") -> tuple[str, list[Any]]:
+        """A condition on the node table under `alias`, and its parameters. Only values of ours get into the text."""
+        parts: list[str] = [f"{alias}.held = 1"]
+        values: list[Any] = []
+        for column, wanted in (("type", self.types), ("tier", self.tiers)):
+            if wanted is not None:
+                parts.append(f"{alias}.{column} IN ({marks(wanted)})")
+                values += [str(one) for one in wanted]
+        if self.spaces is not None:
+            named = [space for space in self.spaces if space.casefold() != GLOBAL]
+            either = [f"{alias}.space IN ({marks(named)})"] if named else []
+            if len(named) < len(self.spaces):
+                either.append(f"{alias}.space IS NULL")
+            parts.append(f"({' OR '.join(either) or '0'})")
+            values += named
+        if self.tags is not None:
+            parts.append(f"{alias}.number IN (SELECT number FROM tag WHERE tag IN ({marks(self.tags)}))")
+            values += [tag.casefold() for tag in self.tags]
+        for sign, bound in ((">=", self.created_after), ("<=", self.created_before)):
+            if bound is not None:
+                parts.append(f"{alias}.created {sign} ?")
+                values.append(micros(bound))
+        if self.alive_at is not None:
+            parts.append(f"({alias}.valid_until IS NULL OR {alias}.valid_until > ?)")
+            values.append(micros(self.alive_at))
+        return " AND ".join(parts), values
+
+
+def marks(values: Sequence[Any]) -> str:
+    """Question marks for an `IN (…)`."""
+    return ", ".join("?" * len(values))
+
+
+def chunks(values: Sequence[T], size: int = 500) -> list[Sequence[T]]:
+    """SQLite takes a limited number of parameters in one statement."""
+    return [values[at : at + size] for at in range(0, len(values), size)]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that the index and the vault, or two parts of the index, do not agree on."""
+
+    what: Literal["missing", "left over", "changed", "words", "vectors", "chroma", "damaged"]
+    path: str | None
+    node_id: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    nodes: int
+    by_tier: dict[str, int]
+    by_type: dict[str, int]
+    by_space: dict[str, int]
+    """Under "global": those without a space."""
+    edges: int
+    unresolved: int
+    plain: int
+    """Files that are found by their words but are no nodes."""
+    pending: int
+    """Nodes that wait for their vectors."""
+    bytes: int
+
+
+def only(row: tuple[Any, ...] | None, default: T) -> T:
+    """The first column of a row that may be absent."""
+    return default if row is None else cast("T", row[0])

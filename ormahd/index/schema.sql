@@ -1,0 +1,107 @@
+-- The index: everything here is derived from the vault and may be deleted at any time.
+--
+-- `number` is a file's key: its rows in node, text, name, tag, edge and words carry the same one.
+
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE file (
+    number INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    digest TEXT NOT NULL,       -- sha256 of the file as it lies on the disk
+    kind TEXT NOT NULL,         -- NoteKind
+    node_id TEXT                -- the id that the file claims; several files may claim one
+);
+CREATE INDEX file_node ON file (node_id) WHERE node_id IS NOT NULL;
+
+-- What a file says, as text: of nodes the body, of other files all of it.
+CREATE TABLE text (number INTEGER PRIMARY KEY, content TEXT NOT NULL);
+
+-- Narrow, because filters walk it; the body is in `text`.
+CREATE TABLE node (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    held INTEGER NOT NULL,      -- 1: this file is the node; 0: another file with this id came first, this one is plain text
+    tier TEXT NOT NULL,
+    type TEXT NOT NULL,
+    space TEXT,
+    created INTEGER NOT NULL,   -- microseconds since 1970, UTC, like all times here
+    valid_until INTEGER,
+    updated INTEGER NOT NULL,
+    confidence REAL NOT NULL,
+    source TEXT NOT NULL,
+    title TEXT,
+    tags TEXT NOT NULL,         -- JSON
+    aliases TEXT NOT NULL,      -- JSON
+    outdated_reason TEXT,
+    digest TEXT NOT NULL,       -- sha256 of the bytes this row was read from
+    same INTEGER NOT NULL       -- hash of space, type, title and content: finds equal memories
+);
+CREATE UNIQUE INDEX node_held ON node (id) WHERE held = 1;
+CREATE INDEX node_filter ON node (tier, type, space, created, valid_until, id) WHERE held = 1;
+CREATE INDEX node_same ON node (same) WHERE held = 1;
+
+CREATE TABLE tag (tag TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (tag, number)) WITHOUT ROWID;
+CREATE INDEX tag_number ON tag (number);
+
+-- Under which names a wikilink finds a node, folded. rank: 1 file name, 2 alias, 3 title; the id needs no row.
+CREATE TABLE name (
+    key TEXT NOT NULL, rank INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (key, rank, number)
+) WITHOUT ROWID;
+CREATE INDEX name_number ON name (number);
+
+-- Edges as written, owned by the note that writes them; `target` is what the text leads to today.
+CREATE TABLE edge (
+    edge INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,    -- of the note that writes it
+    type TEXT NOT NULL,
+    text TEXT NOT NULL,
+    short TEXT,                 -- the short id at the end of the text, folded
+    file TEXT NOT NULL,         -- last part of the text, folded
+    whole TEXT NOT NULL,        -- the text, folded
+    weight REAL NOT NULL,
+    created INTEGER,
+    reason TEXT,
+    body INTEGER NOT NULL,
+    target TEXT                 -- node id, or null: unresolved
+);
+CREATE INDEX edge_number ON edge (number);
+CREATE INDEX edge_target ON edge (target) WHERE target IS NOT NULL;
+CREATE INDEX edge_short ON edge (short) WHERE short IS NOT NULL;
+CREATE INDEX edge_file ON edge (file);
+CREATE INDEX edge_whole ON edge (whole) WHERE whole <> file;
+
+-- Columns and weights are positional: `text.WEIGHTS` has one weight for each of these, and a test holds it.
+-- Contentless: the words are here, the texts in `text`; a row is taken out with the texts it was put in with.
+CREATE VIRTUAL TABLE words USING fts5 (
+    title, content, tags,
+    content = '', tokenize = "{tokenize}"
+);
+
+-- Embeddings are kept by content: a note that moves, or comes back, is not embedded again.
+CREATE TABLE model (model INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, basis BLOB);
+CREATE TABLE document (
+    document INTEGER PRIMARY KEY,
+    model INTEGER NOT NULL,
+    sha BLOB NOT NULL,          -- sha256 of the embedded text
+    pieces INTEGER NOT NULL,
+    free INTEGER,               -- since when no note has this text
+    UNIQUE (model, sha)
+);
+CREATE INDEX document_free ON document (free) WHERE free IS NOT NULL;
+-- key: document << 16 | piece
+CREATE TABLE vector (key INTEGER PRIMARY KEY, vector BLOB NOT NULL);                        -- float16
+CREATE TABLE token (key INTEGER PRIMARY KEY, ids BLOB NOT NULL, vectors BLOB NOT NULL);     -- uint32, int8
+CREATE TABLE embedded (
+    model INTEGER NOT NULL, id TEXT NOT NULL, document INTEGER NOT NULL, PRIMARY KEY (model, id)
+) WITHOUT ROWID;
+CREATE INDEX embedded_document ON embedded (document);
+CREATE TABLE token_df (model INTEGER NOT NULL, token INTEGER NOT NULL, n INTEGER NOT NULL,
+    PRIMARY KEY (model, token)) WITHOUT ROWID;
+
+-- Notes whose pieces in Chroma are not yet what they are here; `pieces` is how many Chroma may hold of them.
+CREATE TABLE chroma_pending (
+    model INTEGER NOT NULL, id TEXT NOT NULL, pieces INTEGER NOT NULL, PRIMARY KEY (model, id)
+) WITHOUT ROWID;

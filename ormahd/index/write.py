@@ -1,0 +1,179 @@
+"""Files into rows: one batch of new, changed and removed files inside one transaction.
+
+A batch leaves the same rows whatever came before it: an index that followed every change and one that was built in
+one go from the same files agree (a property test holds that).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from ormahd.core.note import Note, NoteKind, parse
+from ormahd.index import links, text
+from ormahd.index.rows import StateLike, chunks, marks, micros
+
+FirstPath = Callable[[str, Sequence[str]], str | None]
+"""Which of several files with one id had it first (the history knows); None: no opinion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file that was read, ready to be stored."""
+
+    path: str
+    state: StateLike
+    note: Note
+    words: tuple[str, str, str]
+    same: int
+    created: int
+    updated: int
+
+    @property
+    def claims(self) -> str | None:
+        """The id that makes this file a node."""
+        return self.note.id if self.note.kind is NoteKind.NOTE else None
+
+
+def entry(path: str, data: bytes, state: StateLike) -> Entry:
+    """Read a file; all work that needs no database is done here, outside of the writer's lock."""
+    note = parse(data, path)
+    if note.kind is NoteKind.NOTE:
+        words = text.columns(note.title, path, note.content, note.tags, note.aliases)
+    else:
+        words = text.plain_columns(path, note.content)
+    # A note that says nothing of its age (somebody removed the line) is as old as its file.
+    created = note.created or note.updated
+    started = state.mtime_ns // 1000 if created is None else micros(created)
+    updated = started if note.updated is None else micros(note.updated)
+    same = fingerprint(note.space, note.type, note.title, note.content)
+    return Entry(path, state, note, words, same, started, updated)
+
+
+def fingerprint(space: str | None, kind: str, title: str | None, content: str) -> int:
+    """64 bits over what makes two memories the same one."""
+    joined = "\x1f".join((space or "", kind, title or "", content))
+    return int.from_bytes(hashlib.blake2b(joined.encode(errors="replace"), digest_size=8).digest(), "big", signed=True)
+
+
+def store(
+    connection: sqlite3.Connection, entries: Sequence[Entry], removals: Collection[str], first_path: FirstPath | None
+) -> set[str]:
+    """Write the batch; returns the ids of all nodes that may have come, changed or gone."""
+    entries = _without_conflicted(connection, entries)
+    old = _numbers(connection, [*removals, *(one.path for one in entries)])
+    # Every file with one of these ids can win or lose it, also files outside of this batch.
+    affected = {node_id for _, node_id in old.values() if node_id} | {one.claims for one in entries if one.claims}
+    keys = links.keys_of(connection, _claimants(connection, affected), affected)
+    _take(connection, old)
+    connection.executemany("DELETE FROM file WHERE path = ?", [(path,) for path in removals])
+    numbers = _put(connection, entries, old)
+    _choose(connection, affected, first_path)
+    keys |= links.keys_of(connection, _claimants(connection, affected), ())
+    links.resolve_again(connection, keys, numbers)
+    return affected
+
+
+def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[Entry]:
+    """Set aside files with conflict markers: what was known of them stays, only the file's state is noted."""
+    usable = []
+    for one in entries:
+        if one.note.kind is NoteKind.CONFLICTED:
+            connection.execute(
+                "UPDATE file SET size = ?, mtime_ns = ?, inode = ?, digest = ? WHERE path = ?",
+                (one.state.size, one.state.mtime_ns, one.state.inode, one.state.digest, one.path),
+            )
+        else:
+            usable.append(one)
+    return usable
+
+
+def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:
+    found: dict[str, tuple[int, str | None]] = {}
+    for some in chunks(paths):
+        rows = connection.execute(f"SELECT path, number, node_id FROM file WHERE path IN ({marks(some)})", some)
+        found |= {path: (number, node_id) for path, number, node_id in rows}
+    return found
+
+
+def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
+    found: list[int] = []
+    for some in chunks(sorted(ids)):
+        found += [row[0] for row in connection.execute(f"SELECT number FROM file WHERE node_id IN ({marks(some)})", some)]  # fmt: skip
+    return found
+
+
+def _take(connection: sqlite3.Connection, old: Mapping[str, tuple[int, str | None]]) -> None:
+    """Remove all rows of these files but the file's own."""
+    numbers = [number for number, _ in old.values()]
+    words = []
+    for number, path, content, title, tags, aliases in text.stored(connection, numbers):
+        if tags is None:
+            words.append((number, *text.plain_columns(path, content)))
+        else:
+            words.append((number, *text.columns(title, path, content, json.loads(tags), json.loads(aliases))))
+    text.take(connection, words)
+    for table in ("text", "node", "tag", "name", "edge"):
+        connection.executemany(f"DELETE FROM {table} WHERE number = ?", [(number,) for number in numbers])
+
+
+def _put(connection: sqlite3.Connection, entries: Sequence[Entry], old: Mapping[str, tuple[int, str | None]]) -> list[int]:  # fmt: skip
+    """Insert all rows of these files; returns their numbers. Nobody holds an id yet."""
+    numbers: list[int] = []
+    bodies, words, nodes, tags = [], [], [], []
+    free = connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0]
+    files = []
+    for one in entries:
+        if one.path in old:
+            number = old[one.path][0]
+        else:
+            free = number = free + 1
+        numbers.append(number)
+        state, note = one.state, one.note
+        files.append((number, one.path, state.size, state.mtime_ns, state.inode, state.digest, note.kind, one.claims))
+        bodies.append((number, note.content))
+        words.append((number, *one.words))
+        if one.claims is None:
+            continue
+        until = None if note.valid_until is None else micros(note.valid_until)
+        nodes.append((
+            number, note.id, 0, note.tier, note.type, note.space, one.created, until, one.updated, note.confidence,
+            note.source, note.title, json.dumps(note.tags, ensure_ascii=False),
+            json.dumps(note.aliases, ensure_ascii=False), note.outdated_reason, note.digest, one.same,
+        ))  # fmt: skip
+        tags += [(tag, number) for tag in {tag.casefold() for tag in note.tags}]
+        links.put_names(connection, number, note)
+        links.put_edges(connection, number, note)
+    connection.executemany("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?, ?)", files)
+    connection.executemany("INSERT INTO text VALUES (?, ?)", bodies)
+    text.put(connection, words)
+    connection.executemany(f"INSERT INTO node VALUES ({marks(range(17))})", nodes)
+    connection.executemany("INSERT INTO tag VALUES (?, ?)", tags)
+    return numbers
+
+
+def _choose(connection: sqlite3.Connection, ids: Collection[str], first_path: FirstPath | None) -> None:
+    """Of the files that claim an id, one is the node: the one that had it first (DESIGN section 12)."""
+    claims: dict[str, list[tuple[int, str, int, int]]] = {}
+    for some in chunks(sorted(ids)):
+        rows = connection.execute(
+            "SELECT id, number, path, created, held FROM file JOIN node USING (number) "
+            f"WHERE node_id IN ({marks(some)})", some
+        )  # fmt: skip
+        for node_id, *claim in rows:
+            claims.setdefault(node_id, []).append((claim[0], claim[1], claim[2], claim[3]))
+    lost, won = [], []
+    for node_id, files in claims.items():
+        chosen = files[0]
+        if len(files) > 1:
+            # Without a history: the older note, then the shorter name ("note.md" before "note copy.md").
+            files.sort(key=lambda file: (file[2], len(file[1]), file[1]))
+            path = first_path(node_id, [file[1] for file in files]) if first_path else None
+            chosen = next((file for file in files if file[1] == path), files[0])
+        lost += [(file[0],) for file in files if file[3] and file is not chosen]
+        won += [] if chosen[3] else [(chosen[0],)]
+    connection.executemany("UPDATE node SET held = 0 WHERE number = ?", lost)  # first: one holder at a time
+    connection.executemany("UPDATE node SET held = 1 WHERE number = ?", won)
