@@ -1,0 +1,292 @@
+"""Making ops durable: the files into their places, the objects, the branch, the index, in this order.
+
+Several ops go together when they wait together: each keeps its own commit, and they share the lock, the flushes, one
+move of the branch and one new index.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ormahd.errors import Conflict
+from ormahd.vault.change import Committed
+from ormahd.vault.disk import Flusher, sync_directory
+from ormahd.vault.files import Worktree, Write
+from ormahd.vault.git import Git, GitFailed, Identity
+from ormahd.vault.git_busy import busy
+from ormahd.vault.git_index import IndexLock, NextIndex
+from ormahd.vault.git_objects import EXECUTABLE, FILE, Entry, Objects
+from ormahd.vault.git_refs import Moved, move_head
+from ormahd.vault.intent import Intent, Intents
+from ormahd.vault.settle import late_save
+
+ATTEMPTS = 5
+"""How often a commit is built again because HEAD moved meanwhile, before the op waits like any other."""
+DAEMON = Identity("ormahd", "ormahd@localhost")
+HELD = "another git command holds index.lock"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class Queued:
+    """An op that is promised and not in the history yet.
+
+    `acknowledged`: its caller was told that it is stored, so that it must be merged, never refused.
+    `uncertain`: a crash stopped it somewhere; what is done of it must be looked at first.
+    """
+
+    intent: Intent
+    acknowledged: bool = False
+    uncertain: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
+    result: Committed | None = None
+    error: BaseException | None = None
+
+
+class _IndexLost(Exception):
+    """The branch has moved, the index has not."""
+
+
+@dataclass(slots=True)
+class _Placed:
+    op: Queued
+    writes: list[tuple[int, Write]]
+    commit: str | None = None
+
+
+class Applier:
+    """The one that writes. Callers hold the writer's lock."""
+
+    def __init__(
+        self,
+        git: Git,
+        objects: Objects,
+        worktree: Worktree,
+        intents: Intents,
+        flusher: Flusher,
+        *,
+        vault_id: str,
+        prefix: str,
+        at: Callable[[str], None],
+    ) -> None:
+        self.git = git
+        self.objects = objects
+        self.worktree = worktree
+        self.intents = intents
+        self.lock = IndexLock(git, vault_id)
+        self._flusher = flusher
+        self._vault_id = vault_id
+        self._prefix = prefix
+        self._at = at
+
+    def where(self, path: str) -> bytes:
+        """A path of the vault as git's trees have it."""
+        return (self._prefix + path).encode("utf-8", "surrogateescape")
+
+    def apply(self, batch: Sequence[Queued], refused: Callable[[Queued, Conflict], Intent | None]) -> str | None:
+        """Bring ops into the history, in order; why it must wait, or None. Those that are through have a `result` (None
+        when HEAD had it all). `refused` is asked when a file is not as expected: a new intent to try, or None to leave
+        the op out. An exception means that nothing of the batch was done."""
+        if why := busy(self.git, self.lock):
+            return why
+        if not self.lock.take(batch[0].intent.op):
+            return HELD
+        placed: list[_Placed] = []
+        try:
+            if why := busy(self.git, self.lock, held=True):
+                return why
+            self._at("locked")
+            self._place(batch, refused, placed)
+            why = self._commit(placed) if placed else None
+        except _IndexLost as exc:
+            return self._look_again(placed, exc)
+        except BaseException:
+            self._take_back(placed)
+            self.lock.release()
+            raise
+        if why:
+            self._take_back(placed)
+        self.lock.release()
+        if why:
+            return why
+        self._at("unlocked")
+        for one in placed:
+            self._finish(one)
+        return None
+
+    @staticmethod
+    def _look_again(placed: Sequence[_Placed], exc: _IndexLost) -> str:
+        """HEAD has the ops, but the index could not be replaced: keep the lock, so that nobody commits from the old one,
+        and let the next attempt complete it."""
+        for one in placed:
+            one.op.acknowledged = one.op.uncertain = True
+        return f"the index cannot be written: {exc.__cause__}"
+
+    # Files
+
+    def _place(
+        self, batch: Sequence[Queued], refused: Callable[[Queued, Conflict], Intent | None], placed: list[_Placed]
+    ) -> None:
+        waiting = [_Placed(op, self._writes(op.intent)) for op in batch]
+        try:
+            self._flusher.each(self.worktree.stage, [write for one in waiting for _, write in one.writes])
+            self._at("staged")
+        except BaseException:
+            self._take_back(waiting)
+            raise
+        for number, one in enumerate(waiting):
+            try:
+                if self._place_one(one, refused):
+                    placed.append(one)
+            except BaseException:
+                self._take_back(waiting[number:])
+                raise
+        self._at("placed")
+
+    def _place_one(self, one: _Placed, refused: Callable[[Queued, Conflict], Intent | None]) -> bool:
+        while True:
+            try:
+                for _, write in one.writes:
+                    self.worktree.place(write)
+                    self._at("exchanged")
+                return True
+            except Conflict as conflict:
+                self._take_back([one])
+                intent = refused(one.op, conflict)
+                if intent is None:
+                    return False
+                one.op.intent = intent
+                one.writes = self._writes(intent)
+                self._flusher.each(self.worktree.stage, [write for _, write in one.writes])
+
+    @staticmethod
+    def _writes(intent: Intent) -> list[tuple[int, Write]]:
+        return [
+            (number, Write(step.path, step.old, step.data, intent.token(number)))
+            for number, step in enumerate(intent.steps)
+            if step.base != step.data
+        ]
+
+    def _take_back(self, placed: Sequence[_Placed]) -> None:
+        for one in reversed(placed):
+            for _, write in reversed(one.writes):
+                self.worktree.take_back(write)
+
+    def _finish(self, one: _Placed) -> None:
+        for number, write in one.writes:
+            late = self.worktree.finish(write)
+            if late is not None:
+                log.warning("%s", late_save(self.worktree, one.op.intent, number, late))
+        self.intents.remove(one.op.intent.op)
+        self._at("cleared")
+        intent = one.op.intent
+        if one.commit is not None:
+            one.op.result = Committed(
+                intent.op, one.commit, intent.kind, intent.source, intent.subject, intent.time,
+                tuple(step.change for step in intent.steps),
+            )  # fmt: skip
+
+    # History
+
+    def _commit(self, placed: Sequence[_Placed]) -> str | None:
+        """Why it must wait, or None when HEAD has it. Until the branch has moved an exception undoes everything."""
+        index: NextIndex | None = None
+        moved = False
+        try:
+            for _ in range(ATTEMPTS):
+                head = self.git.head()
+                fresh: dict[str, tuple[str, bytes]] = {}
+                entries = self._build(placed, head, fresh)
+                tip = next((one.commit for one in reversed(placed) if one.commit is not None), None)
+                if index is None:
+                    index = NextIndex(self.git, self._vault_id, entries)
+                    self._sync_folders(placed)
+                if tip is None:
+                    break  # HEAD has it already; the index is told nevertheless
+                self.objects.write(fresh)
+                self._at("objects")
+                index.ready()
+                self._at("index-ready")
+                outcome = self._move(head, tip, placed)
+                if outcome is Moved.HELD:
+                    return "another git command holds the branch's lock"
+                if outcome is Moved.YES:
+                    break
+                if why := busy(self.git, self.lock, held=True):
+                    return why
+            else:
+                return "the branch keeps moving under other commits"
+            moved = True
+        finally:
+            if index is not None and not moved:
+                index.drop()
+        self._at("ref")
+        try:
+            index.publish()
+        except (OSError, GitFailed) as exc:
+            raise _IndexLost from exc
+        self._at("index")
+        return None
+
+    def _build(
+        self, placed: Sequence[_Placed], head: str | None, fresh: dict[str, tuple[str, bytes]]
+    ) -> dict[bytes, Entry | None]:
+        """The commits of all ops, one on the other, into `fresh`; what the index must say of their paths."""
+        root = self.objects.root(head)
+        told: dict[bytes, Entry | None] = {}
+        parent = head
+        for one in placed:
+            changes: dict[bytes, Entry | None] = {}
+            for step in one.op.intent.steps:
+                path = self.where(step.path)
+                if step.data is None:
+                    changes[path] = None
+                    continue
+                old = self.objects.find(root, path, fresh)
+                mode = EXECUTABLE if old is not None and old.mode == EXECUTABLE else FILE
+                changes[path] = Entry(mode, self.objects.add_blob(step.data, fresh))
+            told |= changes
+            tree = self.objects.edit(root, changes, fresh)
+            one.commit = None
+            if tree != root:
+                author, committer = self._who(one.op.intent)
+                parents = [parent] if parent else []
+                one.commit = self.objects.add_commit(tree, parents, author, committer, one.op.intent.message, fresh)
+                root, parent = tree, one.commit
+        return told
+
+    def _who(self, intent: Intent) -> tuple[str, str]:
+        person = self.git.identity()
+        seconds = int(intent.time.timestamp())
+        committer = person or DAEMON
+        if intent.person:
+            author = person or Identity("person", DAEMON.email)
+        else:
+            author = Identity.named(intent.source, DAEMON.email)
+        return author.line(seconds), committer.line(seconds)
+
+    def _sync_folders(self, placed: Sequence[_Placed]) -> None:
+        folders: set[Path] = set()
+        for one in placed:
+            for _, write in one.writes:
+                folders |= self.worktree.folders(write)
+        self._flusher.each(sync_directory, sorted(folders))
+
+    def _move(self, head: str | None, tip: str, placed: Sequence[_Placed]) -> Moved:
+        last = placed[-1].op.intent
+        self.intents.moving([tip])
+        outcome = move_head(
+            self.git,
+            head,
+            tip,
+            who=self.git.identity() or DAEMON,
+            seconds=int(last.time.timestamp()),
+            reason=f"ormah ({last.kind}): {last.message.splitlines()[0]}",
+        )
+        self.intents.moved()
+        return outcome

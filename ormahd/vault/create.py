@@ -1,0 +1,189 @@
+"""How a vault begins, and how it is recognised again: `.ormah/vault.toml`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+from uuid import UUID
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from ormahd.core.node import ABOUT_SELF, NodeType, Tier, is_node_id
+from ormahd.core.note import compose, path_for
+from ormahd.errors import Incompatible, Unavailable
+from ormahd.vault.change import Entropy
+from ormahd.vault.disk import sync_directory, write_durably
+from ormahd.vault.files import Worktree
+from ormahd.vault.git import Identity, Place, call, ignored_around, locate
+from ormahd.vault.intent import Intents
+
+FORMAT = 1
+"""Of the notes and of `.ormah`; a vault with a greater number was written by a newer ormahd."""
+CARD = ".ormah/vault.toml"
+HOME = "ormah"
+"""The folder of our notes in a folder that was there before us."""
+UNDER_WAY = ".ormah/creating"
+IGNORED = "/lock\n/intent/\n/tmp/\n/conflicts/\n/creating\n"
+"""What of `.ormah` is the running daemon's own."""
+ATTRIBUTES = "*.md -text merge=ormah\n*.jsonl -text merge=ormah\n"
+"""Bytes as they are, whatever `core.autocrlf` says, and our three-way merge of notes (where its driver is configured)."""
+ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"
+"""For the root of a vault of our own: what editors keep there for themselves."""
+
+Adopt = Literal["all", "ours", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a vault says of itself."""
+
+    id: str
+    self_id: str
+    home: str
+    adopt: Adopt
+
+
+def write_card(card: Card) -> bytes:
+    document = tomlkit.document()
+    document.add(tomlkit.comment("Written by ormahd. Without this file the folder is no vault."))
+    document.add("format", FORMAT)
+    document.add("id", card.id)
+    document.add("self", card.self_id)
+    document.add("home", card.home)
+    document.add("adopt", card.adopt)
+    return tomlkit.dumps(document).encode()
+
+
+def read_card(data: bytes, root: Path) -> Card:
+    """Raises Unavailable when it is damaged, Incompatible when it is newer than we are."""
+    mend = f"`git -C {root} log -p -- {CARD}` shows its versions, `git restore --source=COMMIT {CARD}` brings one back"
+    try:
+        found = tomlkit.parse(data).unwrap()
+    except (TOMLKitError, UnicodeDecodeError) as exc:
+        raise Unavailable(f"{root / CARD} cannot be read: {exc}", hint=mend) from exc
+    version = found.get("format")
+    if isinstance(version, int) and version > FORMAT:
+        raise Incompatible(
+            f"the vault {root} has format {version}; this ormahd knows {FORMAT}", hint="install a newer ormahd"
+        )
+    texts = [found.get(key) for key in ("id", "self", "home", "adopt")]
+    vault_id, self_id, home, adopt = (text if isinstance(text, str) else "?" for text in texts)
+    if version != FORMAT or not (is_node_id(vault_id) and is_node_id(self_id)):
+        raise Unavailable(f"{root / CARD} lacks format, id or self, or has a wrong one", hint=mend)
+    if home not in {"", HOME} or adopt not in {"all", "ours", "none"}:
+        raise Unavailable(f"{root / CARD} has a wrong home or adopt", hint=mend)
+    return Card(vault_id, self_id, home, adopt)  # type: ignore[arg-type]
+
+
+def find_card(root: Path) -> Card | None:
+    """The card of the vault at `root`; also of one whose creation was interrupted after it was promised."""
+    data = Worktree(root).read(CARD)
+    if data is None:
+        for intent in Intents(root).load()[0]:
+            data = next((step.data for step in intent.steps if step.path == CARD), data)
+    return None if data is None else read_card(data, root)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What kind of vault a folder becomes."""
+
+    own: bool
+    """The repository is ours to make, in the folder itself."""
+    fresh: bool
+    """Nothing was in the folder: everything in it is to be remembered."""
+
+
+def choose(root: Path) -> Beginning:
+    """(a) absent or empty: a repository of our own, all of it adopted; (b) a folder with files: a repository of our own,
+    only our notes; (c) inside a repository: that one, only our notes. A folder that the repository around it ignores
+    is not meant to be in it, and counts as (a) or (b)."""
+    marker = root / UNDER_WAY
+    if marker.exists():
+        words = marker.read_text("ascii").split()
+        return Beginning("own" in words, "fresh" in words)
+    around = root
+    while not around.is_dir():
+        around = around.parent
+    place = locate(around)
+    if place is not None and place.bare:
+        raise Unavailable(
+            f"{root} is a bare repository: it has no folder of files", hint="clone it, and set vault.path to the clone"
+        )
+    empty = not root.is_dir() or not set(os.listdir(root)) - {".ormah"}
+    if place is not None and not (place.top != root and ignored_around(place, root)):
+        return Beginning(own=False, fresh=False)
+    return Beginning(own=True, fresh=empty)
+
+
+def lay_ground(root: Path) -> None:
+    """`.ormah`, with its ignore rules in it before anything else. Raises Unavailable where nothing can be written."""
+    try:
+        if not root.is_dir():
+            root.mkdir(mode=0o700, parents=True)
+            sync_directory(root.parent)
+        (root / ".ormah").mkdir(mode=0o700, exist_ok=True)
+        if (root / ".ormah").is_symlink():
+            raise Unavailable(f"{root}/.ormah is a link", hint="put a real folder there")
+        if not (root / ".ormah/.gitignore").exists():
+            write_durably(root / ".ormah/.gitignore", IGNORED.encode())
+        probe = root / ".ormah/creating.probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as exc:
+        raise Unavailable(
+            f"nothing can be written in {root}: {exc.strerror or exc}",
+            hint="make the folder writable for this user, or set vault.path to another",
+        ) from exc
+
+
+def begin(root: Path, beginning: Beginning) -> Place:
+    """The repository for a new vault, made where it is to be ours."""
+    words = [word for word, true in (("own", beginning.own), ("fresh", beginning.fresh)) if true]
+    write_durably(root / UNDER_WAY, " ".join(words).encode())
+    if beginning.own:
+        call(["init", "--quiet", "--initial-branch=main", "--template="], cwd=root)
+        for folder, _, files in os.walk(root / ".git"):
+            for name in files:
+                with open(os.path.join(folder, name), "rb") as file:
+                    os.fsync(file.fileno())
+            sync_directory(Path(folder))
+        sync_directory(root)
+    place = locate(root)
+    if place is None:
+        raise Unavailable(f"git made no repository in {root}", hint="try `git init` there")
+    return place
+
+
+def first_files(
+    root: Path, beginning: Beginning, who: Identity | None, *, now: datetime, entropy: Entropy
+) -> tuple[Card, Mapping[str, bytes]]:
+    """The card and the files of the first commit, the self node's note among them (seeds/data-model, "Self node")."""
+    vault_id, self_id = (str(UUID(bytes=entropy(16), version=4)) for _ in range(2))
+    home = "" if beginning.fresh else HOME
+    card = Card(vault_id, self_id, home, "all" if beginning.fresh else "ours")
+    title = who.name if who else "You"
+    content = f"{title}: the person whose memories these are."
+    if not who:
+        content = "You: the person whose memories these are."
+    note = compose(
+        id=self_id, type=NodeType.PERSON, tier=Tier.CORE, space=None, title=title, tags=[ABOUT_SELF],
+        source="system:self", confidence=1.0, created=now, updated=now, content=content,
+    )  # fmt: skip
+    path = path_for(id=self_id, type=NodeType.PERSON, space=None, title=title, content=content, created=now)
+    files = {CARD: write_card(card), ".ormah/.gitignore": IGNORED.encode()}
+    files[f"{home}/{path}" if home else path] = note
+    if beginning.fresh:
+        files[".gitattributes"] = ATTRIBUTES.encode()
+        files[".gitignore"] = ROOT_IGNORED.encode()
+    else:
+        files[f"{home}/.gitattributes"] = ATTRIBUTES.encode()
+        files[".ormah/.gitattributes"] = ATTRIBUTES.encode()
+    return card, {
+        path: data for path, data in files.items() if not (root / path).exists() or path.startswith(".ormah/")
+    }

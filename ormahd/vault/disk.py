@@ -1,0 +1,112 @@
+"""What the kernel does for us: durable writes, several at once, and renames that exchange or never replace."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+THREADS = 8
+"""Threads that fsync beside each other: a journal answers many of them with one flush (1,000 files: .12 s, not .3)."""
+
+_UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
+
+
+def sync(fd: int) -> None:
+    """fsync that reaches the medium (on macOS plain fsync stops at the drive's cache)."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(fd)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable. One that is gone needs nothing."""
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace a file of our own: temporary name, fsync, rename, fsync of the folder."""
+    temporary = path.with_name(f".{path.name}.part")
+    with open(temporary, "wb") as file:
+        file.write(data)
+        file.flush()
+        sync(file.fileno())
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
+class Flusher:
+    """Does small durable writes beside each other, so that their flushes share a turn of the disk."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+
+    def each(self, work: Callable[[T], object], items: Iterable[T]) -> None:
+        """`work` on every item; all of them end before the first error is raised."""
+        rows = list(items)
+        if len(rows) < 2:
+            for row in rows:
+                work(row)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="vault-flush")
+        futures = [self._pool.submit(work, row) for row in rows]
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if errors:
+            raise errors[0]
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+def _load() -> tuple[Any, int, int]:
+    """(function, flag for no-replace, flag for exchange) of this system; (None, 0, 0) where there is none."""
+    names = {"linux": ("renameat2", 1, 2), "darwin": ("renameatx_np", 4, 2)}
+    name, noreplace, exchange = names.get(sys.platform, ("", 0, 0))
+    if not name:
+        return None, 0, 0
+    try:
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    except (OSError, AttributeError):
+        return None, 0, 0
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    function.restype = ctypes.c_int
+    return function, noreplace, exchange
+
+
+_rename2, _NOREPLACE, _EXCHANGE = _load()
+
+
+def rename2(from_dir: int, old: str, to_dir: int, new: str, *, exchange: bool) -> bool:
+    """Rename without replacing, or exchange two names, in one step of the kernel. False where system or file system
+    cannot; OSError otherwise."""
+    if _rename2 is None:
+        return False
+    flags = _EXCHANGE if exchange else _NOREPLACE
+    if _rename2(from_dir, os.fsencode(old), to_dir, os.fsencode(new), flags) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNSUPPORTED:
+        return False
+    raise OSError(number, os.strerror(number), new)

@@ -1,0 +1,402 @@
+"""The repository as we read it: one place that starts git, and a child that answers questions about objects.
+
+Everything that imports GitPython or runs git is in the files `git*.py` of this room. GitPython opens the repository
+and tells what kind of one it is. The questions of every commit go to one long-lived `git cat-file` of our own, because
+GitPython's children inherit the caller's environment (`GIT_DIR`, `GIT_INDEX_FILE`, ...), which would send our
+commits into another repository when the daemon was started from a git hook.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import git as gitpython
+
+from ormahd.errors import Internal, NotFound, Unavailable
+
+_KEPT = {
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS",
+    "GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+}  # fmt: skip
+"""Of the caller's `GIT_*` only these reach our git: where configuration and transport are, never which repository."""
+
+CONFIG = {
+    "core.hooksPath": "/dev/null",
+    "commit.gpgSign": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "core.fsync": "committed,loose-object,pack-metadata,reference,index",
+    "core.fsyncMethod": "fsync",
+    "core.autocrlf": "false",
+    "core.fsmonitor": "false",
+    "core.quotePath": "false",
+    "core.logAllRefUpdates": "true",
+    "advice.detachedHead": "false",
+    "log.showSignature": "false",
+}
+"""What our git runs with, whatever the person has configured: git 2.39 fsyncs nothing of this by default; hooks,
+signing and automatic gc belong to the person's own commands."""
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of every git that we start: the caller's, without what would redirect or prompt."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") or key in _KEPT}
+    env |= {
+        "LC_ALL": "C",
+        "LANGUAGE": "C",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_PAGER": "cat",
+    }
+    return env | dict(extra or {})
+
+
+def executable() -> str:
+    return str(gitpython.Git.GIT_PYTHON_GIT_EXECUTABLE or "git")
+
+
+class GitFailed(Unavailable):
+    """A git command that ended badly; `status` and `stderr` are git's own."""
+
+    def __init__(self, command: Sequence[str], status: int, stderr: str) -> None:
+        said = stderr.strip() or f"exit status {status}"
+        super().__init__(
+            f"git {' '.join(command[:2])} failed: {said}",
+            hint="look at the repository with `git status` and `git fsck`",
+            data={"status": status, "stderr": stderr},
+        )
+        self.status = status
+        self.stderr = stderr
+
+
+def call(
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    input: bytes | None = None,  # noqa: A002 - subprocess names it so
+    env: Mapping[str, str] | None = None,
+    ok: Iterable[int] = (0,),
+) -> bytes:
+    """Run git once, without a repository given: what it printed. Raises GitFailed with git's own words."""
+    try:
+        done = subprocess.run(
+            [executable(), *arguments],
+            cwd=cwd,
+            env=environment(env),
+            input=input or b"",
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as exc:
+        if not cwd.is_dir():
+            raise NotFound(f"{cwd} is gone", hint="put the vault back, or set vault.path to where it is now") from exc
+        raise Unavailable("git is not installed", hint="install git 2.36 or newer") from exc
+    if done.returncode not in set(ok):
+        raise GitFailed(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
+    return done.stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who stands in a commit, without a time."""
+
+    name: str
+    email: str
+
+    @classmethod
+    def named(cls, name: str, email: str) -> Identity:
+        """With whatever git would not take out of the name."""
+        return cls(_ident_part(name) or "ormahd", email)
+
+    def line(self, seconds: int) -> str:
+        return f"{self.name} <{self.email}> {seconds} +0000"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a repository keeps its things; `common` differs from `git_dir` in a linked worktree."""
+
+    top: Path
+    git_dir: Path
+    common: Path
+    bare: bool
+    object_format: str
+
+
+def locate(folder: Path) -> Place | None:
+    """The repository that `folder` is or lies in, or None. Raises where git refuses it (ownership, damage)."""
+    try:
+        out = call(
+            ["rev-parse", "--is-bare-repository", "--show-object-format", "--absolute-git-dir", "--git-common-dir"],
+            cwd=folder,
+        )
+    except GitFailed as exc:
+        if "not a git repository" in exc.stderr and "gitfile" not in exc.stderr:
+            return None
+        if "dubious ownership" in exc.stderr or "unsafe" in exc.stderr:
+            raise Unavailable(
+                f"git refuses {folder}: it belongs to another user",
+                hint=f"if you trust it: git config --global --add safe.directory {folder}",
+            ) from exc
+        raise
+    bare, object_format, git_dir, common = os.fsdecode(out).rstrip("\n").split("\n")
+    if bare == "true":
+        return Place(Path(git_dir), Path(git_dir), Path(git_dir), True, object_format)
+    try:
+        top = os.fsdecode(call(["rev-parse", "--show-toplevel"], cwd=folder)).rstrip("\n")
+    except GitFailed as exc:
+        raise Unavailable(
+            f"{folder} lies inside a repository's .git", hint="set vault.path to a folder of notes"
+        ) from exc
+    return Place(Path(top), Path(git_dir), (folder / common).resolve(), False, object_format)
+
+
+def ignored_around(place: Place, folder: Path) -> bool:
+    """Whether the repository around `folder` ignores it."""
+    try:
+        call(["check-ignore", "--quiet", "--", os.path.relpath(folder, os.path.realpath(place.top))], cwd=place.top)
+    except GitFailed as exc:
+        if exc.status == 1:
+            return False
+        raise
+    return True
+
+
+class Git:
+    """One repository, read. Safe for many threads; `close` leaves no child behind."""
+
+    def __init__(self, place: Place) -> None:
+        self.top = place.top
+        self.git_dir = place.git_dir
+        self.common = place.common
+        self.object_format = place.object_format
+        self.oid_bytes = 32 if place.object_format == "sha256" else 20
+        self.null = "0" * (2 * self.oid_bytes)
+        try:
+            self.repo = gitpython.Repo(place.top, odbt=gitpython.GitCmdObjectDB)
+        except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError) as exc:
+            raise Unavailable(
+                f"{place.top} is no repository that can be opened", hint="run `git status` there"
+            ) from exc
+        self._options = ["--git-dir", str(self.git_dir), "--work-tree", str(self.top)]
+        for key, value in CONFIG.items():
+            self._options += ["-c", f"{key}={value}"]
+        self._child: subprocess.Popen[bytes] | None = None
+        self._asking = threading.Lock()
+        self._identity: tuple[object, Identity | None] | None = None
+        self._config_files: set[Path] = set()
+
+    def close(self) -> None:
+        with self._asking:
+            self._drop_child()
+        self.repo.close()
+
+    # Commands
+
+    def run(
+        self,
+        *arguments: str,
+        input: bytes | None = None,  # noqa: A002 - subprocess names it so
+        env: Mapping[str, str] | None = None,
+        ok: Iterable[int] = (0,),
+    ) -> bytes:
+        """What a git command printed; exit statuses outside `ok` raise GitFailed."""
+        return call([*self._options, *arguments], cwd=self.top, input=input, env=env, ok=ok)
+
+    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """A running git command with pipes on all three ends; the caller waits for it."""
+        return subprocess.Popen(
+            [executable(), *self._options, *arguments],
+            cwd=self.top,
+            env=environment(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def stream(self, *arguments: str) -> Iterator[bytes]:
+        """The NUL-separated records of a command, as they come; leaving early ends the command."""
+        child = self.start(*arguments)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdin.close()
+        rest = b""
+        ended = False
+        try:
+            while piece := child.stdout.read1(1 << 16):  # type: ignore[attr-defined]
+                *records, rest = (rest + piece).split(b"\0")
+                yield from records
+            if rest:
+                yield rest
+            ended = True
+        finally:
+            if not ended:
+                child.kill()
+            complaint = child.stderr.read().decode("utf-8", "replace")
+            child.stdout.close()
+            child.stderr.close()
+            status = child.wait()
+        if status:
+            raise GitFailed(arguments, status, complaint)
+
+    def log(self, *arguments: str) -> Iterator[bytes]:
+        """`git log -z …` record by record, newest first; nothing where there is no commit yet."""
+        if self.head() is None:
+            return
+        yield from self.stream("log", "-z", "--no-color", "--no-show-signature", *arguments)
+
+    # Questions to the long-lived child
+
+    def _ask(self, question: str, *, contents: bool) -> tuple[str, str, bytes] | None:
+        """(oid, kind, bytes) of what `question` names; None when it is missing."""
+        line = ("contents " if contents else "info ") + question + "\n"
+        with self._asking:
+            for attempt in (1, 2):
+                if self._child is None or self._child.poll() is not None:
+                    self._drop_child()
+                    self._child = self.start("cat-file", "--batch-command", "--buffer")
+                try:
+                    return self._exchange(self._child, line, contents)
+                except (BrokenPipeError, EOFError) as exc:
+                    complaint = self._drop_child()
+                    if attempt == 2:
+                        raise GitFailed(["cat-file", question], 1, complaint) from exc
+        raise Internal("unreachable")
+
+    @staticmethod
+    def _exchange(child: subprocess.Popen[bytes], line: str, contents: bool) -> tuple[str, str, bytes] | None:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(os.fsencode(line) + b"flush\n")
+        child.stdin.flush()
+        header = child.stdout.readline()
+        if not header.endswith(b"\n"):
+            raise EOFError
+        words = os.fsdecode(header[:-1]).rsplit(" ", 2)
+        if len(words) != 3 or not words[2].isdigit():
+            return None  # "<question> missing", "… ambiguous"
+        oid, kind, size = words
+        data = _read_exactly(child.stdout, int(size)) if contents else b""
+        if contents:
+            _read_exactly(child.stdout, 1)
+        return oid, kind, data
+
+    def _drop_child(self) -> str:
+        child, self._child = self._child, None
+        if child is None:
+            return ""
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
+        child.stdout.close()
+        try:
+            child.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        complaint = child.stderr.read().decode("utf-8", "replace")
+        child.stderr.close()
+        return complaint
+
+    def head(self) -> str | None:
+        """The commit that HEAD names now, or None on a branch without commits."""
+        found = self._ask("HEAD", contents=False)
+        return found[0] if found else None
+
+    def resolve(self, revision: str) -> str | None:
+        """The full id of what a revision names, or None. A revision with a line break names nothing."""
+        found = None if "\n" in revision or not revision.strip() else self._ask(revision, contents=False)
+        return found[0] if found else None
+
+    def read(self, oid: str, kind: str) -> bytes:
+        """The content of an object that must be there."""
+        found = self._ask(oid, contents=True)
+        if found is None or found[1] != kind:
+            raise Unavailable(
+                f"the repository {self.top} lacks the {kind} {oid}",
+                hint="it is damaged: `git fsck` names what is missing; restore it from a clone or a backup",
+            )
+        return found[2]
+
+    def branch(self) -> str | None:
+        """The full name of the branch that HEAD is on (`refs/heads/main`), also before its first commit; None: detached."""
+        try:
+            text = (self.git_dir / "HEAD").read_text("utf-8").strip()
+        except OSError as exc:
+            raise Unavailable(f"{self.git_dir}/HEAD cannot be read: {exc}", hint="`git status` says more") from exc
+        return text[5:].strip() if text.startswith("ref:") else None
+
+    def identity(self) -> Identity | None:
+        """The person's git identity, where they have set one. Read again when a configuration file changes."""
+        if self._identity is not None and self._identity[0] == self._config_state(self._config_files):
+            return self._identity[1]
+        out = self.run("config", "--list", "-z", "--show-origin")
+        values: dict[str, str] = {}
+        files = {self.common / "config", Path("~/.gitconfig").expanduser(), Path("~/.config/git/config").expanduser()}
+        fields = os.fsdecode(out).split("\0")
+        for origin, entry in zip(fields[::2], fields[1::2], strict=False):
+            key, _, value = entry.partition("\n")
+            values[key] = value
+            if origin.startswith("file:"):
+                files.add(self.top / origin[5:])
+        self._config_files = files
+        name, email = (_ident_part(values.get(key, "")) for key in ("user.name", "user.email"))
+        known = Identity(name, email) if name and email else None
+        self._identity = (self._config_state(files), known)
+        return known
+
+    @staticmethod
+    def _config_state(files: set[Path]) -> object:
+        state = []
+        for file in sorted(files):
+            try:
+                found = file.stat()
+                state.append((str(file), found.st_mtime_ns, found.st_size, found.st_ino))
+            except OSError:
+                state.append((str(file), 0, 0, 0))
+        return state
+
+    def is_ignored(self, paths: Iterable[str]) -> set[str]:
+        """Those of `paths` (posix, relative to the top) that the person's ignore rules leave out of git."""
+        asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        if not asked:
+            return set()
+        out = self.run("check-ignore", "-z", "--stdin", input=asked, ok=(0, 1))
+        return {os.fsdecode(path) for path in out.split(b"\0") if path}
+
+    def listing(self, revision: str = "HEAD", under: str = "") -> dict[str, str]:
+        """{path relative to the top: blob id} of the regular files of a commit, below `under`."""
+        if revision == "HEAD" and self.head() is None:
+            return {}
+        found = {}
+        pathspec = ["--", under + "/"] if under else []
+        for record in self.stream("ls-tree", "-r", "-z", "--full-tree", revision, *pathspec):
+            meta, _, path = record.partition(b"\t")
+            mode, kind, oid = meta.split(b" ")
+            if kind == b"blob" and mode != b"120000":
+                found[os.fsdecode(path)] = oid.decode()
+        return found
+
+
+def _ident_part(text: str) -> str:
+    """A name as git would write it: without the characters that structure a commit's header."""
+    return " ".join("".join(" " if c in "<>\n\0" else c for c in text).split()).strip(" .,;:\"'")
+
+
+def _read_exactly(pipe: IO[bytes], size: int) -> bytes:
+    data = pipe.read(size)
+    if len(data) != size:
+        raise EOFError
+    return data

@@ -1,0 +1,124 @@
+"""Whether somebody else is at work in the repository, and which locks a crash left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from ormahd.vault.change import Clock
+from ormahd.vault.git import Git
+from ormahd.vault.git_index import IndexLock, discard
+
+STALE = timedelta(minutes=10)
+"""A lock of somebody else's is removed only when it is older than this and no process has to do with it (DESIGN 5)."""
+
+_OPERATIONS = {
+    "MERGE_HEAD": "a merge is under way",
+    "rebase-merge": "a rebase is under way",
+    "rebase-apply": "a rebase or `git am` is under way",
+    "CHERRY_PICK_HEAD": "a cherry-pick is under way",
+    "REVERT_HEAD": "a revert is under way",
+    "sequencer": "a cherry-pick or revert of several commits is under way",
+    "BISECT_LOG": "a bisect is under way",
+}
+
+
+def ref_locks(git: Git) -> list[Path]:
+    """The lock files that stand in the way of moving HEAD."""
+    branch = git.branch()
+    locks = [git.git_dir / "HEAD.lock", git.common / "packed-refs.lock"]
+    return [*locks, git.common / f"{branch}.lock"] if branch else locks
+
+
+def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
+    """Why we must wait, as a clause for people, or None. `held`: index.lock is ours at the moment."""
+    for name, why in _OPERATIONS.items():
+        if os.path.lexists(git.git_dir / name):
+            return why
+    if not held and os.path.lexists(lock.path) and not lock.ours():
+        return "another git command holds index.lock"
+    for path in ref_locks(git):
+        if os.path.lexists(path):
+            return f"another git command holds {path.name}"
+    return None
+
+
+def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2.0) -> list[str]:
+    """Remove what a crash of ours left beside the index lock; sentences on what was done. Only while we hold the vault.
+
+    `moving`: the commits to which we were moving a ref when we stopped. A ref's lock with such a commit in it, or an
+    empty one, is then of our own `git update-ref`; its orphan gets `patience` seconds to end by itself.
+    """
+    said = []
+    discard(git, vault_id)
+    if moving:
+        deadline = time.monotonic() + patience
+        locks = ref_locks(git)
+        while any(path.exists() for path in locks) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for path in locks:
+            with contextlib.suppress(FileNotFoundError):
+                if path.read_text("ascii", "replace").strip() in moving | {""} and path.name != "packed-refs.lock":
+                    path.unlink()
+                    said.append(f"removed the {path.name} that we held when we were stopped")
+    return said
+
+
+def clear_stale(git: Git, lock: IndexLock, clock: Clock) -> list[str]:
+    """Remove locks of others that are older than STALE and that no process has to do with."""
+    said = []
+    for path in [lock.path, *ref_locks(git)]:
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            continue
+        age = clock().timestamp() - found.st_mtime
+        if age < STALE.total_seconds() or in_use(git, path):
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            if path.lstat().st_mtime_ns == found.st_mtime_ns:
+                path.unlink()
+                said.append(f"removed a stale {path.name}, {int(age // 60)} minutes old and held by no process")
+    return said
+
+
+def in_use(git: Git, path: Path) -> bool:
+    """Whether some process has the file open, or a git runs inside this repository. Unknown counts as yes."""
+    proc = Path("/proc")
+    if not (proc / "self" / "fd").is_dir():
+        return _in_use_by_lsof(path)
+    inside = [os.path.realpath(git.top), os.path.realpath(git.git_dir), os.path.realpath(git.common)]
+    wanted = os.path.realpath(path)
+    for process in proc.iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if os.path.basename(os.readlink(process / "exe")).startswith("git"):
+                cwd = os.readlink(process / "cwd")
+                if _parent(process) != os.getpid() and any(
+                    cwd == place or cwd.startswith(place + "/") for place in inside
+                ):
+                    return True
+        with contextlib.suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    if os.readlink(descriptor) == wanted:
+                        return True
+    return False
+
+
+def _parent(process: Path) -> int:
+    """The parent's pid, from /proc (after the name in brackets: state, ppid)."""
+    return int((process / "stat").read_text("utf-8", "replace").rsplit(")", 1)[-1].split()[1])
+
+
+def _in_use_by_lsof(path: Path) -> bool:
+    lsof = shutil.which("lsof")
+    if lsof is None:
+        return True
+    return subprocess.run([lsof, "-t", "--", str(path)], capture_output=True, check=False).stdout.strip() != b""

@@ -1,0 +1,156 @@
+"""The person's index: held while we commit, and told of our paths afterwards, with their staged work untouched.
+
+A commit that moves HEAD but not the index makes the person's next `git commit` delete our notes. So the new index is
+made beside the old one while `index.lock` is ours, and renamed over it as soon as the branch has moved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from ormahd.vault.disk import sync_directory
+from ormahd.vault.git import Git, GitFailed
+from ormahd.vault.git_objects import Entry
+
+MARK = "ormah "
+"""How the content of an `index.lock` of ours begins; the vault's id and the op follow. Git never reads it."""
+
+
+class IndexLock:
+    """`index.lock`, with our mark in it from the first moment on (it is linked into place, complete), so that after a
+    crash it can be told from a lock of git's own."""
+
+    def __init__(self, git: Git, vault_id: str) -> None:
+        self.path = git.git_dir / "index.lock"
+        self.vault_id = vault_id
+        self._mark = f"{MARK}{vault_id} ".encode()
+        self._twin = git.git_dir / f"ormah-{vault_id}.lock"
+
+    def take(self, op: str) -> bool:
+        """False when somebody holds it. One that a crash of ours left is taken over: nobody came between."""
+        if self.ours():
+            return True
+        content = self._mark + f"{op} pid {os.getpid()}\n".encode()
+        self._twin.write_bytes(content)
+        try:
+            os.link(self._twin, self.path)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            try:
+                fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            except FileExistsError:
+                return False
+            with open(fd, "wb") as file:
+                file.write(content)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                self._twin.unlink()
+        return True
+
+    def ours(self) -> bool:
+        """Whether the lock that is there bears our mark. Since only one daemon has the vault, it is then ours."""
+        try:
+            with open(self.path, "rb") as file:
+                return file.read(len(self._mark)) == self._mark
+        except OSError:
+            return False
+
+    def release(self) -> None:
+        if self.ours():
+            with contextlib.suppress(FileNotFoundError):
+                self.path.unlink()
+
+
+class NextIndex:
+    """The index with our paths in it, being made by a git beside our other work. Only with the lock held."""
+
+    def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None]) -> None:
+        """`entries`: path relative to the top -> what HEAD will have there (None: nothing)."""
+        self._git = git
+        self._file = git.git_dir / f"index.ormah-{vault_id}"
+        self._index = git.git_dir / "index"
+        discard(git, vault_id)
+        with contextlib.suppress(FileNotFoundError):
+            _twin(self._index, self._file)
+        lines = []
+        for path, entry in entries.items():
+            mode, oid = (entry.mode.decode(), entry.oid) if entry else ("0", git.null)
+            lines.append(f"{mode} {oid}\t".encode() + path + b"\0")
+        self._child: subprocess.Popen[bytes] | None = git.start(
+            "update-index", "-z", "--index-info", env={"GIT_INDEX_FILE": str(self._file)}
+        )
+        self._input = b"".join(lines)
+        assert self._child.stdin
+        with contextlib.suppress(BrokenPipeError):
+            # What fits the pipe goes now, so that git works while we do; the rest follows in `ready`.
+            os.set_blocking(self._child.stdin.fileno(), False)
+            sent = os.write(self._child.stdin.fileno(), self._input) if self._input else 0
+            self._input = self._input[sent:]
+            os.set_blocking(self._child.stdin.fileno(), True)
+            if not self._input:
+                self._child.stdin.close()
+
+    def ready(self) -> None:
+        """Wait until it is written. Raises GitFailed, with nothing changed."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if child.stdin and not child.stdin.closed and not self._input:
+            child.stdin.close()
+        _, complaint = _communicate(child, self._input)
+        if child.returncode:
+            raise GitFailed(["update-index"], child.returncode, complaint.decode("utf-8", "replace"))
+
+    def publish(self) -> None:
+        """Put it in the old one's place, durably (git fsynced the content)."""
+        self.ready()
+        if self._file.exists():
+            os.replace(self._file, self._index)
+            sync_directory(self._git.git_dir)
+
+    def drop(self) -> None:
+        with contextlib.suppress(GitFailed):
+            self.ready()
+        with contextlib.suppress(FileNotFoundError):
+            self._file.unlink()
+
+
+def _communicate(child: subprocess.Popen[bytes], rest: bytes) -> tuple[bytes, bytes]:
+    if child.stdin and child.stdin.closed:
+        child.stdin = None
+        return child.communicate()
+    return child.communicate(rest)
+
+
+def discard(git: Git, vault_id: str) -> None:
+    """Remove what an interrupted update left."""
+    for name in (f"index.ormah-{vault_id}", f"index.ormah-{vault_id}.lock", f"ormah-{vault_id}.lock"):
+        with contextlib.suppress(FileNotFoundError):
+            (git.git_dir / name).unlink()
+
+
+def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
+    """{path: blob id} of what the index has now of `paths` (relative to the top)."""
+    found: dict[bytes, str] = {}
+    for at in range(0, len(paths), 500):
+        names = [os.fsdecode(path) for path in paths[at : at + 500]]
+        for record in git.run("ls-files", "-s", "-z", "--", *names).split(b"\0"):
+            meta, _, path = record.partition(b"\t")
+            if path:
+                found[path] = meta.split(b" ")[1].decode()
+    return found
+
+
+def _twin(index: Path, copy: Path) -> None:
+    """git never writes into an index in place, so that a second name for it is as good as a copy."""
+    try:
+        os.link(index, copy)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        copy.write_bytes(index.read_bytes())

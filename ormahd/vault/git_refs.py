@@ -1,0 +1,54 @@
+"""Moving the branch: compare-and-swap, flushed, and read back."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from ormahd.vault.disk import sync_directory
+from ormahd.vault.git import Git, GitFailed, Identity
+
+
+class Moved(Enum):
+    YES = auto()
+    RACED = auto()
+    """HEAD is not at the commit that ours was built on: build again."""
+    HELD = auto()
+    """Somebody holds the lock of the ref."""
+
+
+def move_head(git: Git, old: str | None, new: str, *, who: Identity, seconds: int, reason: str) -> Moved:
+    """Move what HEAD names (the branch, or HEAD itself where it is detached) from `old` (None: no commit yet) to `new`,
+    with a line in the reflog. YES only after it was read back."""
+    branch = git.branch()
+    env = {
+        "GIT_COMMITTER_NAME": who.name,
+        "GIT_COMMITTER_EMAIL": who.email,
+        "GIT_COMMITTER_DATE": f"@{seconds} +0000",
+    }
+    try:
+        git.run("update-ref", "-m", reason, "HEAD", new, old or git.null, env=env)
+    except GitFailed as exc:
+        if git.head() != old:
+            return Moved.RACED
+        if "File exists" in exc.stderr or "Unable to create" in exc.stderr:
+            return Moved.HELD
+        raise
+    ref = git.git_dir / "HEAD" if branch is None else git.common / branch
+    sync_directory(ref.parent)
+    return Moved.YES if _arrived(git, new) else Moved.RACED
+
+
+def _arrived(git: Git, new: str) -> bool:
+    """Whether HEAD is at `new`, or already further on."""
+    head = git.head()
+    if head == new:
+        return True
+    if head is None:
+        return False
+    try:
+        git.run("merge-base", "--is-ancestor", new, head)
+    except GitFailed as exc:
+        if exc.status == 1:
+            return False
+        raise
+    return True

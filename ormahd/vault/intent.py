@@ -1,0 +1,166 @@
+"""What we have promised to write: one file per op in `.ormah/intent`, flushed before anything else is touched.
+
+A file there is the promise: after a crash the op is rolled forward from it. It appears complete (temporary name, fsync,
+rename, fsync of the folder), so that half a file is a write that was never acknowledged. The first line carries a
+checksum; a file that does not match it is set aside and named, and never blocks the start.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ormahd.vault.change import Change, Kind, is_op, sha256
+from ormahd.vault.disk import sync_directory, write_durably
+
+FOLDER = ".ormah/intent"
+HEADER = "ormah-intent 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One file of an op: `base` are the bytes that were there (None: no file), `data` those to come (None: removed)."""
+
+    path: str
+    node_id: str | None
+    base: bytes | None
+    data: bytes | None
+
+    @property
+    def old(self) -> str | None:
+        return None if self.base is None else sha256(self.base)
+
+    @property
+    def change(self) -> Change:
+        return Change(self.path, self.node_id, self.old, self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An op that is decided. `message` is the whole commit message; `person`: the author is the person."""
+
+    op: str
+    kind: Kind
+    source: str
+    subject: str
+    message: str
+    person: bool
+    time: datetime
+    lock: str
+    """The lock file that the op takes, so that after a crash ours can be told from another's."""
+    steps: tuple[Step, ...]
+
+    @property
+    def node_ids(self) -> list[str]:
+        return list(dict.fromkeys(step.node_id for step in self.steps if step.node_id))
+
+    def token(self, number: int) -> str:
+        """The staged twin's name of step `number`."""
+        return f"{self.op}.{number}"
+
+
+def encode(ops: Sequence[Intent]) -> bytes:
+    body = json.dumps({"ops": [_to_json(op) for op in ops]}, ensure_ascii=True).encode()
+    return f"{HEADER} {sha256(body)}\n".encode() + body
+
+
+def decode(data: bytes) -> list[Intent]:
+    """Raises ValueError when anything is not as it was written."""
+    header, _, body = data.partition(b"\n")
+    if header.decode("ascii", "replace") != f"{HEADER} {sha256(body)}":
+        raise ValueError("the checksum does not match")
+    try:
+        return [_from_json(op) for op in json.loads(body)["ops"]]
+    except (KeyError, TypeError) as exc:
+        raise ValueError(f"{exc!r} while reading") from exc
+
+
+def _to_json(intent: Intent) -> dict[str, Any]:
+    return {
+        "op": intent.op, "kind": str(intent.kind), "source": intent.source, "subject": intent.subject,
+        "message": intent.message, "person": intent.person, "time": intent.time.isoformat(), "lock": intent.lock,
+        "steps": [
+            {"path": step.path, "node_id": step.node_id, "base": _text(step.base), "data": _text(step.data)}
+            for step in intent.steps
+        ],
+    }  # fmt: skip
+
+
+def _from_json(row: dict[str, Any]) -> Intent:
+    steps = tuple(Step(s["path"], s["node_id"], _bytes(s["base"]), _bytes(s["data"])) for s in row["steps"])
+    return Intent(
+        row["op"], Kind(row["kind"]), row["source"], row["subject"], row["message"], row["person"],
+        datetime.fromisoformat(row["time"]), row["lock"], steps,
+    )  # fmt: skip
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text, validate=True)
+
+
+class Intents:
+    """The folder of promises."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / FOLDER
+        self._moving = self.folder / "moving"
+
+    def write(self, intent: Intent) -> None:
+        """Durable when this returns."""
+        if not self.folder.is_dir():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_directory(self.folder.parent)
+        write_durably(self.folder / f"{intent.op}.json", encode([intent]))
+
+    def remove(self, op: str) -> None:
+        """Not flushed: a promise that comes back after a power cut is found fulfilled in the history."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.folder / f"{op}.json").unlink()
+
+    def load(self) -> tuple[list[Intent], list[str]]:
+        """(promises in order, sentences about what was wrong). Half-written files go; damaged ones are set aside."""
+        found: list[Intent] = []
+        said = []
+        for path in sorted(self.folder.glob("*")) + sorted(self.folder.glob(".*.part")):
+            if path.name.endswith(".part"):
+                path.unlink()
+            elif path.suffix == ".json":
+                try:
+                    found += decode(path.read_bytes())
+                except (ValueError, OSError) as exc:
+                    aside = self.folder / "damaged" / path.name
+                    aside.parent.mkdir(exist_ok=True)
+                    os.replace(path, aside)
+                    said.append(f"set a damaged intent aside as {FOLDER}/damaged/{path.name}: {exc}")
+        return sorted(found, key=lambda intent: intent.op), said
+
+    def moving(self, commits: Iterable[str]) -> None:
+        """Note where the branch is about to be moved, so that a lock left behind by it is known as ours."""
+        self._moving.write_text("\n".join(commits), "ascii")
+
+    def moved(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._moving.unlink()
+
+    def was_moving(self) -> set[str]:
+        try:
+            return set(self._moving.read_text("ascii", "replace").split())
+        except FileNotFoundError:
+            return set()
+
+
+def op_of(token: str) -> str | None:
+    """The op that a staged twin belongs to."""
+    op = token.partition(".")[0]
+    return op if is_op(op) else None

@@ -1,0 +1,101 @@
+"""Commit messages: sentences for people, trailers for programs, and no way to forge one from outside text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ormahd.errors import BadRequest
+from ormahd.vault.change import Kind
+
+MAX_SUBJECT = 200
+"""Characters; git's own tools cut at about 70 for display, so that this only guards against floods."""
+MAX_NODES = 1000
+"""Up to this many ids are listed; a larger op (an import) has `Ormah-Node-Count` instead: its paths name the notes."""
+NODES_A_LINE = 16
+
+_PREFIX = "Ormah-"
+_FORGED = re.compile(rf"^(?={_PREFIX}[A-Za-z-]*\s*:)", re.IGNORECASE | re.MULTILINE)
+_BREAKS = re.compile(r"\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
+_KEY = re.compile(r"Ormah-[A-Z][A-Za-z-]*")
+_TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: |\(cherry picked from commit ")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A commit message taken apart. `trailers` holds every value of a key, in order."""
+
+    subject: str
+    body: str
+    trailers: Mapping[str, tuple[str, ...]]
+
+    def trailer(self, key: str) -> str | None:
+        values = self.trailers.get(key)
+        return values[-1] if values else None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(node for line in self.trailers.get("Ormah-Nodes", ()) for node in line.split())
+
+
+def one_line(text: str) -> str:
+    """Text from outside as one line: whatever breaks lines or cannot stand in a commit becomes a space."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def compose(
+    subject: str,
+    body: str,
+    *,
+    op: str,
+    kind: Kind,
+    source: str,
+    run: str | None = None,
+    nodes: Sequence[str] = (),
+    trailers: Iterable[tuple[str, str]] = (),
+) -> str:
+    """The message of an op, ending in a newline. `trailers` are further `Ormah-…` lines."""
+    head = one_line(subject) or str(kind)
+    if len(head) > MAX_SUBJECT:
+        head = head[: MAX_SUBJECT - 1].rstrip() + "…"
+    lines = [("Ormah-Op", op), ("Ormah-Kind", str(kind)), ("Ormah-Source", one_line(source))]
+    if run is not None:
+        lines.append(("Ormah-Run", one_line(run)))
+    unique = list(dict.fromkeys(nodes))
+    if len(unique) > MAX_NODES:
+        lines.append(("Ormah-Node-Count", str(len(unique))))
+    else:
+        lines += [
+            ("Ormah-Nodes", " ".join(unique[at : at + NODES_A_LINE])) for at in range(0, len(unique), NODES_A_LINE)
+        ]
+    for key, value in trailers:
+        if not _KEY.fullmatch(key):
+            raise BadRequest(f"{key!r} is no trailer of ours", hint="trailers are named Ormah-Something")
+        lines.append((key, one_line(value)))
+    parts = [_guard(head)]
+    text = _guard(_BREAKS.sub("\n", body.replace("\x00", " "))).strip("\n").rstrip()
+    if text.strip():
+        parts.append(text)
+    parts.append("\n".join(f"{key}: {value}" for key, value in lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _guard(text: str) -> str:
+    return _FORGED.sub("  ", text)
+
+
+def parse(text: str) -> Message:
+    """Take a message apart; one that is not ours has no trailers. Only the last paragraph can hold trailers; others
+    than ours may stand among them (`Signed-off-by`, `cherry picked from`) and are left out."""
+    lines = text.rstrip("\n").split("\n")
+    start = max((at + 1 for at, line in enumerate(lines) if not line.strip()), default=0)
+    trailers: dict[str, tuple[str, ...]] = {}
+    if start > 1 and all(_TRAILER.match(line) for line in lines[start:]):
+        for line in lines[start:]:
+            key, _, value = line.partition(": ")
+            if _KEY.fullmatch(key):
+                trailers[key] = (*trailers.get(key, ()), value.strip())
+    if not trailers:
+        start = len(lines)
+    return Message(lines[0] if lines else "", "\n".join(lines[1:start]).strip("\n"), trailers)

@@ -1,0 +1,123 @@
+"""Rolling a promise forward after a crash: find out how far it got, and make the rest of it an ordinary op."""
+
+from __future__ import annotations
+
+import os
+
+from ormahd.errors import Conflict
+from ormahd.vault import message
+from ormahd.vault.apply import HELD, Applier, Queued
+from ormahd.vault.change import Committed, sha256
+from ormahd.vault.files import STAGING, Write
+from ormahd.vault.git import Git
+from ormahd.vault.git_busy import busy
+from ormahd.vault.git_index import NextIndex, entries
+from ormahd.vault.git_objects import Entry
+from ormahd.vault.intent import Intent, op_of
+from ormahd.vault.settle import late_save, on_today, save_aside
+
+
+def find_commit(git: Git, op: str) -> str | None:
+    """The commit on some branch that holds the op."""
+    asked = ("--branches", "HEAD", "--fixed-strings", f"--grep=Ormah-Op: {op}", "--format=%H%n%B")
+    for record in git.log(*asked):
+        commit, _, text = record.decode("utf-8", "replace").partition("\n")
+        if message.parse(text).trailer("Ormah-Op") == op:
+            return commit.strip()
+    return None
+
+
+def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
+    """Look at an uncertain op while git stands still. Afterwards it is either certain (to be applied as any other), or
+    still uncertain and over: found in the history, or set aside. Why it must wait, or None."""
+    if why := busy(applier.git, applier.lock):
+        return why
+    if not applier.lock.take(op.intent.op):
+        return HELD
+    intent = op.intent
+    commit = find_commit(applier.git, intent.op)
+    if commit is not None:
+        _complete_index(applier, intent)
+        said += _late_saves(applier, intent)
+        op.result = Committed(
+            intent.op, commit, intent.kind, intent.source, intent.subject, intent.time,
+            tuple(step.change for step in intent.steps),
+        )  # fmt: skip
+    else:
+        _bring_back(applier, intent, said)
+        today, sentences = on_today(applier.worktree, intent)
+        said += sentences
+        if today is not None:
+            applier.intents.write(today)
+            op.intent = today
+            op.uncertain = False
+            said.append(f"finished “{intent.subject}”, which a crash had interrupted")
+            return None  # the lock stays ours: `apply` takes it over, so that nobody commits in between
+    applier.intents.remove(intent.op)
+    applier.lock.release()
+    return None
+
+
+def _bring_back(applier: Applier, intent: Intent, said: list[str]) -> None:
+    """Versions that the exchange displaced and nobody had looked at: a person's save among them becomes the file again."""
+    for number, step in enumerate(intent.steps):
+        write = Write(step.path, step.old, step.data, intent.token(number))
+        out = applier.worktree.displaced(write)
+        if out is None:
+            continue
+        try:
+            now = applier.worktree.read(step.path)
+        except Conflict:
+            now = None
+        half = step.data is not None and step.data.startswith(out)
+        if out != step.base and not half:
+            if now == step.data:
+                theirs = Write(step.path, None if now is None else sha256(now), out, f"{intent.op}.back{number}")
+                applier.worktree.stage(theirs)
+                applier.worktree.place(theirs)
+                applier.worktree.finish(theirs)
+                said.append(f"{step.path} was saved in the moment of a crash; the save was kept")
+            elif now != out:
+                where = save_aside(applier.worktree.root, intent.op, step.path, out)
+                said.append(f"{step.path} was saved twice in the moment of a crash; the earlier save waits in {where}")
+        applier.worktree.finish(write)
+
+
+def _late_saves(applier: Applier, intent: Intent) -> list[str]:
+    said = []
+    for number, step in enumerate(intent.steps):
+        write = Write(step.path, step.old, step.data, intent.token(number))
+        out = applier.worktree.displaced(write)
+        if out is not None and out not in (step.base, step.data):
+            said.append(late_save(applier.worktree, intent, number, out))
+        applier.worktree.finish(write)
+    return said
+
+
+def _complete_index(applier: Applier, intent: Intent) -> None:
+    """Tell the index of a commit that moved HEAD before the crash. A path that somebody staged anew since is left."""
+    root = applier.objects.root(applier.git.head())
+    paths = [applier.where(step.path) for step in intent.steps]
+    known = entries(applier.git, paths)
+    told: dict[bytes, Entry | None] = {}
+    for step, path in zip(intent.steps, paths, strict=True):
+        entry = applier.objects.find(root, path)
+        before = None if step.base is None else applier.objects.oid("blob", step.base)
+        if known.get(path) != (entry.oid if entry else None) and known.get(path) in {before, None}:
+            told[path] = entry
+    if told:
+        NextIndex(applier.git, applier.lock.vault_id, told).publish()
+
+
+def sweep(applier: Applier, ops: set[str]) -> list[str]:
+    """Set aside staged files that belong to no promise (their intent was damaged)."""
+    folder = applier.worktree.root / STAGING
+    said = []
+    for path in sorted(folder.glob("*")) if folder.is_dir() else []:
+        if op_of(path.name) in ops:
+            continue
+        where = applier.worktree.root / ".ormah/conflicts/unclaimed" / path.name
+        where.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(path, where)
+        said.append(f"set {STAGING}/{path.name} aside in .ormah/conflicts/unclaimed: no intent claims it")
+    return said

@@ -1,0 +1,112 @@
+"""What to do when a file is not as an op expected it: merge where it can be merged, and never lose a person's version.
+
+Used for ops that were acknowledged (`vault_busy` with `stored: true`, or a crash): they can no longer be refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ormahd.errors import Conflict
+from ormahd.vault.change import sha256
+from ormahd.vault.disk import sync_directory, write_durably
+from ormahd.vault.files import Worktree, Write
+from ormahd.vault.intent import Intent, Step
+
+CONFLICTS = ".ormah/conflicts"
+
+
+def merge(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> bytes | None:
+    """The three-way merge of one note (`ours`: the person's); None where the two exclude each other."""
+    if ours == theirs or theirs == base:
+        return ours
+    if ours == base:
+        return theirs
+    if not path.endswith(".md"):
+        from ormahd.core.merge import merge_lines
+
+        return merge_lines(base or b"", ours, theirs) if path.endswith(".jsonl") else None
+    from ormahd.core.merge import merge_notes
+
+    return merge_notes(base, ours, theirs, path).data
+
+
+def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[str]]:
+    """The op rewritten so that it starts from the files as they are now: (None: nothing of it is left, sentences).
+
+    A step that excludes what the person did is left out and its bytes are set aside under `.ormah/conflicts`. An op that
+    removes something goes whole or not at all: of a merge, the loser must not vanish without the keeper's new text.
+    """
+    steps: list[Step] = []
+    lost: list[Step] = []
+    for step in intent.steps:
+        try:
+            now = worktree.read(step.path)
+        except Conflict:
+            lost.append(step)
+            continue
+        rewritten = _step_today(step, now)
+        (lost if rewritten is None else steps).append(rewritten or step)
+    whole = any(step.data is None for step in intent.steps)
+    if lost and whole:
+        lost = list(intent.steps)
+        for number, step in enumerate(steps):
+            _as_before(worktree, intent, step, number)
+        steps = []
+    said = [_set_aside(worktree.root, intent, step) for step in lost]
+    return (replace(intent, steps=tuple(steps)) if steps else None), said
+
+
+def _step_today(step: Step, now: bytes | None) -> Step | None:
+    if now in (step.base, step.data):
+        return replace(step, base=now)
+    if now is None or step.data is None:
+        return None  # removed here, changed there
+    merged = merge(step.base, now, step.data, step.path)
+    return None if merged is None else replace(step, base=now, data=merged)
+
+
+def _as_before(worktree: Worktree, intent: Intent, step: Step, number: int) -> None:
+    """Take back a step that was written before the crash, when its op cannot go whole."""
+    before = next(old.base for old in intent.steps if old.path == step.path)
+    if step.base == before or step.base != step.data:
+        return
+    write = Write(step.path, step.old, before, f"{intent.op}.undo{number}")
+    worktree.stage(write)
+    worktree.place(write)
+    worktree.finish(write)
+
+
+def _set_aside(root: Path, intent: Intent, step: Step) -> str:
+    if step.data is None:
+        return f"kept {step.path}: it changed before “{intent.subject}” could remove it"
+    where = save_aside(root, intent.op, step.path, step.data)
+    return f"kept {step.path} as it is: “{intent.subject}” could not be merged into it and waits in {where}"
+
+
+def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
+    """Keep a version that has no place in the vault; where, relative to the root."""
+    file = root / CONFLICTS / op / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_durably(file, data)
+    sync_directory(root / CONFLICTS)
+    return f"{CONFLICTS}/{op}/{path}"
+
+
+def late_save(worktree: Worktree, intent: Intent, number: int, late: bytes) -> str:
+    """Somebody wrote into the version that we displaced (an editor that had the file open): bring that into the file
+    that is there now, uncommitted, for the watcher to take in. A sentence on what was done."""
+    step = intent.steps[number]
+    merged = late if step.data is None else merge(step.base, late, step.data, step.path)
+    new = late if merged is None else merged
+    write = Write(step.path, None if step.data is None else sha256(step.data), new, f"{intent.op}.late{number}")
+    try:
+        worktree.stage(write)
+        worktree.place(write)
+    except Conflict:
+        worktree.take_back(write)
+        where = save_aside(worktree.root, intent.op, step.path, late)
+        return f"{step.path} was saved twice while “{intent.subject}” was written; the earlier save waits in {where}"
+    worktree.finish(write)
+    return f"{step.path} was saved while “{intent.subject}” was written; the save was brought into the file"

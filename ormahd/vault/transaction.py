@@ -1,0 +1,91 @@
+"""The one door for every change (DESIGN section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from ormahd.errors import BadRequest, Internal
+from ormahd.vault.change import Change, Committed, Kind
+from ormahd.vault.files import safe_path
+
+__all__ = ["Change", "Committed", "Kind", "Transaction", "Wish"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a transaction asks for one path; `expect` is the sha256 of the version it was decided on (None: no file)."""
+
+    node_id: str | None
+    expect: str | None
+    data: bytes | None
+
+
+class Transaction:
+    """Collects changes; nothing touches the disk inside the block. Leaving it commits; an exception changes nothing.
+
+    `op` is known from the start, so that a note or a message may name it; `committed` is set after the block, and stays
+    None when nothing changed.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        subject: str,
+        *,
+        kind: Kind,
+        source: str,
+        body: str,
+        run: str | None,
+        person: bool,
+        trailers: Iterable[tuple[str, str]],
+        commit: Callable[[Transaction], Committed | None],
+    ) -> None:
+        self.op = op
+        self.subject = subject
+        self.kind = kind
+        self.source = source
+        self.body = body
+        self.run = run
+        self.person = person
+        self.trailers = tuple(trailers)
+        self.committed: Committed | None = None
+        self.wishes: dict[str, Wish] = {}
+        self._commit = commit
+        self._open = False
+
+    def put(self, path: str, data: bytes, *, node_id: str | None, expect: str | None) -> None:
+        """Store `data` at `path`. Refused with Conflict, on leaving, when the file is not the version `expect` then."""
+        self._wish(path, Wish(node_id, expect, bytes(data)))
+
+    def remove(self, path: str, *, node_id: str | None, expect: str | None) -> None:
+        """Remove the file. One that is gone from the folder already is removed from the history when HEAD has the version
+        `expect`; with `expect=None` it must be gone (that is how a person's deletion is taken in)."""
+        self._wish(path, Wish(node_id, expect, None))
+
+    def _wish(self, path: str, wish: Wish) -> None:
+        if not self._open:
+            raise Internal("a transaction takes changes only inside its block")
+        if safe_path(path) in self.wishes:
+            raise BadRequest(f"{path} is changed twice in one transaction", hint="decide first, then put once")
+        if path.startswith(_OURS):
+            raise BadRequest(f"{path} is not a file for the history", hint="it belongs to the running daemon")
+        self.wishes[path] = wish
+
+    def __enter__(self) -> Self:
+        if self._open or self.committed is not None:
+            raise Internal("a transaction is used once")
+        self._open = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+        if kind is None:
+            self.committed = self._commit(self)
+
+
+_OURS = (".ormah/lock", ".ormah/intent/", ".ormah/tmp/", ".ormah/conflicts/")

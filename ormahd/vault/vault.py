@@ -1,0 +1,254 @@
+"""The vault, put together: what the rest of the house sees of the truth."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Self
+
+from ormahd.errors import NotFound, Unavailable
+from ormahd.paths import default_vault
+from ormahd.settings import VaultSettings
+from ormahd.vault import create as creation
+from ormahd.vault.apply import Applier
+from ormahd.vault.change import Clock, Committed, Entropy, Kind, OpIds, sha256
+from ormahd.vault.create import Card
+from ormahd.vault.disk import Flusher
+from ormahd.vault.files import Worktree, safe_path
+from ormahd.vault.git import Git, Place, locate
+from ormahd.vault.git_busy import busy, clear_ours, clear_stale
+from ormahd.vault.git_objects import Objects
+from ormahd.vault.intent import Intents
+from ormahd.vault.lock import VaultLock
+from ormahd.vault.recovery import sweep
+from ormahd.vault.transaction import Transaction
+from ormahd.vault.writer import Writer
+
+log = logging.getLogger(__name__)
+
+
+def _nothing(step: str) -> None:
+    """The default of `at`: nobody watches the steps of a write."""
+
+
+class Vault:
+    """A folder of notes under git, open for this process alone. Safe for many threads."""
+
+    def __init__(
+        self,
+        root: Path,
+        card: Card,
+        place: Place,
+        lock: VaultLock,
+        settings: VaultSettings,
+        *,
+        clock: Clock,
+        entropy: Entropy,
+        at: Callable[[str], None],
+    ) -> None:
+        self.root = root
+        self.id = card.id
+        self.self_id = card.self_id
+        self.home = card.home
+        self.adopt = card.adopt if settings.adopt == "auto" else settings.adopt
+        self.settings = settings
+        self.git = Git(place)
+        inside = os.path.relpath(root, os.path.realpath(place.top))
+        self.prefix = "" if inside == "." else inside + "/"
+        """Where the vault lies in its repository: "" or a path with a slash at its end."""
+        self._lock = lock
+        self._clock = clock
+        self._ops = OpIds(clock, entropy)
+        self._flusher = Flusher()
+        self._objects = Objects(self.git, self._flusher)
+        self._intents = Intents(root)
+        self._applier = Applier(
+            self.git, self._objects, Worktree(root), self._intents, self._flusher,
+            vault_id=card.id, prefix=self.prefix, at=at,
+        )  # fmt: skip
+        self._writer = Writer(self._applier, clock=clock, wait=settings.busy_wait_seconds)
+
+    @classmethod
+    def open(
+        cls,
+        settings: VaultSettings,
+        *,
+        clock: Clock,
+        create: bool = True,
+        entropy: Entropy = secrets.token_bytes,
+        at: Callable[[str], None] = _nothing,
+    ) -> Vault:
+        """Open the vault of `settings.path`, or make it there (`create`). Raises Unavailable when another process has it,
+        or when something about folder or repository must be mended first. Promises of an earlier life are not touched:
+        `recover` rolls them forward. `at` is told each step of a write (for tests that stop it there)."""
+        root = Path(os.path.realpath((settings.path or default_vault()).expanduser()))
+        if root.exists() and not root.is_dir():
+            raise Unavailable(f"{root} is a file, not a folder", hint="set vault.path to a folder")
+        if not (root / creation.CARD).exists() and not create:
+            raise NotFound(f"there is no vault in {root}", hint="start ormahd once, or set vault.path")
+        beginning = None if (root / creation.CARD).exists() else creation.choose(root)
+        creation.lay_ground(root)
+        lock = VaultLock(root)
+        lock.take()
+        try:
+            vault = cls._open_locked(root, settings, lock, beginning, clock, entropy, at)
+        except BaseException:
+            lock.release()
+            raise
+        return vault
+
+    @classmethod
+    def _open_locked(
+        cls,
+        root: Path,
+        settings: VaultSettings,
+        lock: VaultLock,
+        beginning: creation.Beginning | None,
+        clock: Clock,
+        entropy: Entropy,
+        at: Callable[[str], None],
+    ) -> Vault:
+        card = creation.find_card(root)
+        if card is not None:
+            place = locate(root)
+            if place is None or place.bare:
+                raise Unavailable(
+                    f"{root} is a vault, but its git repository is gone",
+                    hint=f"bring .git back from a backup, or begin a new history with `git init {root}`",
+                )
+            return cls(root, card, place, lock, settings, clock=clock, entropy=entropy, at=at)
+        beginning = beginning or creation.choose(root)
+        place = creation.begin(root, beginning)
+        git = Git(place)
+        try:
+            lost = git.head() and git.run("ls-files", "--", str(root / creation.CARD))
+            who = git.identity()
+        finally:
+            git.close()
+        if lost:
+            raise Unavailable(
+                f"{root / creation.CARD} is missing: without it the vault does not know itself",
+                hint=f"git -C {root} restore --staged --worktree {creation.CARD}",
+            )
+        card, files = creation.first_files(root, beginning, who, now=clock(), entropy=entropy)
+        vault = cls(root, card, place, lock, settings, clock=clock, entropy=entropy, at=at)
+        try:
+            with vault.transaction("init: a vault for memories", kind=Kind.INIT, source="system:self") as tx:
+                for path, data in files.items():
+                    now = vault.read(path)
+                    node_id = card.self_id if path.endswith(".md") else None
+                    tx.put(path, data, node_id=node_id, expect=None if now is None else sha256(now))
+            (root / creation.UNDER_WAY).unlink(missing_ok=True)
+        except BaseException:
+            vault._stop()
+            raise
+        return vault
+
+    def recover(self) -> list[str]:
+        """Roll forward what a life before this one promised, and remove the locks it left. Sentences for the log."""
+        said = clear_ours(self.git, self._applier.lock.vault_id, self._intents.was_moving())
+        self._intents.moved()
+        intents, damaged = self._intents.load()
+        said += damaged
+        said += clear_stale(self.git, self._applier.lock, self._clock)
+        self._writer.resume(intents)
+        why = self._writer.drain()
+        said += self._writer.take_said()
+        if why:
+            said.append(f"{self._writer.waiting} writes wait: {why}")
+        else:
+            if self._applier.lock.ours():
+                self._applier.lock.release()
+                said.append("removed the index.lock that we held when we were stopped")
+            said += sweep(self._applier, set())
+        (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
+        return said + self.notices()
+
+    def notices(self) -> list[str]:
+        """What about the repository a person should know, though everything works."""
+        if self.git.branch() is None:
+            return ["HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them"]
+        return []
+
+    def transaction(
+        self,
+        subject: str,
+        *,
+        kind: Kind,
+        source: str,
+        body: str = "",
+        run: str | None = None,
+        person: bool = False,
+        trailers: Iterable[tuple[str, str]] = (),
+    ) -> Transaction:
+        """A change to come, as a sentence. `person`: the author is the person, under their git identity; else `source`."""
+        return Transaction(
+            self._ops(), subject, kind=kind, source=source, body=body, run=run, person=person, trailers=trailers,
+            commit=self._writer.commit,
+        )  # fmt: skip
+
+    def read(self, path: str) -> bytes | None:
+        """The file as it is, or as it will be once the waiting ops are written; None where there is none."""
+        return self._writer.read(safe_path(path))
+
+    def committed(self, path: str) -> bytes | None:
+        """The file's bytes in HEAD, or None."""
+        return self._objects.blob(self._objects.root(self.head()), self.where(path))
+
+    def head(self) -> str | None:
+        """The commit that HEAD names, or None on a branch without commits."""
+        return self.git.head()
+
+    def where(self, path: str) -> bytes:
+        """A path of the vault as git's trees have it."""
+        return self._applier.where(safe_path(path))
+
+    def tree(self, revision: str = "HEAD") -> dict[str, str]:
+        """{path relative to the root: blob id} of a commit's regular files in the vault."""
+        found = self.git.listing(revision, self.prefix.rstrip("/"))
+        return {path[len(self.prefix) :]: oid for path, oid in found.items()}
+
+    def blob_id(self, data: bytes) -> str:
+        """The id that git gives these bytes, to compare with `tree()`."""
+        return self._objects.oid("blob", data)
+
+    def blob(self, oid: str) -> bytes:
+        """The bytes of a blob."""
+        return self.git.read(oid, "blob")
+
+    def is_ignored(self, paths: Iterable[str]) -> set[str]:
+        """Those of `paths` (relative to the root) that the person's ignore rules leave out of git."""
+        found = self.git.is_ignored(self.prefix + path for path in paths)
+        return {path[len(self.prefix) :] for path in found}
+
+    def listen(self, callback: Callable[[Committed], None]) -> None:
+        """Call back after each commit, in order, before its caller goes on. A listener starts no transaction."""
+        self._writer.listen(callback)
+
+    def busy(self) -> str | None:
+        """Why git is held by somebody else, as a clause for people, or None."""
+        return busy(self.git, self._applier.lock)
+
+    @property
+    def waiting(self) -> int:
+        """Ops that are promised and not written yet."""
+        return self._writer.waiting
+
+    def close(self) -> None:
+        """Let go of everything. What waits stays promised, and is written by `recover` of the next life."""
+        self._stop()
+        self._lock.release()
+
+    def _stop(self) -> None:
+        self._writer.close()
+        self._flusher.close()
+        self.git.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,288 @@
+"""The one writer: decides what a transaction means, promises it, and sees it through now or as soon as git is free."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from ormahd.errors import Conflict, Internal, OrmahError, Unavailable, VaultBusy
+from ormahd.vault import message
+from ormahd.vault.apply import Applier, Queued
+from ormahd.vault.change import Clock, Committed, sha256
+from ormahd.vault.files import Displaced
+from ormahd.vault.git_busy import clear_stale
+from ormahd.vault.intent import Intent, Step
+from ormahd.vault.recovery import repair
+from ormahd.vault.settle import on_today
+from ormahd.vault.transaction import Transaction
+
+BACKOFF = (0.005, 1.0)
+"""Seconds between two looks at a busy repository: the first (a `git status` is over in milliseconds) and the longest."""
+MAX_BATCH = 64
+"""Ops made durable in one go, so that the first of them does not wait for the hundredth."""
+
+log = logging.getLogger(__name__)
+
+
+class Writer:
+    """Takes transactions from many threads. Two locks: the door (deciding and promising, short) and the pen (writing)."""
+
+    def __init__(self, applier: Applier, *, clock: Clock, wait: float) -> None:
+        self._applier = applier
+        self._clock = clock
+        self._wait = wait
+        self._door = threading.RLock()
+        self._pen = threading.Lock()
+        self._holder: int | None = None
+        self._queue: list[Queued] = []
+        self._promised: dict[str, tuple[Queued, bytes | None]] = {}
+        self._listeners: list[Callable[[Committed], None]] = []
+        self._wake = threading.Condition()
+        self._closed = False
+        self._drainer: threading.Thread | None = None
+        self.said: list[str] = []
+        """Sentences about what was merged, set aside or cleaned; for the log."""
+
+    def listen(self, callback: Callable[[Committed], None]) -> None:
+        self._listeners.append(callback)
+
+    def read(self, path: str) -> bytes | None:
+        """What the file has, or will have once the promised ops are written."""
+        with self._door:
+            if path in self._promised:
+                return self._promised[path][1]
+        return self._applier.worktree.read(path)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def take_said(self) -> list[str]:
+        with self._door:
+            said, self.said = self.said, []
+        return said
+
+    # A transaction
+
+    def commit(self, tx: Transaction) -> Committed | None:
+        """See Transaction. Raises Conflict (nothing changed) or VaultBusy (promised, follows)."""
+        if self._holder == threading.get_ident():
+            raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
+        with self._door:
+            if self._closed:
+                raise Unavailable("the vault is closed", hint="open it again")
+            intent = self._decide(tx)
+            if intent is None:
+                return None
+            self._applier.intents.write(intent)
+            op = Queued(intent)
+            self._enqueue(op)
+        try:
+            why = self._drain(op)
+        except BaseException:
+            self._withdraw(op)
+            raise
+        if not op.done.is_set():
+            self._start_drainer()
+            op.done.wait(self._wait)
+        with self._door:
+            if not op.done.is_set():
+                op.acknowledged = True
+                raise VaultBusy(
+                    f"the change is stored and will be written when git is free: {why}",
+                    hint="finish or abort the other git operation; nothing needs to be repeated",
+                    data={"stored": True, "node_ids": intent.node_ids, "op": intent.op},
+                )
+        if op.error is not None:
+            raise op.error
+        return op.result
+
+    def _decide(self, tx: Transaction) -> Intent | None:
+        """Check every expectation and leave out what is already so."""
+        applier = self._applier
+        root = applier.objects.root(applier.git.head())
+        steps = []
+        for path, wish in tx.wishes.items():
+            promised = path in self._promised
+            now = self.read(path)
+            entry = applier.objects.find(root, applier.where(path))
+            digest = None if now is None else sha256(now)
+            if digest != wish.expect:
+                gone = wish.data is None and now is None and not promised
+                blob = applier.objects.blob(root, applier.where(path)) if gone else None
+                if blob is None or sha256(blob) != wish.expect:
+                    raise Displaced(path, now)
+            if now == wish.data:
+                wanted = None if wish.data is None else applier.objects.oid("blob", wish.data)
+                if promised or wanted == (entry.oid if entry else None):
+                    continue
+            steps.append(Step(path, wish.node_id, now, wish.data))
+        if not steps:
+            return None
+        nodes = [step.node_id for step in steps if step.node_id]
+        text = message.compose(
+            tx.subject, tx.body, op=tx.op, kind=tx.kind, source=tx.source, run=tx.run, nodes=nodes, trailers=tx.trailers
+        )
+        subject = text.split("\n", 1)[0]
+        return Intent(
+            tx.op, tx.kind, tx.source, subject, text, tx.person, self._clock(), str(applier.lock.path), tuple(steps)
+        )
+
+    def _enqueue(self, op: Queued) -> None:
+        self._queue.append(op)
+        for step in op.intent.steps:
+            self._promised[step.path] = (op, step.data)
+
+    # The queue
+
+    def resume(self, intents: list[Intent]) -> None:
+        """Take in the promises of a life before this one."""
+        with self._door:
+            for intent in intents:
+                self._enqueue(Queued(intent, acknowledged=True, uncertain=True))
+
+    def drain(self) -> str | None:
+        """Write what waits; why it still waits, or None."""
+        why = self._drain(None)
+        if why:
+            self._start_drainer()
+        return why
+
+    def _drain(self, until: Queued | None) -> str | None:
+        with self._pen:
+            self._holder = threading.get_ident()
+            try:
+                while not (until is not None and until.done.is_set()):
+                    with self._door:
+                        batch = self._next_batch()
+                    if not batch:
+                        return None
+                    why = self._write(batch)
+                    if why:
+                        return why
+                return None
+            finally:
+                self._holder = None
+
+    def _next_batch(self) -> list[Queued]:
+        """The longest beginning of the queue whose ops do not touch the same file; an uncertain one goes alone."""
+        batch: list[Queued] = []
+        paths: set[str] = set()
+        for op in self._queue[:MAX_BATCH]:
+            touched = {step.path for step in op.intent.steps}
+            if batch and (op.uncertain or batch[0].uncertain or paths & touched):
+                break
+            batch.append(op)
+            paths |= touched
+        return batch
+
+    def _write(self, batch: list[Queued]) -> str | None:
+        try:
+            if batch[0].uncertain:
+                why = repair(self._applier, batch[0], self.said)
+                if why:
+                    return why
+                if batch[0].uncertain:  # found in the history, or nothing of it is left
+                    self._done(batch[0])
+                    return None
+            why = self._applier.apply(batch, self._refused)
+        except BaseException as exc:
+            self._failed(batch, exc)
+            raise
+        if why:
+            return why
+        for op in batch:
+            self._done(op)
+        return None
+
+    def _refused(self, op: Queued, conflict: Conflict) -> Intent | None:
+        with self._door:
+            if not op.acknowledged:
+                self._applier.intents.remove(op.intent.op)
+                op.error = conflict
+                return None
+            intent, said = on_today(self._applier.worktree, op.intent)
+            self.said += said
+            if intent is None:
+                self._applier.intents.remove(op.intent.op)
+                return None
+            self._applier.intents.write(intent)
+            return intent
+
+    def _failed(self, batch: list[Queued], exc: BaseException) -> None:
+        """Nothing of the batch was done. Whoever was promised nothing yet gets the error; the others stay queued."""
+        with self._door:
+            for op in batch:
+                if not op.acknowledged:
+                    self._applier.intents.remove(op.intent.op)
+                    op.error = op.error or exc
+                    self._leave(op)
+                    op.done.set()
+
+    def _withdraw(self, op: Queued) -> None:
+        """Its caller gets an error, so it must not happen later."""
+        with self._pen, self._door:
+            if not op.done.is_set():
+                self._applier.intents.remove(op.intent.op)
+                self._leave(op)
+
+    def _done(self, op: Queued) -> None:
+        with self._door:
+            self._leave(op)
+        if op.result is not None:
+            for callback in self._listeners:
+                try:
+                    callback(op.result)
+                except Exception:  # the commit stands; whoever listens must catch up by its own means
+                    log.exception("a listener failed on %s (%s)", op.result.op, op.result.subject)
+        op.done.set()
+
+    def _leave(self, op: Queued) -> None:
+        self._queue.remove(op)
+        for path in [path for path, (owner, _) in self._promised.items() if owner is op]:
+            del self._promised[path]
+
+    # The drainer
+
+    def _start_drainer(self) -> None:
+        with self._wake:
+            if self._drainer is None and not self._closed:
+                self._drainer = threading.Thread(target=self._keep_draining, name="vault-drainer", daemon=True)
+                self._drainer.start()
+            self._wake.notify_all()
+
+    def _keep_draining(self) -> None:
+        pause = BACKOFF[0]
+        while True:
+            with self._wake:
+                if self._closed:
+                    return
+                if not self._queue:
+                    pause = BACKOFF[0]
+                    self._wake.wait()
+                    continue
+            try:
+                why = self._drain(None)
+                if why:
+                    self.said += clear_stale(self._applier.git, self._applier.lock, self._clock)
+            except (OrmahError, OSError) as exc:
+                log.warning("%d writes still wait: %s", len(self._queue), exc)
+                why = str(exc)
+            with self._wake:
+                if why and not self._closed:
+                    self._wake.wait(pause)
+                    pause = min(pause * 2, BACKOFF[1])
+                else:
+                    pause = BACKOFF[0]
+
+    def close(self) -> None:
+        """Stop the drainer; what still waits stays promised in its intent."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify_all()
+            drainer = self._drainer
+        if drainer is not None:
+            drainer.join()
+        with self._pen:
+            pass
