@@ -171,7 +171,10 @@ class DaemonSettings(Group):
         default=16_777_216, description="Largest body of one frame."
     )
     idle_seconds: Seconds = Field(default=0.0, description="Close a connection that rests this long; 0: never.")
-    slow_seconds: Seconds = Field(default=30.0, description="Close a connection that takes this long over one frame.")
+    slow_seconds: Seconds = Field(
+        default=30.0,
+        description="Close a connection that takes this long to send or to take one frame; 0: never.",
+    )
     drain_seconds: Seconds = Field(
         default=10.0, description="How long running requests may finish when the daemon stops."
     )

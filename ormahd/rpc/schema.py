@@ -7,12 +7,16 @@ Times are ISO 8601 strings; a bare date in `created_before` includes that day.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 PROTOCOL: Final = 1
 """Raised when an old client can no longer talk to a new daemon."""
+
+
+Count = Annotated[int, Meta(ge=1, le=10_000)]
+LineNumber = Annotated[int, Meta(ge=1, le=2**53)]
 
 
 class Params(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -31,7 +35,8 @@ class Call(Struct, kw_only=True, omit_defaults=True):
 
     method: str
     id: int | str | None = None
-    params: dict[str, Any] = {}
+    params: Any = {}
+    """A map on its way; read by the daemon into the method's own Struct of parameters."""
     agent: str | None = None
     cwd: str | None = None
 
@@ -51,7 +56,7 @@ class Progress(Struct, kw_only=True):
     stage: str
 
 
-class Reply(Struct, kw_only=True, omit_defaults=True):
+class Reply(Struct, kw_only=True):
     """Exactly one of `result`, `error` and `progress` is there; progress frames come before the last one."""
 
     id: int | str | None = None
@@ -185,6 +190,8 @@ class RecallResult(Result):
 class NodeParams(Params):
     node_id: str
     session_id: str | None = None
+    touch: bool = True
+    """False: looked at by a program (to wait for an edit, to print what changed); it does not count as use."""
 
 
 class NodeResult(Result):
@@ -211,6 +218,8 @@ class NodeResult(Result):
     stability: float
     path: str
     connections: Connections
+    digest: str | None = None
+    """sha256 of the note's bytes as indexed: what `UpdateParams.expect` takes, and how an editor's save is recognised."""
 
 
 class UpdateParams(Params):
@@ -323,6 +332,8 @@ class HealthResult(Result):
     clients: int
     jobs: dict[str, JobHealth] = {}
     warnings: list[str] = []
+    log_file: str | None = None
+    """Null where the log goes to stderr only (under systemd: the journal)."""
 
 
 class StatsResult(Result):
@@ -376,7 +387,7 @@ class ImportParams(Params):
     """One batch of an import. `lines` are the raw JSON lines, `first_line` the number of the first one."""
 
     lines: list[str]
-    first_line: int = 1
+    first_line: LineNumber = 1
     run: str | None = None
     """Unset on the first batch; the reply's `run` on all others, so that the import is one run."""
 
@@ -397,7 +408,7 @@ class ImportResult(Result):
 class ExportParams(Params):
     after: str | None = None
     """The reply's `next`: export goes on behind it."""
-    limit: int = 500
+    limit: Count = 500
 
 
 class ExportResult(Result):
@@ -426,7 +437,7 @@ class HistoryParams(Params):
     kind: str | None = None
     since: str | None = None
     before: str | None = None
-    limit: int = 50
+    limit: Count = 50
 
 
 class OpResult(Result):

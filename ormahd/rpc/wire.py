@@ -1,0 +1,247 @@
+"""How a process talks to the daemon: connect, call, get the result or the error that the daemon raised.
+
+Imports the standard library, msgspec and the wire's own files only, so that a command starts quickly. The socket's
+place is found by `paths.find_socket`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import stat
+import struct
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from ormahd.errors import (
+    BY_CODE,
+    Ambiguous,
+    BadRequest,
+    Conflict,
+    Incompatible,
+    Internal,
+    InvalidNote,
+    NotFound,
+    NotReady,
+    OrmahError,
+    TooLarge,
+    TooManyChanges,
+    Unavailable,
+    VaultBusy,
+)
+from ormahd.rpc.codec import encode, read_reply
+from ormahd.rpc.frames import HOOK, JSON, MSGPACK, Frames, pack
+from ormahd.rpc.peer import peer_uid
+from ormahd.rpc.schema import METHODS, Call, Params, Progress, Reply
+
+__all__ = [
+    "BY_CODE", "HOOK", "JSON", "MSGPACK", "Ambiguous", "BadRequest", "Conflict", "Connection", "Frames", "Incompatible",
+    "Internal", "InvalidNote", "NotFound", "NotReady", "OrmahError", "TooLarge", "TooManyChanges", "Unavailable",
+    "VaultBusy", "connect", "pack",
+]  # fmt: skip
+
+START = "start it with: ormahctl up"
+LOOK = "look with: ormahctl logs; begin again with: ormahctl down, ormahctl up"
+CONNECT_SECONDS = 5.0
+CHUNK = 262_144
+
+
+def connect(path: Path, timeout: float = CONNECT_SECONDS) -> Connection:
+    """Connect to the daemon at `path`, waiting at most `timeout` seconds.
+
+    Raises:
+        Unavailable: with `data["reason"]`: absent (no socket), refused (nobody listens), denied (not ours), hanging.
+        BadRequest: the path is longer than a socket's path may be.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # A nonblocking connect to a full backlog fails at once on Linux; a blocking one waits for this option's time.
+        whole, part = divmod(max(timeout, 0.001), 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(whole), int(part * 1e6)))
+        sock.connect(os.fspath(path))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 0))
+        uid = peer_uid(sock)
+    except OSError as exc:
+        sock.close()
+        raise _unreachable(path, exc, timeout) from exc
+    if uid not in {os.geteuid(), 0}:  # 0: launchd listens for us
+        sock.close()
+        raise Unavailable(
+            f"the socket {path} is held by user {uid}, not by us", hint="look who made it", data={"reason": "denied"}
+        )
+    return Connection(sock, path)
+
+
+def _unreachable(path: Path, exc: OSError, timeout: float) -> OrmahError:
+    """The reason why there is no connection, as far as the file system and the error tell."""
+    if isinstance(exc, PermissionError):
+        return Unavailable(
+            f"the socket {path} may not be opened: {exc.strerror}",
+            hint="it belongs to another user; see: ls -l, and the setting daemon.socket",
+            data={"reason": "denied"},
+        )
+    if isinstance(exc, (BlockingIOError, TimeoutError)):
+        return Unavailable(
+            f"the daemon at {path} does not take connections (waited {timeout:g} s)",
+            hint=LOOK,
+            data={"reason": "hanging"},
+        )
+    if isinstance(exc, (FileNotFoundError, NotADirectoryError)):
+        return Unavailable(
+            f"the daemon is not running (there is no socket {path})", hint=START, data={"reason": "absent"}
+        )
+    if "too long" in str(exc):
+        return BadRequest(
+            f"the socket's path is too long: {path}", hint="set a shorter one: daemon.socket, or --socket"
+        )
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return Unavailable(
+                f"{path} is not a socket",
+                hint="look at --socket, ORMAH_SOCKET, daemon.socket",
+                data={"reason": "absent"},
+            )
+    except OSError:
+        pass  # gone since: as below
+    return Unavailable(f"the daemon is not running (nobody listens at {path})", hint=START, data={"reason": "refused"})
+
+
+class Connection:
+    """One connection to the daemon, for one thread."""
+
+    def __init__(self, sock: socket.socket, path: Path) -> None:
+        self._sock = sock
+        self._path = path
+        self._frames = Frames()
+        self._ids = itertools.count(1)
+        self._broken = False
+
+    def call(
+        self,
+        method: str,
+        params: Params | Mapping[str, Any] | None = None,
+        *,
+        agent: str | None = None,
+        cwd: str | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Ask, wait, and return the method's result Struct (see `schema.METHODS`).
+
+        `timeout` is for everything together, in seconds; None waits as long as the daemon works.
+
+        Raises:
+            OrmahError: what the daemon answered, as the class of its code; Unavailable when no answer came.
+        """
+        id_ = next(self._ids)
+        call = Call(method=method, id=id_, params={} if params is None else params, agent=agent, cwd=cwd)
+        try:
+            frame = pack(MSGPACK, encode(MSGPACK, call))
+        except (OverflowError, UnicodeEncodeError, TypeError, struct.error) as exc:
+            raise BadRequest(f"{method}: cannot be sent: {exc}") from exc
+        deadline = None if timeout is None else time.monotonic() + timeout
+        result = METHODS[method][1] if method in METHODS else object
+        self._send(frame, deadline)
+        while True:
+            reply = self._receive(result, deadline)
+            if isinstance(reply.error, msgspec.Struct) and reply.id in {id_, None}:
+                error = reply.error
+                raise BY_CODE.get(error.code, Internal)(error.message, hint=error.hint, data=error.data)
+            if reply.id != id_:
+                continue  # the late answer of a call that was given up
+            if isinstance(reply.progress, msgspec.Struct):
+                if on_progress is not None:
+                    on_progress(reply.progress)
+                continue
+            return reply.result
+
+    def hook(self, body: bytes, timeout: float) -> bytes:
+        """Send an opaque hook frame, return the reply's bytes."""
+        deadline = time.monotonic() + timeout
+        self._send(pack(HOOK, body), deadline)
+        while True:
+            kind, answer = self._frame(deadline)
+            if kind == HOOK:
+                return answer
+
+    def _send(self, frame: bytes, deadline: float | None) -> None:
+        if self._broken:
+            raise self._gone("an earlier call ended in the middle of a frame")
+        try:
+            self._sock.settimeout(self._left(deadline))
+            self._sock.sendall(frame)
+        except TimeoutError as exc:
+            self._broken = True
+            raise self._hanging() from exc
+        except (BrokenPipeError, ConnectionResetError):
+            self._broken = True  # it may have said why before it hung up: read that
+
+    def _receive(self, result: Any, deadline: float | None) -> Reply:
+        while True:
+            kind, body = self._frame(deadline)
+            if kind == HOOK:
+                continue
+            try:
+                return read_reply(kind, body, result)
+            except (msgspec.DecodeError, RecursionError) as exc:
+                raise Incompatible(
+                    f"the daemon's answer cannot be read: {exc}",
+                    hint="daemon and command are of different versions; restart it: ormahctl down, ormahctl up",
+                ) from exc
+
+    def _frame(self, deadline: float | None) -> tuple[bytes, bytes]:
+        while True:
+            try:
+                found = self._frames.next()
+            except BadRequest as exc:
+                self._broken = True
+                raise Incompatible(
+                    f"{self._path} does not speak Ormah's protocol: {exc.message}", hint=exc.hint
+                ) from exc
+            if found is not None:
+                return found
+            try:
+                self._sock.settimeout(self._left(deadline))
+                data = self._sock.recv(CHUNK)
+            except TimeoutError as exc:
+                raise self._hanging() from exc
+            except OSError as exc:
+                self._broken = True
+                raise self._gone(exc.strerror or str(exc)) from exc
+            if not data:
+                self._broken = True
+                raise self._gone("it closed the connection")
+            self._frames.feed(data)
+
+    def _left(self, deadline: float | None) -> float | None:
+        if deadline is None:
+            return None
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def _hanging(self) -> Unavailable:
+        return Unavailable(f"the daemon at {self._path} did not answer in time", hint=LOOK, data={"reason": "hanging"})
+
+    def _gone(self, why: str) -> Unavailable:
+        return Unavailable(
+            f"the daemon at {self._path} went away before it answered ({why})", hint=LOOK, data={"reason": "closed"}
+        )
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
