@@ -1,0 +1,157 @@
+"""Answering one request: the edge where every failure becomes a reply and a line in the log.
+
+The log holds who asked what, how long it took and how it ended. It never holds a text of a note or a query: not as a
+parameter, and not in the message of an exception either (those only at debug level).
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+import sqlite3
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Final
+
+from ormahd.errors import Internal, OrmahError, TooLarge
+from ormahd.rpc.codec import encode, error_reply, result_reply
+from ormahd.rpc.frames import HOOK, pack
+from ormahd.rpc.schema import Call, Progress, Reply, Result
+
+log = logging.getLogger("ormahd.rpc")
+
+Answer = Callable[[Call, Callable[[Progress], None]], Result]
+Hook = Callable[[bytes], bytes]
+
+NAME_CHARACTERS: Final = 40
+
+
+class Counts:
+    """What the server did since it started, by word: requests, errors, faults, connections, refused, dropped."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(("requests", "errors", "faults", "connections", "refused", "dropped"), 0)
+
+    def add(self, word: str) -> None:
+        with self._lock:
+            self._counts[word] += 1
+
+    def read(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counts)
+
+
+class Desk:
+    """Turns a call into the bytes of its reply, whatever happens."""
+
+    def __init__(self, answer: Answer, hook: Hook | None, limit: int, counts: Counts) -> None:
+        self._answer = answer
+        self._hook = hook
+        self._limit = limit
+        self._counts = counts
+
+    def reply(self, kind: bytes, call: Call, progress: Callable[[bytes], None]) -> tuple[bytes, Callable[[], None]]:
+        """The reply's frame, and the writing of the log line (for after it was sent). `progress` sends a frame."""
+        begun = time.perf_counter()
+        self._counts.add("requests")
+
+        def tell(step: Progress) -> None:
+            progress(pack(kind, encode(kind, Reply(id=call.id, progress=step))))
+
+        outcome, fault = "ok", None
+        try:
+            frame = self._fitting(kind, call, self._answer(call, tell))
+        except OrmahError as exc:
+            self._counts.add("errors")
+            outcome, frame = exc.code, self.error(kind, call.id, exc)
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 - the named edge: one request fails, the daemon lives
+            self._counts.add("faults")
+            incident = secrets.token_hex(4)
+            outcome, fault = f"internal {incident}", exc
+            frame = self.error(kind, call.id, _apology(incident))
+        elapsed = (time.perf_counter() - begun) * 1000
+
+        def write() -> None:
+            request(call.agent, call.method, elapsed, outcome)
+            if fault is not None:
+                _log_fault(call.method, outcome, fault)
+
+        return frame, write
+
+    def hook(self, body: bytes) -> bytes:
+        """The frame for a hook: empty when nothing is to be printed, which is also the answer to every failure."""
+        said = b""
+        if self._hook is not None:
+            try:
+                said = self._hook(body)
+            except (Exception, SystemExit) as exc:  # noqa: BLE001 - the named edge: a hook fails open
+                self._counts.add("faults")
+                _log_fault("hook", f"internal {secrets.token_hex(4)}", exc)
+        return pack(HOOK, said if len(said) <= self._limit else b"")
+
+    def _fitting(self, kind: bytes, call: Call, result: Result) -> bytes:
+        body = encode(kind, result_reply(call.id, result))
+        if len(body) > self._limit:
+            raise TooLarge(
+                f"the answer has {len(body)} bytes, a frame takes {self._limit}",
+                hint="ask for less at once (limit)",
+                data={"limit": self._limit},
+            )
+        return pack(kind, body)
+
+    @staticmethod
+    def error(kind: bytes, id_: int | str | None, error: OrmahError) -> bytes:
+        """The frame of an error reply; an error that itself cannot be encoded becomes a plain one."""
+        try:
+            return pack(kind, encode(kind, error_reply(id_, error)))
+        except (TypeError, ValueError, OverflowError):
+            plain = type(error)(error.message.encode("utf-8", "replace").decode(), hint=None)
+            return pack(kind, encode(kind, error_reply(id_, plain)))
+
+
+def request(agent: str | None, method: str, milliseconds: float, outcome: str) -> None:
+    """The one line that a request leaves."""
+    who = _printable(agent or "-")
+    log.info(
+        "%s %s %.1f ms %s", who, method, milliseconds, outcome,
+        extra={"fields": {"agent": who, "method": method, "ms": round(milliseconds, 1), "outcome": outcome}},
+    )  # fmt: skip
+
+
+def _printable(text: str) -> str:
+    """A caller's word, fit for one line of a log."""
+    kept = "".join(c if c.isprintable() else "?" for c in itertools.islice(text, NAME_CHARACTERS))
+    return kept if len(text) <= NAME_CHARACTERS else kept + "…"
+
+
+def _apology(incident: str) -> Internal:
+    return Internal(
+        f"the daemon stumbled over this request (incident {incident})",
+        hint=f"the log has the rest: ormahctl logs, look for {incident}",
+        data={"incident": incident},
+    )
+
+
+def _log_fault(method: str, outcome: str, exc: BaseException) -> None:
+    """The traceback without the exception's words, which may quote a note; those at debug level."""
+    lines: list[str] = []
+    seen: BaseException | None = exc
+    while seen is not None:
+        lines += traceback.format_tb(seen.__traceback__)
+        lines.append(f"{type(seen).__module__}.{type(seen).__qualname__}{_reason(seen)}\n")
+        seen = seen.__cause__ or seen.__context__
+    log.error("%s: %s\n%s", method, outcome, "".join(lines).rstrip())
+    log.debug("%s: the words of %s: %r", method, outcome, exc)
+
+
+def _reason(exc: BaseException) -> str:
+    """What may be said of an exception without quoting data."""
+    if isinstance(exc, OSError) and exc.errno is not None:
+        return f": {exc.strerror}"
+    if isinstance(exc, sqlite3.Error):
+        return f": {getattr(exc, 'sqlite_errorname', 'no code')}"
+    return ""

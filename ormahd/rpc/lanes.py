@@ -1,0 +1,93 @@
+"""Who waits for whom: three lanes of worker threads, so that a slow request never stands before a quick one.
+
+Reading has the most threads. Writing goes through one vault anyway, and may wait seconds for somebody else's git.
+What walks through everything (rebuild, import) is kept to two at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+log = logging.getLogger("ormahd.lanes")
+
+WRITING: Final = frozenset({
+    "agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback",
+    "agent.undo_merge", "agent.resolve_proposal", "history.undo",
+})  # fmt: skip
+BULK: Final = frozenset({
+    "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.run_task", "admin.run_all", "admin.doctor",
+    "agent.maintenance", "ingest.conversation", "ingest.file",
+})  # fmt: skip
+WRITERS: Final = 4
+HEAVY: Final = 2
+
+
+class Lane:
+    """Worker threads that start when they are needed, and a queue before them."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self.name = name
+        self._limit = threads
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._idle = 0  # free threads less waiting tasks
+
+    def put(self, task: Callable[[], None]) -> None:
+        """Have `task` run by the next free thread. A task answers for its own errors."""
+        with self._lock:
+            if self._idle <= 0 and len(self._threads) < self._limit:
+                name = f"{self.name}-{len(self._threads) + 1}"
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            else:
+                self._idle -= 1
+        self._tasks.put(task)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task()
+            except Exception:
+                log.exception("a task of the lane %s broke", self.name)
+            with self._lock:
+                self._idle += 1
+
+    def close(self, seconds: float) -> bool:
+        """Let the threads end once their queue is empty; False when some are still at work after `seconds`."""
+        end = time.monotonic() + seconds
+        with self._lock:
+            threads = list(self._threads)
+        for _ in threads:
+            self._tasks.put(None)
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)
+
+
+class Lanes:
+    """The three lanes, and which method goes where."""
+
+    def __init__(self, threads: int) -> None:
+        self._read = Lane("read", threads)
+        self._write = Lane("write", min(WRITERS, threads))
+        self._bulk = Lane("bulk", HEAVY)
+        self._lane: Mapping[str, Lane] = {
+            **dict.fromkeys(WRITING, self._write),
+            **dict.fromkeys(BULK, self._bulk),
+        }
+
+    def put(self, method: str, task: Callable[[], None]) -> None:
+        self._lane.get(method, self._read).put(task)
+
+    def close(self, seconds: float) -> bool:
+        """Wait for all that was put; False when some threads are still at work after `seconds`."""
+        end = time.monotonic() + seconds
+        ended = [lane.close(end - time.monotonic()) for lane in (self._read, self._write, self._bulk)]
+        return all(ended)

@@ -1,0 +1,374 @@
+"""The server: one thread that reads and writes every connection, and lanes of threads that answer.
+
+An idle connection costs a descriptor and a few hundred bytes. A slow one, a silent one, one that sends rubbish or a
+header of a gigabyte hurts only itself: nobody ever waits for a socket, and what piles up is bounded for each.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from ormahd.errors import BadRequest, OrmahError, Unavailable
+from ormahd.rpc import sockets
+from ormahd.rpc.channel import Channel
+from ormahd.rpc.codec import read_call, read_id
+from ormahd.rpc.desk import Answer, Counts, Desk, Hook
+from ormahd.rpc.door import Door
+from ormahd.rpc.frames import HOOK, JSON, MSGPACK, pack
+from ormahd.rpc.lanes import Lanes
+from ormahd.rpc.schema import Call
+from ormahd.rpc.sockets import Listening
+from ormahd.settings import DaemonSettings
+
+log = logging.getLogger("ormahd.server")
+
+TICK_SECONDS: Final = 1.0
+LINGER_SECONDS: Final = 1.0
+"""How long a refused peer may take to read why, before it is cut off."""
+FLUSH_SECONDS: Final = 2.0
+DISCARD_BYTES: Final = 1_048_576
+"""What such a peer may still send meanwhile."""
+PROGRESS_BYTES: Final = 65_536
+"""A peer with this much unread gets no further progress: it does not look."""
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+class Server:
+    """Listens, reads calls, has them answered, sends the replies. `start` it once, `stop` it once."""
+
+    def __init__(
+        self,
+        at: Path | Listening,
+        answer: Answer,
+        settings: DaemonSettings,
+        *,
+        hook: Hook | None = None,
+        on_broken: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`answer` and `hook` run in worker threads. `on_broken` is called when the loop itself ends by a fault.
+
+        Raises:
+            Conflict, BadRequest, Unavailable: from `sockets.listen`, when `at` is a path.
+        """
+        self._settings = settings
+        self._counts = Counts()
+        self._desk = Desk(answer, hook, settings.frame_bytes, self._counts)
+        self._lanes = Lanes(settings.threads)
+        self._selector = selectors.DefaultSelector()
+        listening = at if isinstance(at, Listening) else sockets.listen(at)
+        self._door = Door(listening, self._selector, self._welcome, functools.partial(self._counts.add, "refused"))
+        self._channels: set[Channel] = set()
+        self._woken: deque[Channel] = deque()
+        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_out.setblocking(False)
+        self._wake_in.setblocking(False)
+        self._thread = threading.Thread(target=self._loop, name="server", daemon=True)
+        self._stopping = threading.Event()
+        self._drained = threading.Event()
+        self._on_broken = on_broken
+        self._swept = 0.0
+        self._timed = False
+        self._flush_until: float | None = None
+        self._beat = time.monotonic()
+        limits = [seconds for seconds in (settings.slow_seconds, settings.idle_seconds) if seconds]
+        self._tick = max(0.02, min([TICK_SECONDS, *(seconds / 4 for seconds in limits)]))
+
+    # ------------------------------------------------------------ for others
+
+    @property
+    def path(self) -> Path:
+        return self._door.path
+
+    @property
+    def clients(self) -> int:
+        """Open connections."""
+        return len(self._channels)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self._counts.read()
+
+    def warnings(self) -> list[str]:
+        """What is wrong with the socket, as sentences for people. Looks now, and has it mended."""
+        if self._door.intact:
+            return []
+        self._door.hurry()
+        self._wake()
+        return [self._door.lost or f"the socket {self.path} was taken away; it is being made again"]
+
+    def alive(self, within: float) -> bool:
+        """True when the loop has gone round in the last `within` seconds (it does at least every 10)."""
+        return self._thread.is_alive() and time.monotonic() - self._beat < within
+
+    def start(self) -> None:
+        self._selector.register(self._wake_out, READ, self._drain_wake)
+        self._door.open()
+        self._thread.start()
+        log.info("listening at %s", self.path)
+
+    def stop(self, drain_seconds: float) -> bool:
+        """Take no more, let running requests end, send their replies, close. False when some had to be left."""
+        self._stopping.set()
+        self._wake()
+        if self._thread.ident is None:  # never started
+            self._door.close()
+            return True
+        self._drained.wait()
+        whole = self._lanes.close(drain_seconds)
+        if not whole:
+            log.warning("%d requests were still running after %g s and are left", self._running(), drain_seconds)
+        self._flush_until = time.monotonic() + FLUSH_SECONDS  # from here on the loop only flushes, and ends
+        self._wake()
+        self._thread.join(FLUSH_SECONDS + 1.0)
+        return whole
+
+    def _running(self) -> int:
+        return sum(channel.in_flight for channel in list(self._channels))
+
+    # ------------------------------------------------------------ the loop
+
+    def _loop(self) -> None:
+        try:
+            while not self._over():
+                self._beat = time.monotonic()
+                for key, mask in self._selector.select(self._patience()):
+                    if isinstance(key.data, Channel):
+                        self._turn(key.data, mask)
+                    else:
+                        key.data()
+                while self._woken:
+                    self._turn(self._woken.popleft(), 0)
+                now = time.monotonic()
+                if now - self._swept >= self._tick:
+                    self._sweep(now)
+                if self._stopping.is_set() and not self._drained.is_set():
+                    self._stop_listening()
+        except Exception:
+            log.exception("the server's loop broke")
+            self._on_broken()
+        finally:
+            self._stop_listening()
+            for channel in list(self._channels):
+                self._close(channel)
+            self._selector.close()
+
+    def _over(self) -> bool:
+        if self._flush_until is None:
+            return False
+        return time.monotonic() >= self._flush_until or not any(channel.pending for channel in self._channels)
+
+    def _patience(self) -> float:
+        if self._flush_until is not None:
+            return 0.05
+        timed = self._timed or self._door.deaf_until is not None
+        return self._tick if timed else self._door.patience(time.monotonic())
+
+    def _wake(self) -> None:
+        try:
+            self._wake_in.send(b"!")
+        except OSError:
+            return  # its buffer is full: the loop will wake anyway; or it has ended
+
+    def _drain_wake(self) -> None:
+        while True:
+            try:
+                if len(self._wake_out.recv(4096)) < 4096:
+                    return
+            except BlockingIOError:
+                return
+
+    def _stop_listening(self) -> None:
+        if not self._drained.is_set():
+            self._door.close()
+            self._drained.set()
+
+    # ------------------------------------------------------------ connections
+
+    def _welcome(self, sock: socket.socket) -> None:
+        channel = Channel(sock, self._settings.frame_bytes, time.monotonic())
+        if len(self._channels) >= self._settings.max_clients:
+            log.warning("a connection was refused: %d are open", len(self._channels))
+            self._counts.add("refused")
+            channel.send(self._desk.error(JSON, None, _crowded(self._settings.max_clients)))
+            channel.close()
+            return
+        self._counts.add("connections")
+        self._channels.add(channel)
+        self._settle(channel)
+
+    def _turn(self, channel: Channel, mask: int) -> None:
+        """One round for one connection: write, read, take what is whole, see what comes next."""
+        if channel.closed:
+            return
+        try:
+            if mask & WRITE and channel.flush():
+                channel.stuck_since = None
+            if mask & READ:
+                channel.receive()
+            channel.rested = time.monotonic()
+            self._pump(channel)
+            self._settle(channel)
+        except Exception:  # the named edge: one connection breaks, the others go on
+            log.exception("a connection broke")
+            self._close(channel)
+
+    def _pump(self, channel: Channel) -> None:
+        while not channel.closing and not channel.full:
+            try:
+                frame = channel.frames.next()
+            except BadRequest as exc:
+                self._refuse(channel, channel.frames.kind, exc)
+                return
+            if frame is None:
+                break
+            channel.frame_since = None
+            self._take(channel, *frame)
+        if channel.ended and channel.frames.partial and not channel.closing and not channel.full:
+            self._refuse(channel, channel.frames.kind, _truncated(channel.frames.partial))
+
+    def _take(self, channel: Channel, kind: bytes, body: bytes) -> None:
+        if self._stopping.is_set():
+            if kind == HOOK:
+                channel.send(pack(HOOK, b""))
+            else:
+                channel.send(self._desk.error(kind, read_id(kind, body), _stopping()))
+            return
+        if kind == HOOK:
+            self._begin(channel, "hook", functools.partial(self._hook, channel, body))
+            return
+        try:
+            call = read_call(kind, body)
+        except OrmahError as exc:
+            id_ = read_id(kind, body)
+            if id_ is None:
+                self._refuse(channel, kind, exc)
+            else:
+                self._counts.add("errors")
+                channel.send(self._desk.error(kind, id_, exc))
+            return
+        self._begin(channel, call.method, functools.partial(self._answer, channel, kind, call))
+
+    def _refuse(self, channel: Channel, kind: bytes | None, error: OrmahError) -> None:
+        """Answer what cannot be answered by id, and take nothing more from this peer."""
+        log.info("a frame was refused: %s", error.code)
+        self._counts.add("errors")
+        channel.closing = True
+        channel.send(self._desk.error(MSGPACK if kind == MSGPACK else JSON, None, error))
+
+    def _begin(self, channel: Channel, method: str, task: Callable[[], None]) -> None:
+        with channel.lock:
+            channel.in_flight += 1
+        self._lanes.put(method, task)
+
+    def _settle(self, channel: Channel) -> None:
+        """Decide what to wait for on this connection, and by when."""
+        now = time.monotonic()
+        if channel.finished and channel.linger_until is None:
+            channel.say_goodbye()
+            channel.linger_until = now + LINGER_SECONDS
+        if channel.linger_until is not None and (channel.ended or channel.discarded > DISCARD_BYTES):
+            self._close(channel)
+            return
+        waiting = not channel.ended and (channel.closing or not channel.full)
+        arriving = channel.frames.partial > 0 and waiting and not channel.closing
+        channel.frame_since = (channel.frame_since or now) if arriving else None
+        channel.stuck_since = (channel.stuck_since or now) if channel.pending else None
+        self._timed = self._timed or arriving or channel.pending > 0 or channel.linger_until is not None
+        self._timed = self._timed or self._settings.idle_seconds > 0
+        mask = (READ if waiting else 0) | (WRITE if channel.pending else 0)
+        if mask == channel.mask:
+            return
+        if channel.mask == 0:
+            self._selector.register(channel.sock, mask, channel)
+        elif mask == 0:
+            self._selector.unregister(channel.sock)
+        else:
+            self._selector.modify(channel.sock, mask, channel)
+        channel.mask = mask
+
+    def _close(self, channel: Channel) -> None:
+        if channel.mask:
+            self._selector.unregister(channel.sock)
+            channel.mask = 0
+        self._channels.discard(channel)
+        channel.close()
+
+    # ------------------------------------------------------------ now and then
+
+    def _sweep(self, now: float) -> None:
+        """Close what took too long, look after the socket's file, listen again after a lack of descriptors."""
+        self._swept = now
+        slow, idle = self._settings.slow_seconds, self._settings.idle_seconds
+        for channel in list(self._channels):
+            if channel.linger_until is not None and now >= channel.linger_until:
+                self._close(channel)
+            elif slow and min(channel.frame_since or now, channel.stuck_since or now) < now - slow:
+                log.info("a connection was closed: one frame took more than %g s", slow)
+                self._counts.add("dropped")
+                self._close(channel)
+            elif idle and not channel.in_flight and not channel.pending and channel.rested < now - idle:
+                self._close(channel)
+        self._timed = any(
+            idle or c.linger_until is not None or c.frame_since is not None or c.stuck_since is not None
+            for c in self._channels
+        )
+        if not self._stopping.is_set():
+            self._door.look(now)
+
+    # ------------------------------------------------------------ in the lanes
+
+    def _answer(self, channel: Channel, kind: bytes, call: Call) -> None:
+        try:
+            frame, write_log = self._desk.reply(kind, call, functools.partial(self._progress, channel))
+            self._send(channel, frame)
+            write_log()
+        finally:
+            self._finish(channel)
+
+    def _hook(self, channel: Channel, body: bytes) -> None:
+        try:
+            self._send(channel, self._desk.hook(body))
+        finally:
+            self._finish(channel)
+
+    def _progress(self, channel: Channel, frame: bytes) -> None:
+        if channel.pending < PROGRESS_BYTES:
+            self._send(channel, frame)
+
+    def _send(self, channel: Channel, frame: bytes) -> None:
+        channel.send(frame)
+        if channel.pending:
+            self._woken.append(channel)
+            self._wake()
+
+    def _finish(self, channel: Channel) -> None:
+        if channel.done():
+            self._woken.append(channel)
+            self._wake()
+
+
+def _crowded(limit: int) -> Unavailable:
+    return Unavailable(
+        f"{limit} connections are open already",
+        hint="close some, or raise daemon.max_clients",
+        data={"reason": "crowded"},
+    )
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("the daemon is stopping", hint="start it again with: ormahctl up", data={"reason": "stopping"})
+
+
+def _truncated(count: int) -> BadRequest:
+    return BadRequest(
+        f"frame: it ended after {count} bytes, before it was whole", hint="see PROTOCOL.md", data={"field": "body"}
+    )

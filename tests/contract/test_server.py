@@ -1,0 +1,266 @@
+"""The server as its clients see it: calls, replies, errors, progress, many at once, stopping."""
+
+from __future__ import annotations
+
+import logging
+import struct
+import threading
+
+import pytest
+
+from ormahd.errors import BadRequest, Internal, NotFound, TooLarge, Unavailable
+from ormahd.rpc import schema
+from ormahd.rpc.wire import connect
+from tests.contract.serving import Answers, Raw, lively, serving, until
+
+
+def test_a_call_is_answered_with_its_struct():
+    with serving() as server, connect(server.path) as connection:
+        hello = connection.call("hello", schema.HelloParams(client="test"))
+        assert isinstance(hello, schema.HelloResult)
+        assert hello.phase == "ready"
+        assert connection.call("agent.recall", {"query": "tabs"}).text == "tabs"
+
+
+def test_a_reply_comes_in_the_kind_it_was_asked_in():
+    with serving() as server, Raw(server.path) as raw:
+        raw.json({"id": "a", "method": "hello"})
+        assert raw.read()[0] == b"j"
+        raw.msgpack({"id": "b", "method": "hello"})
+        assert raw.read()[0] == b"m"
+
+
+@pytest.mark.parametrize("params", [{}, {"params": {}}, {"params": None}])
+def test_params_may_be_left_out(params):
+    with serving() as server, Raw(server.path) as raw:
+        for send in (raw.json, raw.msgpack):
+            send({"id": 1, "method": "hello", **params})
+            assert raw.reply()["result"]["protocol"] == schema.PROTOCOL
+
+
+def test_errors_keep_code_message_hint_and_data():
+    with serving() as server, connect(server.path) as connection:
+        with pytest.raises(NotFound, match="no memory 1234") as caught:
+            connection.call("agent.recall", {"query": "missing 1234"})
+        assert caught.value.hint == "look again"
+        assert caught.value.data == {"id": "1234"}
+
+
+@pytest.mark.parametrize("query", ["fault secret words", "exit"])
+def test_a_fault_in_a_handler_is_an_incident_and_the_daemon_lives(query, caplog):
+    caplog.set_level(logging.INFO)
+    with serving() as server, connect(server.path) as connection:
+        with pytest.raises(Internal, match="incident") as caught:
+            connection.call("agent.recall", {"query": query})
+        incident = caught.value.data["incident"]
+        assert connection.call("hello").phase == "ready"
+        until(lambda: "Traceback" in caplog.text or f"{incident}\n" in caplog.text)
+    assert incident in caplog.text
+    assert "serving.py" in caplog.text, "the log has the traceback"
+    assert "secret words" not in caplog.text, "but not the words that an exception may quote"
+
+
+def test_the_log_has_a_line_for_each_request_and_no_texts(caplog):
+    caplog.set_level(logging.INFO)
+    with serving() as server, connect(server.path) as connection:
+        connection.call("agent.remember", {"content": "the launch code is banana"}, agent="claude-code")
+        with pytest.raises(NotFound):
+            connection.call("agent.recall", {"query": "missing banana"}, agent="evil\nINFO agent", cwd="/banana")
+        with pytest.raises(BadRequest):
+            connection.call("agent.recall", {"query": "q", "limit": "banana", "banana": 1})
+    lines = [record.getMessage() for record in caplog.records if record.name == "ormahd.rpc"]
+    assert lines[0].startswith("claude-code agent.remember ")
+    assert lines[0].endswith(" ms ok")
+    assert lines[1].startswith("evil?INFO agent agent.recall ")
+    assert lines[1].endswith(" ms not_found")
+    assert "banana" not in caplog.text
+
+
+def test_progress_comes_before_the_reply():
+    steps = []
+    with serving() as server, connect(server.path) as connection:
+        reply = connection.call("agent.recall", {"query": "steps 5"}, on_progress=steps.append)
+    assert [step.done for step in steps] == [0, 1, 2, 3, 4]
+    assert steps[0].stage == "counting"
+    assert reply.text == "steps 5"
+
+
+def test_replies_are_matched_by_id_and_may_overtake_each_other():
+    answers = Answers()
+    answers.gate("slow")
+    with serving(answers) as server, Raw(server.path) as raw:
+        raw.json({"id": "first", "method": "agent.recall", "params": {"query": "wait slow"}})
+        raw.json({"id": "second", "method": "hello"})
+        assert raw.reply()["id"] == "second"
+        answers.gate("slow").set()
+        assert raw.reply()["id"] == "first"
+
+
+def test_more_requests_than_may_fly_are_all_answered():
+    with serving() as server, Raw(server.path) as raw:
+        for number in range(100):
+            raw.msgpack({"id": number, "method": "agent.recall", "params": {"query": "q"}})
+        assert {raw.reply()["id"] for _ in range(100)} == set(range(100))
+
+
+def test_one_connection_cannot_take_all_workers():
+    answers = Answers()
+    answers.gate("slow")
+    with serving(answers, threads=8) as server, Raw(server.path) as greedy:
+        for number in range(50):
+            greedy.msgpack({"id": number, "method": "agent.recall", "params": {"query": "wait slow"}})
+        until(lambda: len(answers.begun) == 4)
+        assert lively(server.path)
+        assert len(answers.begun) == 4, "the others wait in the greedy one's own socket"
+        answers.gate("slow").set()
+        assert len({greedy.reply()["id"] for _ in range(50)}) == 50
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "gate"),
+    [
+        ("admin.rebuild", {}, "admin.rebuild"),
+        ("admin.verify", {}, "admin.verify"),
+        ("admin.import", {"lines": []}, "admin.import"),
+        ("admin.export", {}, "admin.export"),
+        ("admin.run_task", {"name": "index_updater"}, "admin.run_task"),
+        ("agent.remember", {"content": "slow"}, "slow"),
+    ],
+)
+def test_slow_methods_never_take_the_place_of_quick_ones(method, params, gate):
+    answers = Answers()
+    answers.gate(gate)
+    with serving(answers, threads=2) as server:
+        slow = [Raw(server.path) for _ in range(16)]
+        for raw in slow:
+            raw.msgpack({"id": 1, "method": method, "params": params})
+        until(lambda: answers.begun)
+        with connect(server.path) as connection:
+            assert connection.call("agent.recall", {"query": "quick"}, timeout=20).text == "quick"
+        answers.gate(gate).set()
+        for raw in slow:
+            assert raw.reply()["id"] == 1
+            raw.close()
+
+
+def test_many_idle_connections_are_cheap_and_one_more_than_allowed_is_refused():
+    with serving(max_clients=128) as server:
+        threads = threading.active_count()
+        idle = [Raw(server.path) for _ in range(127)]
+        until(lambda: server.clients == 127)
+        assert threading.active_count() == threads
+        with connect(server.path) as last:
+            assert last.call("hello").phase == "ready"
+            with connect(server.path) as refused, pytest.raises(Unavailable, match="128 connections") as caught:
+                refused.call("hello")
+            assert caught.value.data["reason"] == "crowded"
+            assert last.call("hello").phase == "ready"
+        for raw in idle:
+            raw.close()
+        until(lambda: server.clients == 0)
+        assert lively(server.path)
+        assert server.counts["refused"] == 1
+
+
+def test_a_peer_that_sends_and_closes_its_side_still_gets_the_reply():
+    answers = Answers()
+    answers.gate("slow")
+    with serving(answers) as server, Raw(server.path) as raw:
+        raw.json({"id": 1, "method": "agent.recall", "params": {"query": "wait slow"}})
+        raw.sock.shutdown(1)
+        until(lambda: answers.begun)
+        answers.gate("slow").set()
+        assert raw.reply()["result"]["text"] == "wait slow"
+        assert raw.ended()
+
+
+def test_a_peer_that_leaves_before_its_reply_leaves_nothing_behind():
+    answers = Answers()
+    answers.gate("slow")
+    with serving(answers) as server:
+        with Raw(server.path) as raw:
+            raw.json({"id": 1, "method": "agent.recall", "params": {"query": "wait slow"}})
+            until(lambda: answers.begun)
+        answers.gate("slow").set()
+        until(lambda: server.clients == 0)
+        assert lively(server.path)
+
+
+def test_a_large_reply_arrives_whole():
+    with serving() as server, connect(server.path) as connection:
+        assert len(connection.call("agent.recall", {"query": "size 8000000"}).text) == 8_000_000
+
+
+def test_a_reply_beyond_the_limit_is_an_error():
+    with serving(frame_bytes=65_536) as server, connect(server.path) as connection:
+        with pytest.raises(TooLarge, match="65536"):
+            connection.call("agent.recall", {"query": "size 70000"})
+        assert connection.call("hello").phase == "ready"
+
+
+def test_a_hook_gets_an_empty_reply_while_nobody_answers_hooks():
+    with serving() as server, Raw(server.path) as raw:
+        raw.frame(b"h", b"claude-code\0UserPromptSubmit\0/home\0\0{}")
+        assert raw.read() == (b"h", b"")
+
+
+def test_a_hook_is_answered_with_bytes_and_its_faults_with_none():
+    def hook(body: bytes) -> bytes:
+        return b"said: " + body if body else str(1 / 0).encode()
+
+    with serving(hook=hook) as server, connect(server.path) as connection:
+        assert connection.hook(b"x\0y", 20) == b"said: x\0y"
+        assert connection.hook(b"", 20) == b""
+        assert server.counts["faults"] == 1
+
+
+def test_stopping_drains_what_runs_and_refuses_what_comes():
+    answers = Answers()
+    answers.gate("slow")
+    with serving(answers) as server, Raw(server.path) as raw:
+        raw.json({"id": 1, "method": "agent.recall", "params": {"query": "wait slow"}})
+        until(lambda: answers.begun)
+        stopped: list[bool] = []
+        stopper = threading.Thread(target=lambda: stopped.append(server.stop(20)))
+        stopper.start()
+        until(lambda: not server.path.exists())
+        raw.json({"id": 2, "method": "hello"})
+        refused = raw.reply()
+        assert refused["id"] == 2
+        assert refused["error"]["code"] == "unavailable"
+        answers.gate("slow").set()
+        assert raw.reply()["result"]["text"] == "wait slow"
+        stopper.join()
+        assert stopped == [True]
+        assert raw.ended()
+        with pytest.raises(Unavailable) as caught:
+            connect(server.path)
+        assert caught.value.data["reason"] == "absent"
+
+
+def test_stopping_does_not_wait_for_ever():
+    answers = Answers()
+    answers.gate("never")
+    with serving(answers) as server, Raw(server.path) as raw:
+        raw.json({"id": 1, "method": "agent.recall", "params": {"query": "wait never"}})
+        until(lambda: answers.begun)
+        assert server.stop(0.05) is False
+        assert raw.ended()
+        answers.gate("never").set()
+
+
+def test_a_server_that_never_started_can_be_stopped(tmp_path):
+    from ormahd.rpc.server import Server
+    from ormahd.settings import DaemonSettings
+
+    server = Server(tmp_path / "o.sock", Answers(), DaemonSettings())
+    assert server.path.exists()
+    assert server.stop(1)
+    assert not server.path.exists()
+
+
+def test_the_header_is_as_specified():
+    with serving() as server, Raw(server.path) as raw:
+        raw.sock.sendall(b"j\x00\x00\x00\x19" + b'{"id":7,"method":"hello"}')
+        kind, length = struct.unpack(">cI", raw.exactly(5))
+        assert (kind, raw.exactly(length)[:7]) == (b"j", b'{"id":7')
