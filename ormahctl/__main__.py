@@ -1,0 +1,58 @@
+"""`ormahctl`: runs one command and turns whatever happens into an exit status and a sentence.
+
+Only builtins are imported before `main` runs, so that Ctrl-C never meets a half-started interpreter with a traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+"""128 + SIGPIPE: what a shell reports for a program whose reader (`| head`) went away."""
+
+
+def main() -> None:
+    """The console script; always ends the process."""
+    try:
+        from ormahctl.run import run
+
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        status = _interrupted()
+    except BrokenPipeError:
+        status = PIPE_CLOSED
+    sys.exit(_finish(status))
+
+
+def _interrupted() -> int:
+    from contextlib import suppress
+
+    with suppress(OSError):  # where nobody reads stderr any more, the status says the same
+        sys.stderr.write("interrupted\n")
+    return INTERRUPTED
+
+
+def _finish(status: int) -> int:
+    """Write out what is still buffered; a reader that is gone is not worth a message."""
+    import os
+
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            # the interpreter flushes once more while it exits: let that go nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            status = status or PIPE_CLOSED
+        except OSError as exc:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if stream is sys.stdout:
+                sys.stderr.write(f"error: the output could not be written: {exc.strerror}\n")
+                status = status or 70
+        except ValueError:
+            pass  # closed before we started (`>&-`): there is nowhere to write to
+    return status
+
+
+if __name__ == "__main__":
+    main()

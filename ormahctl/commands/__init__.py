@@ -1,0 +1,1 @@
+"""One command, or a close family, a file. `ormahctl.verbs` lists them."""

@@ -1,0 +1,83 @@
+"""What all commands share: the options before the command's name, and the connection, opened when it is needed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import UNSET, UnsetType
+
+if TYPE_CHECKING:
+    from ormahctl.client import Client
+
+PERSON = "person"
+
+
+@dataclass
+class Session:
+    json: bool = False
+    socket: str | None = None
+    agent: str = PERSON
+    _client: Client | None = None
+
+    @property
+    def client(self) -> Client:
+        """The connection to the daemon; raises Unavailable when nobody answers."""
+        if self._client is None:
+            self._client = self.connect()
+        return self._client
+
+    def reconnect(self) -> None:
+        """Let go of a connection that may have been idle for long; the next call opens another."""
+        if self._client is not None:
+            self._client.close()
+        self._client = None
+
+    def connect(self) -> Client:
+        """A further connection of its own."""
+        from ormahctl.client import Client
+
+        return Client.open(self.socket_path, agent=self.agent)
+
+    @property
+    def socket_path(self) -> Path:
+        from ormahd import paths
+
+        return paths.find_socket(self.socket)
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+def space(named: str | None = None, is_global: bool = False) -> str | UnsetType | None:
+    """The space of a call: the option, then `ORMAH_SPACE`, else unset, and the daemon detects it from where we are.
+
+    `ORMAH_SPACE=global` means memories without a space, as `--global` does.
+    """
+    if named is not None and is_global:
+        raise click.UsageError("--space and --global exclude each other", click.get_current_context(silent=True))
+    if is_global:
+        return None
+    if named is not None:
+        return named
+    given = os.environ.get("ORMAH_SPACE", "").strip()
+    if not given:
+        return UNSET
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise click.UsageError("ORMAH_SPACE is not valid UTF-8") from None
+    return None if given.casefold() == "global" else given
+
+
+def here() -> str | None:
+    """The absolute working directory, or None where it is gone or cannot be written down as UTF-8."""
+    try:
+        path = os.getcwd()
+        path.encode()
+    except (OSError, UnicodeEncodeError):
+        return None
+    return path

@@ -1,0 +1,149 @@
+"""The list of commands: where each lives, loaded only when it is run, so that a start costs what that command needs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import click
+
+from ormahctl.session import Session
+
+SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "Memories": {
+        "remember": ("remember", "remember"),
+        "recall": ("recall", "recall"),
+        "show": ("show", "show"),
+        "update": ("update", "update"),
+        "edit": ("edit", "edit"),
+        "outdated": ("change", "outdated"),
+        "connect": ("change", "connect"),
+        "forget": ("change", "forget"),
+    },
+    "Looking back": {
+        "history": ("history", "history"),
+        "stats": ("stats", "stats"),
+    },
+    "In and out": {
+        "import": ("import_", "import_"),
+        "export": ("export", "export"),
+    },
+    "The daemon": {
+        "up": ("daemon", "up"),
+        "down": ("daemon", "down"),
+        "status": ("status", "status"),
+        "doctor": ("health", "doctor"),
+        "verify": ("health", "verify"),
+        "rebuild": ("health", "rebuild"),
+        "logs": ("logs", "logs"),
+    },
+    "Settings": {
+        "config": ("config", "config"),
+        "completion": ("completion", "completion"),
+    },
+}
+"""Heading of the help -> command -> (module in `ormahctl.commands`, name in it)."""
+
+_PLACES = {name: place for section in SECTIONS.values() for name, place in section.items()}
+
+
+class Verb(click.Command):
+    """A command with an example in its help, and `--json` also behind its name, where people type it."""
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+        self.params.append(
+            click.Option(
+                ["--json"], is_flag=True, expose_value=False, callback=_json, help="Print JSON, errors too (on stderr)."
+            )
+        )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.example:
+            with formatter.section("Example"):
+                for example in self.example.splitlines():
+                    # not wrapped: a command is there to be copied
+                    formatter.write(" " * formatter.current_indent + example + "\n")
+        super().format_epilog(ctx, formatter)
+
+
+def _json(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(Session).json = True
+
+
+class Verbs(click.Group):
+    """All commands; a module is imported when its command is asked for."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(_PLACES)
+
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _PLACES:
+            return None
+        module, name = _PLACES[cmd_name]
+        command = getattr(importlib.import_module(f"ormahctl.commands.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        room = formatter.width - 6 - max(map(len, _PLACES))
+        for heading, names in SECTIONS.items():
+            commands = {name: self.get_command(ctx, name) for name in names}
+            rows = [(name, command.get_short_help_str(room)) for name, command in commands.items() if command]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    @classmethod
+    def make(cls) -> Verbs:
+        return _cli
+
+
+def _agent(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("a name is needed, such as claude-code", context, parameter)
+    return value
+
+
+def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from ormahd import __version__
+
+        click.echo(f"ormahctl {__version__}")
+        context.exit()
+
+
+def _start(json: bool, socket: str | None, agent: str) -> None:
+    session = click.get_current_context().ensure_object(Session)
+    session.json, session.socket, session.agent = json, socket, agent
+
+
+_options: list[Callable[..., Any]] = [
+    click.option("--json", is_flag=True, help="Print JSON, errors too (on stderr)."),
+    click.option("--socket", metavar="S", help="Where the daemon answers. Else: ORMAH_SOCKET, config, the default."),
+    click.option("--agent", metavar="NAME", default="person", callback=_agent, help="Who asks, for the history."),
+    click.option(
+        "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+    ),
+]
+
+
+def _build() -> Verbs:
+    command: Any = _start
+    for option in reversed(_options):
+        command = option(command)
+    built = click.group(
+        "ormahctl",
+        cls=Verbs,
+        help="Long-term memory for AI agents: ask it, teach it, look after it.",
+        epilog="Exit status: 0 ok, 1 something was found (doctor, verify), 2 usage, 3 not found, 4 conflict, "
+        "5 invalid note, 6 too many changes, 69 the daemon is unavailable, 75 git is busy, 76 versions do not fit.",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )(command)
+    assert isinstance(built, Verbs)
+    return built
+
+
+_cli = _build()
