@@ -1,0 +1,150 @@
+"""`ormahctl recall`: search the memories."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from ormahctl import render
+from ormahctl.options import TIER, TYPE, When, text_or_stdin
+from ormahctl.session import Session, pass_session, space
+from ormahctl.verbs import Verb
+from ormahd.rpc.schema import RecallHit, RecallParams, RecallResult
+
+SNIPPET = 220
+"""Columns of a result's text: two or three lines, enough to tell whether it is the one."""
+
+
+@click.command(
+    cls=Verb,
+    short_help="Search the memories.",
+    example="ormahctl recall which language do I prefer\normahctl recall deploy --type procedure --after 30d -n 3",
+)
+@click.argument("query", nargs=-1, required=True)
+@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="At most so many.")
+@click.option(
+    "--type", "types", type=TYPE, metavar="TYPE", multiple=True, help="Only this type; may be given several times."
+)
+@click.option("--tier", "tiers", type=TIER, multiple=True, help="Only this tier; may be given several times.")
+@click.option("--space", "spaces", multiple=True, metavar="NAME", help="Only this space; 'global': only those without.")
+@click.option("--tag", "tags", multiple=True, help="Only with this tag.")
+@click.option("--after", type=When(), help="Made since: 2026-11-21, yesterday, 7d, 12h.")
+@click.option("--before", type=When(end=True), help="Made until; a day is included.")
+@click.option("--explain", is_flag=True, help="Show each number behind each result.")
+@pass_session
+def recall(
+    session: Session,
+    query: tuple[str, ...],
+    limit: int,
+    types: tuple[str, ...],
+    tiers: tuple[str, ...],
+    spaces: tuple[str, ...],
+    tags: tuple[str, ...],
+    after: str | None,
+    before: str | None,
+    explain: bool,
+) -> None:
+    """Search the memories for QUERY, by words and by meaning; best first.
+
+    Memories of the project you are in (or of ORMAH_SPACE) are favoured; --space keeps only those of one.
+    """
+    text = text_or_stdin(" ".join(query), "the query")
+    params = RecallParams(
+        query=text,
+        limit=limit,
+        types=list(types) or None,
+        tiers=list(tiers) or None,
+        spaces=list(spaces) or None,
+        tags=list(tags) or None,
+        created_after=after,
+        created_before=before,
+        space=space(),
+        explain=explain,
+    )
+    found = session.client.call("agent.recall", params, RecallResult)
+    if session.json:
+        fields = msgspec.to_builtins(found)
+        fields.pop("text")
+        render.emit(fields)
+        return
+    for number, hit in enumerate(found.results, 1):
+        _print(number, hit)
+    if not found.results:
+        render.note(f"nothing found for: {render.cut(render.line(text), 80)}")
+    if explain:
+        _explain(found)
+    render.degraded(found.degraded)
+
+
+def _print(number: int, hit: RecallHit) -> None:
+    content = hit.content[: SNIPPET * 8]
+    if hit.title:
+        title, rest = hit.title, content
+    else:
+        title, _, rest = content.strip().partition("\n")
+    room = render.columns() - 4 if render.terminal(sys.stdout) else 200
+    render.out(f"{number}. {render.paint(render.cut(render.line(title), room), 'bold')}")
+    facts = [hit.type, hit.tier, render.line(hit.space or "global"), hit.short_id, render.moment(hit.created, day=True)]
+    facts.append(f"{hit.score:.2f}")
+    if hit.source != "search":
+        facts.append(render.line(hit.source))
+    render.out("   " + render.paint(" · ".join(facts), "dim"))
+    snippet = render.cut(render.line(rest), SNIPPET)
+    if snippet and snippet != render.line(title):
+        render.out("   " + snippet)
+
+
+def _explain(found: RecallResult) -> None:
+    """The trace: a row a result with every number, then what each stage did."""
+    rows: list[dict[str, Any]] = []
+    for number, hit in enumerate(found.results, 1):
+        trace = hit.trace if isinstance(hit.trace, dict) else {}
+        rows.append({"#": number, "id": hit.short_id, **_flat(trace)})
+    if rows:
+        render.out()
+        _grid(rows)
+    if isinstance(found.trace, dict):
+        for name, value in found.trace.items():
+            render.out()
+            if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+                render.out(render.paint(render.line(name), "bold"))
+                _grid([_flat(item) for item in value])
+            elif isinstance(value, dict):
+                render.out(render.paint(render.line(name), "bold"))
+                for key, item in _flat(value).items():
+                    render.out(f"  {render.line(key)}: {_shown(item)}")
+            else:
+                render.out(f"{render.line(name)}: {_shown(value)}")
+
+
+def _flat(trace: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in trace.items():
+        if isinstance(value, dict):
+            flat.update(_flat(value, f"{prefix}{key}."))
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _grid(rows: list[dict[str, Any]]) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    numbers = {place for place, name in enumerate(names) if all(_number(row.get(name)) for row in rows)}
+    render.table(names, [[_shown(row.get(name)) for name in names] for row in rows], right=sorted(numbers))
+
+
+def _number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".")
+    if isinstance(value, list):
+        return ", ".join(_shown(item) for item in value)
+    return render.line(str(value))

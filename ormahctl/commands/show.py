@@ -1,0 +1,57 @@
+"""`ormahctl show`: one memory and what it is connected to."""
+
+from __future__ import annotations
+
+import click
+
+from ormahctl import render
+from ormahctl.commands.told import fields
+from ormahctl.session import Session, pass_session
+from ormahctl.verbs import Verb
+from ormahd.rpc.schema import Edge, NodeParams, NodeResult
+
+
+@click.command(cls=Verb, short_help="Print a memory and its connections.", example="ormahctl show 97acbe8e")
+@click.argument("node_id", metavar="ID")
+@pass_session
+def show(session: Session, node_id: str) -> None:
+    """Print the memory ID (any unique beginning of 4 or more characters) and its connections."""
+    node = session.client.call("agent.get", NodeParams(node_id=node_id), NodeResult)
+    if session.json:
+        render.emit(fields(node))
+        return
+    if node.title:
+        render.out(render.paint(render.line(node.title), "bold"))
+    render.out(" · ".join([node.type, node.tier, render.line(node.space or "global"), node.id]))
+    facts = [
+        f"by {render.line(node.source)}",
+        f"created {render.moment(node.created)}",
+        f"updated {render.moment(node.updated)}",
+        f"confidence {node.confidence:g}",
+        f"importance {node.importance:.2f}",
+    ]
+    render.out(" · ".join(facts))
+    if node.access_count:
+        used = render.count(node.access_count, "time")
+        render.out(f"used {used}, last on {render.moment(node.last_accessed)}")
+    if node.tags:
+        render.out("tags: " + ", ".join(map(render.line, node.tags)))
+    render.out(render.paint(render.line(node.path), "dim"))
+    if node.valid_until:
+        why = f": {render.line(node.outdated_reason)}" if node.outdated_reason else ""
+        render.out(render.paint(f"outdated since {render.moment(node.valid_until)}{why}", "yellow"))
+    render.out()
+    render.out(render.safe(node.content))
+    connections = node.connections
+    if connections.out or connections.incoming:
+        render.out()
+    for edge in connections.out:
+        render.out(_edge("→", edge))
+    for edge in connections.incoming:
+        render.out(_edge("←", edge))
+
+
+def _edge(arrow: str, edge: Edge) -> str:
+    reason = f"  ({render.line(edge.reason)})" if edge.reason else ""
+    title = render.cut(render.line(edge.title or "?"), 70)
+    return f"{arrow} {edge.edge} {edge.short_id}  {title}  {edge.weight:.2f}{reason}"
