@@ -1,0 +1,47 @@
+"""A connection with a thread of its own, so that a call can be under way while the next one is prepared."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from ormahctl.client import Client
+from ormahd.rpc.schema import Params, Result
+
+R = TypeVar("R", bound=Result)
+
+
+class Lane:
+    """Calls are made one after the other, in the order they were given.
+
+    The thread is a daemon thread (not an executor's, which the interpreter waits for), so that Ctrl-C always ends us.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def call(self, method: str, params: Params, result: type[R], *, timeout: float) -> Future[R]:
+        """Make the call as soon as the one before has its answer; `timeout` in seconds."""
+        future: Future[R] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self._client.call(method, params, result, timeout=timeout))
+            except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits for the future
+                future.set_exception(exc)
+
+        self._work.put(work)
+        return future
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+    def close(self) -> None:
+        """No more calls. One that is under way goes on in the daemon."""
+        self._work.put(None)
