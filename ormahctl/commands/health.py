@@ -1,0 +1,104 @@
+"""`doctor`, `verify`, `rebuild`: is all as it should be, and what to do about it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ormahctl import house, render
+from ormahctl.progress import Bar
+from ormahctl.session import Session, pass_session
+from ormahctl.verbs import Verb
+from ormahd.rpc.schema import (
+    DoctorParams,
+    DoctorResult,
+    Finding,
+    NoParams,
+    Progress,
+    RebuildResult,
+    VerifyResult,
+)
+from ormahd.rpc.wire import Unavailable
+
+FOUND = 1
+LONG_SECONDS = 6 * 3600.0
+_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
+
+
+@click.command(
+    cls=Verb, short_help="Name what needs a hand, with the mend.", example="ormahctl doctor\normahctl doctor --fix"
+)
+@click.option("--fix", is_flag=True, help="Mend what can be mended without a decision.")
+@pass_session
+def doctor(session: Session, fix: bool) -> int:
+    """Look over vault, index, git and models, also while the daemon is down.
+
+    Exit status 1 when an error or a warning was found; what is only worth knowing (info) does not count.
+    """
+    try:
+        client = session.client
+    except Unavailable as exc:
+        if exc.data.get("reason") not in {"absent", "refused"}:
+            raise
+        if not session.json:
+            render.note("the daemon is not running; looking without it")
+        return house.ask("doctor", *(["--json"] if session.json else []), *(["--fix"] if fix else []))
+    found = client.call("admin.doctor", DoctorParams(fix=fix), DoctorResult, timeout=LONG_SECONDS)
+    if session.json:
+        render.emit(found)
+    else:
+        for finding in found.findings:
+            _print(finding)
+        if not found.findings:
+            render.out("all is well")
+    return FOUND if any(finding.level != "info" for finding in found.findings) else 0
+
+
+def _print(finding: Finding) -> None:
+    line = f":{finding.line}" if finding.line else ""
+    place = f"{render.line(finding.path)}{line}: " if finding.path else ""
+    level = render.paint(f"{render.line(finding.level)}:", _COLOURS.get(finding.level, "yellow"))
+    render.out(f"{level} {place}{render.line(finding.what)}")
+    if finding.mend:
+        render.out(f"  {render.line(finding.mend)}")
+
+
+@click.command(cls=Verb, short_help="Compare the index with the vault.", example="ormahctl verify")
+@pass_session
+def verify(session: Session) -> int:
+    """Compare the index with the vault, note by note. Exit status 1 when they differ."""
+    with Bar("verifying") as bar:
+        found = session.client.call(
+            "admin.verify", NoParams(), VerifyResult, on_progress=lambda at: _draw(bar, at), timeout=LONG_SECONDS
+        )
+    if session.json:
+        render.emit(found)
+    elif found.ok:
+        render.out("the index equals the vault")
+    else:
+        for difference in found.differences:
+            place = render.line(difference.path or difference.id or "")
+            values = f" (expected {difference.expected}, found {difference.found})" if difference.expected else ""
+            render.out(f"{place}: {render.line(difference.what)}{render.line(values) and ' ' + render.line(values)}")
+        sys.stdout.flush()
+        render.note("the index can be made anew from the vault: ormahctl rebuild", label="hint", colour="cyan")
+    return 0 if found.ok else FOUND
+
+
+@click.command(cls=Verb, short_help="Make the index anew from the vault.", example="ormahctl rebuild")
+@pass_session
+def rebuild(session: Session) -> None:
+    """Make the index anew from the vault. Nothing can be lost by it; searches go on meanwhile."""
+    with Bar("rebuilding") as bar:
+        done = session.client.call(
+            "admin.rebuild", NoParams(), RebuildResult, on_progress=lambda at: _draw(bar, at), timeout=LONG_SECONDS
+        )
+    if session.json:
+        render.emit(done)
+    else:
+        render.out(f"indexed {render.count(done.nodes_indexed, 'memory', 'memories')} in {done.seconds:.1f} s")
+
+
+def _draw(bar: Bar, at: Progress) -> None:
+    bar.set(at.done, at.total, f"{at.done:,}", what=at.stage)

@@ -1,0 +1,65 @@
+"""`ormahctl status`: how the daemon is doing. Exit 69 when it does not answer."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ormahctl import render
+from ormahctl.session import Session, pass_session
+from ormahctl.verbs import Verb
+from ormahd import __version__
+from ormahd.rpc.schema import HealthResult, NoParams
+
+SECONDS = 15.0
+"""A daemon that cannot say in this time how it is, is not well."""
+
+
+@click.command(
+    cls=Verb, short_help="How the daemon is doing.", example="ormahctl status\normahctl --json status | jq .phase"
+)
+@pass_session
+def status(session: Session) -> None:
+    """Show the daemon's phase, vault, index and whatever is missing. Exit status 69 when it does not answer."""
+    health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
+    if session.json:
+        render.emit(health)
+        return
+    colour = "green" if health.phase == "ready" and not health.degraded else "yellow"
+    since = render.lasting(health.uptime_seconds)
+    render.out(f"{render.paint(health.phase, colour)} · ormahd {health.version} · pid {health.pid} · up {since}")
+    index = health.index
+    _line("vault", f"{render.line(health.vault)}  ({render.count(health.nodes, 'memory', 'memories')})")
+    pending = f", {render.count(index.pending_vectors, 'text')} waiting for the model" if index.pending_vectors else ""
+    state = "up to date" if index.fresh else "catching up"
+    _line("index", f"{state}, {render.count(index.notes, 'note')}, {render.size(index.bytes)}{pending}")
+    _line("model", render.line(index.model))
+    _line("watcher", render.line(health.watcher))
+    _line("socket", render.line(health.socket))
+    clients = render.count(health.clients, "client")
+    _line("process", f"{health.rss_mb:.0f} MB, {render.count(health.threads, 'thread')}, {clients}")
+    if health.queued or health.busy:
+        busy = f": {render.line(health.busy)}" if health.busy else ""
+        _line("git", render.paint(f"busy{busy}; {render.count(health.queued, 'write')} safe and waiting", "yellow"))
+    for name, job in health.jobs.items():
+        if job.last_error:
+            _line("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))
+    if health.degraded:
+        _line("degraded", render.paint(", ".join(map(render.line, health.degraded)), "yellow"))
+    for warning in health.warnings:
+        _line("warning", render.paint(render.line(warning), "yellow"))
+    sys.stdout.flush()
+    skew(health.version)
+
+
+def skew(version: str) -> None:
+    """Say it when the daemon is of another version than this command."""
+    if version != __version__:
+        render.note(
+            f"the daemon is version {version}, this command {__version__}; restart it: ormahctl down, ormahctl up"
+        )
+
+
+def _line(name: str, text: str) -> None:
+    render.out(f"{render.pad(name, 9)} {text}")

@@ -1,0 +1,306 @@
+"""Starting and stopping the daemon: through systemd or launchd where it is installed as a service, else detached.
+
+Running means answering (a hello that came back), never a pid or a file that somebody left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket as sockets
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ormahctl.client import Client
+from ormahctl.session import PERSON
+from ormahd.rpc.schema import HealthResult, HelloParams, HelloResult, NoParams
+from ormahd.rpc.wire import Incompatible, OrmahError, Unavailable
+
+UNIT: Final = "ormahd.service"
+SOCKET_UNIT: Final = "ormahd.socket"
+MACOS: Final = os.uname().sysname == "Darwin"
+
+LABEL: Final = "io.ormah.ormahd"
+"""The names under which `ormahctl setup service` installs us."""
+
+HELLO_SECONDS: Final = 5.0
+START_SECONDS: Final = 60.0
+"""It listens before any model is loaded; this covers a slow disk and the rolling forward of a large intent."""
+STOP_SECONDS: Final = 60.0
+"""Draining requests (10 s by default) and a job's current slice."""
+POLL_SECONDS: Final = 0.05
+TOOL_SECONDS: Final = 30.0
+
+_ELSEWHERE = ("ORMAH_SOCKET", "ORMAH_VAULT", "ORMAH_CONFIG")
+_XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
+
+
+# ---------------------------------------------------------------- does it answer?
+
+
+def hello(socket: Path, timeout: float = HELLO_SECONDS) -> HelloResult | None:
+    """What the daemon says of itself, or None when nobody listens.
+
+    Raises:
+        Unavailable: somebody listens but does not answer, or may not be asked.
+    """
+    try:
+        client = Client.open(socket, agent=PERSON, timeout=timeout)
+    except Unavailable as exc:
+        if exc.data.get("reason") in {"absent", "refused"}:
+            return None
+        raise
+    try:
+        return client.call("hello", HelloParams(client="ormahctl"), HelloResult, timeout=timeout)
+    finally:
+        client.close()
+
+
+def _answered(socket: Path) -> HelloResult | None:
+    try:
+        return hello(socket, timeout=2.0)
+    except Unavailable:
+        return None  # listening, but not yet or no longer answering: ask again
+
+
+def silent(socket: Path) -> bool:
+    """True when nobody accepts connections at `socket`."""
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(os.fspath(socket))
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def wait_until_ready(socket: Path, told: Callable[[str], None], seconds: float) -> HelloResult:
+    """Wait for the phase `ready`; `told` is called with every phase on the way."""
+    deadline, last = time.monotonic() + seconds, ""
+    while time.monotonic() < deadline:
+        answer = _answered(socket)
+        if answer is not None:
+            if answer.phase != last:
+                last = answer.phase
+                told(last)
+            if answer.phase == "ready":
+                return answer
+        time.sleep(POLL_SECONDS)
+    raise Unavailable(
+        f"the daemon is not ready after {seconds:.0f} s (phase: {last or 'it stopped answering'})",
+        hint="see: ormahctl logs",
+    )
+
+
+# ---------------------------------------------------------------- starting
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    hello: HelloResult
+    how: str
+    """systemd, launchd, detached, or running: it was there already."""
+
+
+def start(socket: Path, *, flag: str | None) -> Started:
+    """Bring the daemon up and wait until it answers. `flag` is --socket as it was given.
+
+    Raises:
+        Unavailable: it did not come up, with what it said.
+    """
+    there = hello(socket)
+    if there is not None:
+        return Started(there, "running")
+    how, complaint = _launch(flag)
+    deadline = time.monotonic() + (START_SECONDS if complaint is None else 2.0)
+    while time.monotonic() < deadline:
+        answer = _answered(socket)
+        if answer is not None:
+            return Started(answer, how)
+        time.sleep(POLL_SECONDS)
+    if complaint is not None:
+        raise complaint
+    raise Unavailable(f"the daemon was started ({how}) and does not answer at {socket}", hint="see: ormahctl logs")
+
+
+def _launch(flag: str | None) -> tuple[str, OrmahError | None]:
+    """Start it one way or the other; a failure is returned, because somebody else may have been faster."""
+    if flag is None and _usual_place():
+        if _systemd_state() is not None:
+            done = _tool("systemctl", "--user", "start", UNIT)
+            return "systemd", _complaint(done, "systemctl", f"see: journalctl --user -u {UNIT} -n 30")
+        plist = _plist()
+        if plist is not None:
+            if _tool("launchctl", "print", f"{_domain()}/{LABEL}").returncode:
+                _tool("launchctl", "bootstrap", _domain(), str(plist))
+            done = _tool("launchctl", "kickstart", f"{_domain()}/{LABEL}")
+            return "launchd", _complaint(done, "launchctl", "see: ormahctl logs")
+    command = [sys.executable, "-m", "ormahd", "run", "--detach", *(["--socket", flag] if flag else [])]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        errors="replace", timeout=START_SECONDS, check=False,
+    )  # fmt: skip
+    return "detached", _complaint(done, "ormahd", "see: ormahctl logs, ormahctl doctor")
+
+
+def _complaint(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> OrmahError | None:
+    """What a tool that failed said, with its own hint where it gave one."""
+    if done.returncode == 0:
+        return None
+    lines = [text.strip() for text in done.stderr.splitlines() if text.strip()]
+    said = next((text.removeprefix("error:").strip() for text in lines if text.startswith("error:")), None)
+    hinted = next((text.removeprefix("hint:").strip() for text in lines if text.startswith("hint:")), hint)
+    return Unavailable(
+        f"the daemon did not start: {said or (lines[-1] if lines else f'{tool} ended with status {done.returncode}')}",
+        hint=hinted,
+    )
+
+
+# ---------------------------------------------------------------- stopping
+
+
+def stop(socket: Path, *, flag: str | None, seconds: float = STOP_SECONDS) -> int | None:
+    """Ask the daemon to stop and wait until its socket is silent and it has let go of the vault.
+
+    Returns its pid; None when nobody was there.
+
+    Raises:
+        Unavailable: it does not stop, or it cannot be told which process it is.
+    """
+    if silent(socket):
+        return None
+    pid = _pid(socket)
+    unit = _systemd_state() if flag is None else None
+    if unit == pid:
+        # the socket unit too: with socket activation the next command would start it again
+        _tool("systemctl", "--user", "stop", SOCKET_UNIT, UNIT)
+    elif flag is None and _launchd_pid() == pid:
+        _tool("launchctl", "bootout", f"{_domain()}/{LABEL}")
+    else:
+        with suppress(ProcessLookupError):  # it went by itself in this moment
+            os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if silent(socket) and not _alive(pid):
+            return pid
+        time.sleep(POLL_SECONDS)
+    raise Unavailable(
+        f"the daemon (pid {pid}) did not stop within {seconds:.0f} s",
+        hint=f"nothing is lost by ending it: kill -9 {pid}",
+        data={"pid": pid},
+    )
+
+
+def _pid(socket: Path) -> int:
+    """The daemon's process: what it says itself, or, when it hangs, the socket's owner if that is an ormahd."""
+    try:
+        client = Client.open(socket, agent=PERSON)
+        try:
+            return client.call("admin.health", NoParams(), HealthResult, timeout=HELLO_SECONDS).pid
+        finally:
+            client.close()
+    except (Unavailable, Incompatible):
+        pid = _peer(socket)
+        if pid is not None and b"ormahd" in _command(pid):
+            return pid
+        raise
+
+
+def _peer(socket: Path) -> int | None:
+    """The process that listens at `socket`, as the kernel says (under socket activation that is the supervisor)."""
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
+        probe.settimeout(HELLO_SECONDS)
+        try:
+            probe.connect(os.fspath(socket))
+            if not MACOS:
+                pid, uid, _ = struct.unpack("iII", probe.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, 12))
+                return int(pid) if uid == os.getuid() else None
+            local_peerpid = 2  # <sys/un.h> of macOS: LOCAL_PEERPID of SOL_LOCAL (0)
+            return int(struct.unpack("i", probe.getsockopt(0, local_peerpid, 4))[0])
+        except OSError:
+            return None
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return _tool("ps", "-o", "command=", "-p", str(pid)).stdout.encode()
+
+
+def _alive(pid: int) -> bool:
+    """True while the process runs; one that has ended and was not yet fetched by its parent does not."""
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:1]
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return state != ["Z"]
+
+
+# ---------------------------------------------------------------- systemd, launchd
+
+
+def _tool(*command: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=TOOL_SECONDS,
+            check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(command, 127, "", f"{command[0]} is not installed")
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", f"{command[0]} did not answer within {TOOL_SECONDS:.0f} s")
+
+
+def _usual_place() -> bool:
+    """Whether a service, which knows nothing of this shell's variables, would serve the same vault and socket."""
+    if any(os.environ.get(name) for name in _ELSEWHERE):
+        return False
+    wanted = {name: os.environ[name] for name in _XDG if os.environ.get(name)}
+    if not wanted:
+        return True
+    shown = _tool("systemctl", "--user", "show-environment")
+    theirs = dict(text.split("=", 1) for text in shown.stdout.splitlines() if "=" in text)
+    return all(theirs.get(name) == value for name, value in wanted.items())
+
+
+def _systemd_state() -> int | None:
+    """The pid of our user unit (0: loaded, not running); None when it is not installed or there is no user manager."""
+    if MACOS or not os.environ.get("XDG_RUNTIME_DIR"):
+        return None
+    shown = _tool("systemctl", "--user", "show", UNIT, "--property=LoadState,MainPID")
+    found = dict(text.split("=", 1) for text in shown.stdout.splitlines() if "=" in text)
+    if shown.returncode or found.get("LoadState") != "loaded":
+        return None
+    return int(found.get("MainPID") or 0)
+
+
+def _domain() -> str:
+    return f"gui/{os.getuid()}"
+
+
+def _plist() -> Path | None:
+    place = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+    return place if MACOS and place.is_file() else None
+
+
+def _launchd_pid() -> int | None:
+    if not MACOS:
+        return None
+    for text in _tool("launchctl", "print", f"{_domain()}/{LABEL}").stdout.splitlines():
+        name, _, value = text.strip().partition(" = ")
+        if name == "pid" and value.isdigit():
+            return int(value)
+    return None

@@ -1,0 +1,162 @@
+"""A small real server that speaks the wire and answers what a test lays out: for answers no daemon gives on demand.
+
+Hostile contents, other versions, every error code, slow batches. The commands run as real processes against it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ormahd import __version__
+from ormahd.rpc import schema
+from ormahd.rpc.codec import encode, error_reply, read_call, result_reply
+from ormahd.rpc.wire import Frames, OrmahError, pack
+
+ROOT = Path(__file__).resolve().parents[2]
+Answer = Callable[[Any], schema.Result]
+
+
+def base_environment(home: Path) -> dict[str, str]:
+    """An environment in which nothing of the person who runs the tests is seen or touched."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ORMAH_", "XDG_", "LC_", "GIT_"))}
+    for name in ("NO_COLOR", "FORCE_COLOR", "VISUAL", "EDITOR", "PYTHONIOENCODING", "PYTHONUTF8", "LANG"):
+        kept.pop(name, None)
+    places = {
+        f"XDG_{name}": str(home / name.lower())
+        for name in ("CONFIG_HOME", "DATA_HOME", "CACHE_HOME", "STATE_HOME", "RUNTIME_DIR")
+    }
+    (home / "runtime_dir").mkdir(mode=0o700, exist_ok=True)
+    return kept | places | {"HOME": str(home), "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "TERM": "dumb"}
+
+
+def ctl(
+    *args: str | bytes,
+    env: dict[str, str],
+    stdin: str | bytes = b"",
+    cwd: Path | None = None,
+    timeout: float = 60.0,
+) -> subprocess.CompletedProcess[str]:
+    """Run `ormahctl` with `args` to its end; output decoded as UTF-8."""
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    command = [sys.executable, "-m", "ormahctl", *args]
+    done = subprocess.run(command, input=given, capture_output=True, env=env, cwd=cwd, timeout=timeout, check=False)
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8", "backslashreplace")
+    )
+
+
+@dataclass
+class Desk:
+    """`answers[method]` is a result, an error, or a function of the parameters; `calls` is what came."""
+
+    home: Path
+    socket: Path
+    answers: dict[str, schema.Result | OrmahError | Answer] = field(default_factory=dict)
+    calls: list[schema.Call] = field(default_factory=list)
+    progress: list[schema.Progress] = field(default_factory=list)
+
+    def ctl(
+        self, *args: str | bytes, env: dict[str, str] | None = None, **more: Any
+    ) -> subprocess.CompletedProcess[str]:
+        return ctl(*args, env=self.env | (env or {}), **more)
+
+    @property
+    def env(self) -> dict[str, str]:
+        return base_environment(self.home) | {"ORMAH_SOCKET": str(self.socket)}
+
+    def params(self, method: str) -> list[Any]:
+        """The parameters of all calls of `method`, in the order they came."""
+        return [call.params for call in self.calls if call.method == method]
+
+    def _serve(self, connection: socket.socket) -> None:
+        frames = Frames()
+        with connection, suppress(BrokenPipeError):  # a command that was interrupted does not wait for its answer
+            while data := _receive(connection):
+                frames.feed(data)
+                while (frame := frames.next()) is not None:
+                    kind, body = frame
+                    call = read_call(kind, body)
+                    self.calls.append(call)
+                    for step in self.progress:
+                        connection.sendall(pack(kind, encode(kind, schema.Reply(id=call.id, progress=step))))
+                    try:
+                        answer = self.answers[call.method]
+                        if isinstance(answer, OrmahError):
+                            raise answer
+                        reply = result_reply(
+                            call.id, answer if isinstance(answer, schema.Result) else answer(call.params)
+                        )
+                    except OrmahError as exc:
+                        reply = error_reply(call.id, exc)
+                    connection.sendall(pack(kind, encode(kind, reply)))
+
+
+def _receive(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(65_536)
+    except OSError:
+        return b""
+
+
+@contextmanager
+def open_desk() -> Iterator[Desk]:
+    with tempfile.TemporaryDirectory(prefix="orm") as directory:
+        home = Path(directory)
+        desk = Desk(home, home / "s")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.bind(str(desk.socket))
+            listening.listen(16)
+
+            def accept() -> None:
+                while True:
+                    try:
+                        connection, _ = listening.accept()
+                    except OSError:
+                        return
+                    threading.Thread(target=desk._serve, args=(connection,), daemon=True).start()
+
+            threading.Thread(target=accept, daemon=True).start()
+            desk.answers["hello"] = schema.HelloResult(
+                version=__version__, protocol=1, capabilities=[], vault=str(home / "vault"), vault_id="v", phase="ready"
+            )
+            yield desk
+            listening.shutdown(socket.SHUT_RDWR)
+
+
+def hit(**changed: Any) -> schema.RecallHit:
+    fields: dict[str, Any] = {
+        "id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "short_id": "97acbe8e", "title": "Likes tea", "type": "preference",
+        "tier": "working", "space": None, "tags": [], "score": 0.8123, "source": "search", "content": "Green tea, no sugar.",
+        "created": "2026-11-21T20:00:00Z", "origin": "person", "path": "global/preference/2026-11/p_97acbe8e.md",
+    }  # fmt: skip
+    return schema.RecallHit(**fields | changed)
+
+
+def node(**changed: Any) -> schema.NodeResult:
+    fields: dict[str, Any] = {
+        "text": "prose", "node_id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1",
+        "short_id": "97acbe8e", "type": "preference", "tier": "working", "space": None, "title": "Likes tea",
+        "content": "Green tea, no sugar.", "tags": ["drinks"], "source": "person", "confidence": 1.0,
+        "created": "2026-11-21T20:00:00Z", "updated": "2026-11-21T20:00:00Z", "valid_until": None, "outdated_reason": None,
+        "importance": 0.5, "access_count": 0, "last_accessed": None, "last_review": None, "stability": 0.0,
+        "path": "global/preference/2026-11/p_97acbe8e.md", "connections": schema.Connections(), "digest": "d0",
+    }  # fmt: skip
+    return schema.NodeResult(**fields | changed)
+
+
+def write(**changed: Any) -> schema.WriteResult:
+    fields: dict[str, Any] = {
+        "text": "prose", "node_id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "short_id": "97acbe8e",
+        "path": "global/preference/2026-11/p_97acbe8e.md", "commit": "c" * 40, "op": "op1",
+    }  # fmt: skip
+    return schema.WriteResult(**fields | changed)
