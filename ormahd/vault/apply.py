@@ -82,7 +82,7 @@ class Applier:
         self._flusher = flusher
         self._vault_id = vault_id
         self._prefix = prefix
-        self._at = at
+        self.at = at
 
     def where(self, path: str) -> bytes:
         """A path of the vault as git's trees have it."""
@@ -100,7 +100,7 @@ class Applier:
         try:
             if why := busy(self.git, self.lock, held=True):
                 return why
-            self._at("locked")
+            self.at("locked")
             self._place(batch, refused, placed)
             why = self._commit(placed) if placed else None
         except _IndexLost as exc:
@@ -114,7 +114,7 @@ class Applier:
         self.lock.release()
         if why:
             return why
-        self._at("unlocked")
+        self.at("unlocked")
         for one in placed:
             self._finish(one)
         return None
@@ -135,7 +135,7 @@ class Applier:
         waiting = [_Placed(op, self._writes(op.intent)) for op in batch]
         try:
             self._flusher.each(self.worktree.stage, [write for one in waiting for _, write in one.writes])
-            self._at("staged")
+            self.at("staged")
         except BaseException:
             self._take_back(waiting)
             raise
@@ -146,14 +146,14 @@ class Applier:
             except BaseException:
                 self._take_back(waiting[number:])
                 raise
-        self._at("placed")
+        self.at("placed")
 
     def _place_one(self, one: _Placed, refused: Callable[[Queued, Conflict], Intent | None]) -> bool:
         while True:
             try:
                 for _, write in one.writes:
                     self.worktree.place(write)
-                    self._at("exchanged")
+                    self.at("exchanged")
                 return True
             except Conflict as conflict:
                 self._take_back([one])
@@ -183,7 +183,7 @@ class Applier:
             if late is not None:
                 log.warning("%s", late_save(self.worktree, one.op.intent, number, late))
         self.intents.remove(one.op.intent.op)
-        self._at("cleared")
+        self.at("cleared")
         intent = one.op.intent
         if one.commit is not None:
             one.op.result = Committed(
@@ -209,9 +209,9 @@ class Applier:
                 if tip is None:
                     break  # HEAD has it already; the index is told nevertheless
                 self.objects.write(fresh)
-                self._at("objects")
+                self.at("objects")
                 index.ready()
-                self._at("index-ready")
+                self.at("index-ready")
                 outcome = self._move(head, tip, placed)
                 if outcome is Moved.HELD:
                     return "another git command holds the branch's lock"
@@ -225,12 +225,12 @@ class Applier:
         finally:
             if index is not None and not moved:
                 index.drop()
-        self._at("ref")
+        self.at("ref")
         try:
             index.publish()
         except (OSError, GitFailed) as exc:
             raise _IndexLost from exc
-        self._at("index")
+        self.at("index")
         return None
 
     def _build(
@@ -280,6 +280,7 @@ class Applier:
     def _move(self, head: str | None, tip: str, placed: Sequence[_Placed]) -> Moved:
         last = placed[-1].op.intent
         self.intents.moving([tip])
+        self.at("moving")
         outcome = move_head(
             self.git,
             head,

@@ -23,13 +23,16 @@ def merge(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> bytes | 
         return ours
     if ours == base:
         return theirs
-    if not path.endswith(".md"):
-        from ormahd.core.merge import merge_lines
-
-        return merge_lines(base or b"", ours, theirs) if path.endswith(".jsonl") else None
-    from ormahd.core.merge import merge_notes
-
-    return merge_notes(base, ours, theirs, path).data
+    if not path.endswith((".md", ".jsonl")):
+        return None
+    try:
+        from ormahd.core.merge import merge_lines, merge_notes
+    except ImportError:  # a house without the merge: the person's version stays, ours is set aside
+        return None
+    if path.endswith(".jsonl"):
+        return bytes(merge_lines(base or b"", ours, theirs))
+    merged: bytes | None = merge_notes(base, ours, theirs, path).data
+    return merged
 
 
 def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[str]]:

@@ -75,7 +75,9 @@ class Writer:
             intent = self._decide(tx)
             if intent is None:
                 return None
+            self._applier.at("promising")
             self._applier.intents.write(intent)
+            self._applier.at("promised")
             op = Queued(intent)
             self._enqueue(op)
         try:
