@@ -1,0 +1,151 @@
+"""What the codec has to know of a note's text: code, wikilinks, conflict markers, line ends."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterator
+
+_WIKILINK = re.compile(r"(?<!\\)\[\[([^\[\]\n]{1,500})\]\]")
+_FENCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?(`{3,}|~{3,})(.*)")
+_TICKS = re.compile(r"`+")
+_BLANK = re.compile(r"\n[ \t]*\n")
+_FILE = re.compile(
+    r".\.(?:avif|bmp|gif|jpe?g|png|svg|webp|heic|tiff?|3gp|flac|m4a|mp3|ogg|wav|webm|mkv|mov|mp4|ogv|pdf|canvas|base|"
+    r"csv|docx?|html?|json|odt|pptx?|txt|xlsx?|zip|excalidraw)$",
+    re.IGNORECASE,
+)
+
+
+def normalise(text: str) -> str:
+    """A note's content: `\\n` line ends, no blank lines around it. Spaces within its first and last line stay."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    start, end = core_span(text)
+    return text[start:end]
+
+
+def dominant_eol(whole: str) -> str:
+    """The line end that most lines of a file have; new lines take it."""
+    crlf = whole.count("\r\n")
+    return "\r\n" if crlf * 2 > whole.count("\n") else "\n"
+
+
+def core_span(text: str) -> tuple[int, int]:
+    """Where the content of a body begins and ends: without blank lines around it, and without its last line end."""
+    filled = len(text.rstrip(" \t\r\n"))
+    if not filled:
+        return len(text), len(text)
+    first = len(text) - len(text.lstrip(" \t\r\n"))
+    start = max(text.rfind("\n", 0, first), text.rfind("\r", 0, first)) + 1
+    end = min((at for at in (text.find("\n", filled), text.find("\r", filled)) if at >= 0), default=len(text))
+    return start, end
+
+
+def link_target(inside: str) -> str:
+    """The note that the text between `[[` and `]]` names, without `|alias`, `#heading` and `^block`; "" for none."""
+    for mark in "|#^":
+        inside = inside.partition(mark)[0]
+    return " ".join(inside.rstrip("\\").split())
+
+
+def wikilinks(text: str) -> list[tuple[str, str]]:
+    """`(target, as written)` of all wikilinks in a text, in order."""
+    return [(target, f"[[{inside}]]") for inside in _WIKILINK.findall(text) if (target := link_target(inside))]
+
+
+def body_links(text: str) -> list[str]:
+    """Targets of the wikilinks in a body (with `\\n` line ends), once each, in order; not in code, no attachments."""
+    if "[[" not in text:
+        return []
+    if "`" in text or "~~~" in text:
+        text = "\n\n".join(_without_code(text))
+    return list(dict.fromkeys(target for target, _ in wikilinks(text) if not _FILE.search(target)))
+
+
+def conflict_line(text: str) -> int | None:
+    """The line (from 1) of the first `<<<<<<< ` that `=======` and `>>>>>>> ` follow, outside of closed code fences.
+
+    A heading underlined with `=======` alone is none, nor is an example of a conflict in a fence.
+    """
+    if "<<<<<<<" not in text or ">>>>>>>" not in text:
+        return None
+    lines = text.replace("\r\n", "\n").split("\n")
+    begun: int | None = None
+    divided = False
+    never_closed: dict[str, int] = {}  # the shortest fence of each kind without an end: no need to look again
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        if begun is None:
+            if line.startswith("<<<<<<<") and line[7:8] in {"", " "}:
+                begun, divided = at, False
+            elif (opened := _opens(line)) and len(opened) < never_closed.get(opened[0], len(line) + 1):
+                end = _closing(lines, at + 1, opened)
+                if end is None:
+                    never_closed[opened[0]] = len(opened)
+                else:
+                    at = end
+        elif line.startswith("<<<<<<< "):
+            begun, divided = at, False
+        elif line == "=======":
+            divided = True
+        elif divided and line.startswith(">>>>>>>") and line[7:8] in {"", " "}:
+            return begun + 1
+        at += 1
+    return None
+
+
+def _opens(line: str) -> str | None:
+    found = _FENCE.match(line)
+    if found is None or (found.group(1)[0] == "`" and "`" in found.group(2)):
+        return None
+    return found.group(1)
+
+
+def _closing(lines: list[str], at: int, fence: str) -> int | None:
+    """The index of the line that closes a fence, or None where none does."""
+    for index in range(at, len(lines)):
+        bare = lines[index].strip(" \t>\r")
+        if len(bare) >= len(fence) and not bare.strip(fence[0]):
+            return index
+    return None
+
+
+def _without_code(text: str) -> Iterator[str]:
+    """The paragraphs of a text, with fenced code left out and inline code replaced by a space."""
+    lines = text.split("\n")
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        fence = _opens(lines[at])
+        if fence is None:
+            kept.append(lines[at])
+            at += 1
+            continue
+        kept.append("")
+        end = _closing(lines, at + 1, fence)
+        at = len(lines) if end is None else end + 1  # Markdown: an unclosed fence runs to the end
+    for paragraph in _BLANK.split("\n".join(kept)):
+        yield _without_spans(paragraph) if "`" in paragraph else paragraph
+
+
+def _without_spans(paragraph: str) -> str:
+    runs = [(found.start(), found.end()) for found in _TICKS.finditer(paragraph)]
+    of_length: dict[int, deque[int]] = defaultdict(deque)
+    for start, end in runs:
+        of_length[end - start].append(start)
+    out: list[str] = []
+    done = 0
+    for start, end in runs:
+        if start < done:
+            continue
+        waiting = of_length[end - start]
+        while waiting and waiting[0] <= start:
+            waiting.popleft()
+        if waiting:  # a run of as many backticks follows: what lies between is code
+            out.append(paragraph[done:start])
+            out.append(" ")
+            done = waiting[0] + end - start
+    out.append(paragraph[done:])
+    return "".join(out)

@@ -1,0 +1,21 @@
+"""The note: bytes to values and back, pure. FORMAT.md beside the code specifies the format.
+
+A door to the rooms behind it: `note_values` (what a note is), `note_read` (parse), `note_write` (compose, adopt),
+`note_edit` (edit), `naming` (paths and ids), `frontmatter` (YAML), `markdown` (the text).
+"""
+
+from __future__ import annotations
+
+from ormahd.core.markdown import conflict_line, normalise
+from ormahd.core.naming import adopted_id, folder_says, path_for, slug, space_folder, stem_short_id
+from ormahd.core.note_edit import edit
+from ormahd.core.note_fields import clean_tag
+from ormahd.core.note_read import MAX_NOTE, digest, parse
+from ormahd.core.note_values import DEFAULT_SOURCE, DEFAULT_WEIGHT, Link, Note, NoteKind, Problem, edge_key
+from ormahd.core.note_write import adopt, compose
+
+__all__ = [
+    "DEFAULT_SOURCE", "DEFAULT_WEIGHT", "MAX_NOTE", "Link", "Note", "NoteKind", "Problem",
+    "adopt", "adopted_id", "clean_tag", "compose", "conflict_line", "digest", "edge_key", "edit", "folder_says",
+    "normalise", "parse", "path_for", "slug", "space_folder", "stem_short_id",
+]  # fmt: skip

@@ -1,0 +1,104 @@
+"""What a note is when it has been read: its kind, its links as written, and what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Literal
+
+from ormahd.core.naming import stem_short_id
+from ormahd.core.node import EdgeType, NodeType, Tier
+
+DEFAULT_SOURCE = "person"
+"""Of a note without `source`: what agents store always names them, so the others were made by hand."""
+DEFAULT_WEIGHT = 0.5
+
+
+class NoteKind(StrEnum):
+    NOTE = "note"
+    """Readable, with an id that is a UUID: ours or adopted."""
+    BARE = "bare"
+    """Readable, without an id: no frontmatter, or none with an id. May be adopted."""
+    FOREIGN = "foreign"
+    """Its type or id is not ours (`type: book`, `id: 42`): plain text, left as it is."""
+    BROKEN = "broken"
+    """Unreadable frontmatter, a wrong value, not UTF-8, too large: plain text, named by `doctor`."""
+    CONFLICTED = "conflicted"
+    """Holds git's conflict markers: neither committed nor indexed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An edge as the note has it. What `target` means is the index's business."""
+
+    edge: EdgeType
+    target: str
+    """The text inside `[[...]]`, without alias, heading and block."""
+    weight: float = DEFAULT_WEIGHT
+    created: datetime | None = None
+    reason: str | None = None
+    body: bool = False
+    """True for a wikilink in the text: a `related_to` edge that the person owns."""
+
+    @property
+    def key(self) -> str:
+        """What tells this edge from the note's others, and its name under `edges`: `supports:1a2b3c4d`."""
+        return edge_key(self.edge, self.target)
+
+
+def edge_key(edge: EdgeType, target: str) -> str:
+    """`edge:short id`; a target without a short id stands for itself."""
+    return f"{edge}:{stem_short_id(target) or target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that a person may want to mend. `line` counts from 1 in the file."""
+
+    level: Literal["error", "warning", "info"]
+    what: str
+    line: int | None
+    mend: str
+
+    def __str__(self) -> str:
+        return self.what if self.line is None else f"line {self.line}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A file of the vault as values. Of a BROKEN or FOREIGN one the fields that can be read are filled in."""
+
+    path: str
+    kind: NoteKind
+    digest: str
+    """sha256 of the file's bytes, in hex."""
+    id: str | None = None
+    """Of a BROKEN or CONFLICTED note: where it can still be made out."""
+    type: NodeType = NodeType.FACT
+    tier: Tier = Tier.WORKING
+    space: str | None = None
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    source: str = DEFAULT_SOURCE
+    confidence: float = 1.0
+    created: datetime | None = None
+    updated: datetime | None = None
+    valid_until: datetime | None = None
+    outdated_reason: str | None = None
+    aliases: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
+    content: str = ""
+    """The body with `\\n` line ends and without surrounding blank lines; of a BROKEN note all that can be searched."""
+    problems: tuple[Problem, ...] = field(default=())
+
+    @property
+    def stem(self) -> str:
+        """The file's name without `.md`: what a wikilink to it says."""
+        return PurePosixPath(self.path).name.removesuffix(".md")
+
+    @property
+    def problem(self) -> Problem | None:
+        """The first problem that keeps the note from being one."""
+        return next((problem for problem in self.problems if problem.level == "error"), None)
