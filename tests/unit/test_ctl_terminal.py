@@ -1,0 +1,86 @@
+"""On a terminal: colour, tables, progress; and no byte of a memory that the terminal would obey."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from ormahd.rpc import schema
+from tests.unit.ctl_desk import Desk, hit, open_desk
+
+EVIL = "\x1b[2J\x1b]0;owned\x07"
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with open_desk() as found:
+        yield found
+
+
+def on_terminal(desk: Desk, *args: str, **env: str) -> str:
+    """What a terminal is sent when `ormahctl` runs in it."""
+    ours, theirs = pty.openpty()
+    environment = desk.env | {"TERM": "xterm-256color", "COLUMNS": "120"} | env
+    command = [sys.executable, "-m", "ormahctl", *args]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        pieces = []
+        while True:
+            try:
+                piece = os.read(ours, 65_536)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not piece:
+                break
+            pieces.append(piece)
+        os.close(ours)
+        assert process.wait(30) == 0
+    return b"".join(pieces).decode()
+
+
+def test_colour_only_where_it_is_wanted(desk: Desk) -> None:
+    desk.answers["agent.recall"] = schema.RecallResult(text="", results=[hit(title=EVIL, content=EVIL)])
+    coloured = on_terminal(desk, "recall", "tea")
+    assert "\x1b[1m\\x1b[2J\\x1b]0;owned\\x07\x1b[0m" in coloured
+    assert EVIL[:4] not in coloured
+    assert "\x07" not in coloured
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b" not in on_terminal(desk, "recall", "tea", **env)
+
+
+def test_tables_are_drawn_by_rich_and_stay_harmless(desk: Desk) -> None:
+    desk.answers["admin.stats"] = schema.StatsResult(
+        total_nodes=2,
+        by_tier={"core": 2},
+        by_type={},
+        by_space={EVIL: 1, "[bold]日本": 1},
+        total_edges=0,
+        by_edge={},
+        plain_files=0,
+    )
+    drawn = on_terminal(desk, "stats")
+    assert "─" in drawn
+    assert "\\x1b[2J" in drawn
+    assert "[bold]日本" in drawn
+    assert EVIL[:4] not in drawn
+
+
+def test_progress_is_drawn_and_taken_away(desk: Desk) -> None:
+    desk.progress = [schema.Progress(done=step, total=3, stage=f"embedding{EVIL}") for step in range(4)]
+    desk.answers["admin.rebuild"] = schema.RebuildResult(status="rebuilt", nodes_indexed=3, seconds=0.5)
+    drawn = on_terminal(desk, "rebuild")
+    assert "indexed 3 memories in 0.5 s" in drawn
+    assert "\x07" not in drawn
+
+
+def test_json_on_a_terminal_is_indented(desk: Desk) -> None:
+    desk.answers["agent.recall"] = schema.RecallResult(text="", results=[hit(title="\x9b2J" + EVIL)])
+    drawn = on_terminal(desk, "--json", "recall", "tea")
+    assert '{\r\n  "results": [' in drawn
+    assert "\x1b" not in drawn
+    assert "\x9b" not in drawn
