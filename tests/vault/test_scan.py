@@ -1,0 +1,218 @@
+"""The walk over real folders: what it finds, what it never opens, what it never takes for deleted."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ormahd.errors import Unavailable
+from ormahd.vault.excluded import Excluded, template_folders
+from ormahd.vault.scan import MARKER, FileState, Walk, walk
+
+ROOT = os.geteuid() == 0
+
+
+def git_ignored(root: Path):
+    def ask(paths):
+        done = subprocess.run(
+            ["git", "check-ignore", "-z", "--stdin"], cwd=root, input="\0".join(paths).encode(), capture_output=True
+        )
+        assert done.returncode in {0, 1}, done.stderr
+        return {part.decode() for part in done.stdout.split(b"\0") if part}
+
+    return ask
+
+
+class Folder:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        subprocess.run(["git", "init", "-q", root], check=True)
+        self.write(MARKER, "")
+        self.excluded = Excluded(root, git_ignored(root), [root / ".git/info/exclude"])
+        self.known: dict[str, FileState] = {}
+
+    def write(self, path: str, text: str) -> Path:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def walk(self, **options) -> Walk:
+        return walk(self.root, self.known, self.excluded, **options)
+
+    def learn(self) -> None:
+        for path, seen in self.walk().changed.items():
+            data = (self.root / path).read_bytes()
+            digest = hashlib.sha256(data).hexdigest()
+            self.known[path] = FileState(path, seen.size, seen.mtime_ns, seen.inode, digest)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "vault")
+
+
+def test_unchanged_files_are_not_reported_and_every_kind_of_change_is(folder: Folder) -> None:
+    for name in ("a.md", "b.md", "deep/er/c.MD", "d.md", "e.md"):
+        folder.write(name, "text")
+    assert set(folder.walk().changed) == {"a.md", "b.md", "deep/er/c.MD", "d.md", "e.md"}
+    folder.learn()
+    assert folder.walk().changed == {}
+    assert folder.walk().gone == []
+    folder.write("a.md", "other text")  # size
+    before = (folder.root / "b.md").stat()
+    os.utime(folder.root / "b.md", ns=(before.st_atime_ns, before.st_mtime_ns + 1))  # time
+    twin = folder.write("twin", "tex!")
+    os.utime(twin, ns=(0, folder.known["d.md"].mtime_ns))
+    os.replace(twin, folder.root / "d.md")  # inode alone
+    (folder.root / "e.md").unlink()
+    found = folder.walk()
+    assert set(found.changed) == {"a.md", "b.md", "d.md"}
+    assert found.gone == ["e.md"]
+    assert set(folder.walk(doubted=["deep/er/c.MD"]).changed) == {"a.md", "b.md", "d.md", "deep/er/c.MD"}
+
+
+def test_what_is_no_note_is_left_out(folder: Folder) -> None:
+    for name in (
+        "x.md~", ".#x.md", "#x.md#", ".x.md.swp", "4913", "x.tmp", "x.txt", ".hidden.md", ".trash/gone.md",
+        ".obsidian/note.md", "templates/t.md", "templates/sub/t.md", "Vorlagen/t.md", "nested/n.md", "build/b.md",
+        "secret.md",
+    ):  # fmt: skip
+        folder.write(name, "text")
+    folder.write(".obsidian/templates.json", '{"folder": "Vorlagen"}')
+    folder.write("nested/.git", "gitdir: elsewhere")
+    folder.write(".gitignore", "build/\nsecret.md\n")
+    folder.write("x.sync-conflict-20260101-101010-ABCDEF.md", "a normal file")
+    folder.write("templates/fact/2026-11/fact_ours_97acbe8e.md", "a space may be called templates")
+    found = folder.walk()
+    assert set(found.changed) == {
+        "x.sync-conflict-20260101-101010-ABCDEF.md", "templates/fact/2026-11/fact_ours_97acbe8e.md"
+    }  # fmt: skip
+    assert found.skipped == [("nested", "a git repository of its own")]
+    assert folder.walk(paths=["templates/t.md", ".trash/gone.md", "build/b.md", "build", ".trash"]).changed == {}
+
+
+def test_a_changed_ignore_file_is_noticed(folder: Folder) -> None:
+    folder.write("drafts/a.md", "text")
+    folder.write("b.md", "text")
+    folder.learn()
+    folder.write(".gitignore", "b.md\n")
+    assert folder.walk().gone == ["b.md"]
+    folder.write(".gitignore", "nothing\n")
+    assert folder.walk().gone == []
+    folder.write("new/c.md", "text")
+    folder.write(".git/info/exclude", "new\n")
+    assert folder.walk().changed == {}
+
+
+def test_tracked_files_are_never_ignored(folder: Folder) -> None:
+    folder.write("kept/a.md", "text")
+    subprocess.run(["git", "add", "kept/a.md"], cwd=folder.root, check=True)
+    folder.learn()
+    folder.write(".gitignore", "kept/\n")
+    assert folder.walk().gone == []
+
+
+def test_links_pipes_and_sockets_are_not_opened(folder: Folder) -> None:
+    outside = folder.root.parent / "outside"
+    outside.mkdir()
+    (outside / "o.md").write_text("text")
+    os.symlink(outside / "o.md", folder.root / "link.md")
+    os.symlink(outside, folder.root / "folder")
+    os.mkfifo(folder.root / "pipe.md")
+    with contextlib.chdir(folder.root), socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket.md")
+    found = folder.walk()
+    assert found.changed == {}
+    assert {path for path, _ in found.skipped} == {"link.md", "pipe.md", "socket.md"}
+    assert folder.walk(paths=["folder/o.md", "link.md", "pipe.md"]).changed == {}
+
+
+def test_a_note_replaced_by_a_link_is_gone(folder: Folder) -> None:
+    file = folder.write("a.md", "text")
+    folder.learn()
+    file.unlink()
+    os.symlink("/etc/hostname", file)
+    assert folder.walk().gone == ["a.md"]
+    assert folder.walk(paths=["a.md"]).gone == ["a.md"]
+
+
+@pytest.mark.skipif(ROOT, reason="root reads everything")
+def test_notes_below_an_unreadable_folder_are_not_gone(folder: Folder) -> None:
+    folder.write("closed/in/a.md", "text")
+    folder.learn()
+    (folder.root / "closed").chmod(0)
+    try:
+        found = folder.walk()
+        assert found.gone == []
+        assert found.skipped[0][0] == "closed"
+        assert folder.walk(paths=["closed/in/a.md"]).gone == []
+    finally:
+        (folder.root / "closed").chmod(0o700)
+
+
+def test_notes_in_a_folder_that_becomes_a_repository_are_not_gone(folder: Folder) -> None:
+    folder.write("project/a.md", "text")
+    folder.learn()
+    subprocess.run(["git", "init", "-q", folder.root / "project"], check=True)
+    found = folder.walk()
+    assert found.gone == []
+    assert found.skipped == [("project", "a git repository of its own")]
+
+
+def test_a_vault_that_is_not_there_is_not_an_empty_one(folder: Folder) -> None:
+    folder.write("a.md", "text")
+    folder.learn()
+    (folder.root / MARKER).unlink()
+    with pytest.raises(Unavailable, match=MARKER):
+        folder.walk()
+    shutil.rmtree(folder.root)
+    with pytest.raises(Unavailable, match="is gone"):
+        folder.walk()
+
+
+def test_some_paths_only(folder: Folder) -> None:
+    for name in ("a/1.md", "a/2.md", "b/3.md", "4.md"):
+        folder.write(name, "text")
+    folder.learn()
+    shutil.move(folder.root / "a", folder.root / "c")
+    (folder.root / "4.md").unlink()
+    folder.write("b/3.md", "changed")
+    found = folder.walk(paths=["a", "c", "4.md"])
+    assert set(found.changed) == {"c/1.md", "c/2.md"}
+    assert sorted(found.gone) == ["4.md", "a/1.md", "a/2.md"]
+    (folder.root / "b/3.md").unlink()
+    assert folder.walk(paths=["b"]).gone == ["b/3.md"]
+    assert folder.walk(paths=["b/3.md/odd"]).gone == []
+
+
+def test_odd_names_and_sizes(folder: Folder) -> None:
+    folder.write("Zürich 日本.md", "text")
+    folder.write("line\nbreak.md", "text")
+    with open(os.fsencode(folder.root) + b"/bad\xff.md", "wb") as file:
+        file.write(b"text")
+    folder.write("big.md", "x" * 2000)
+    found = folder.walk(max_bytes=1000)
+    assert set(found.changed) == {"Zürich 日本.md", "line\nbreak.md"}
+    assert {why.split(":")[0] for _, why in found.skipped} == {"the name is not UTF-8", "too large"}
+    folder.learn()
+    folder.write("line\nbreak.md", "x" * 2000)
+    assert folder.walk(max_bytes=1000).gone == []
+
+
+def test_template_settings_may_be_anything(tmp_path: Path) -> None:
+    settings = tmp_path / ".obsidian"
+    settings.mkdir()
+    for text in ("", "[]", '{"folder": 3}', "\xff", '{"folder": ""}', "[" * 100_000):
+        (settings / "templates.json").write_text(text, "latin-1")
+        assert template_folders(tmp_path) == {"templates"}
+    (settings / "templates.json").unlink()
+    os.mkfifo(settings / "templates.json")
+    assert template_folders(tmp_path) == {"templates"}
