@@ -5,7 +5,6 @@ Hostile contents, other versions, every error code, slow batches. The commands r
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -21,22 +20,9 @@ from ormahd import __version__
 from ormahd.rpc import schema
 from ormahd.rpc.codec import encode, error_reply, read_call, result_reply
 from ormahd.rpc.wire import Frames, OrmahError, pack
+from tests.surroundings import surroundings
 
-ROOT = Path(__file__).resolve().parents[2]
 Answer = Callable[[Any], schema.Result]
-
-
-def base_environment(home: Path) -> dict[str, str]:
-    """An environment in which nothing of the person who runs the tests is seen or touched."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ORMAH_", "XDG_", "LC_", "GIT_"))}
-    for name in ("NO_COLOR", "FORCE_COLOR", "VISUAL", "EDITOR", "PYTHONIOENCODING", "PYTHONUTF8", "LANG"):
-        kept.pop(name, None)
-    places = {
-        f"XDG_{name}": str(home / name.lower())
-        for name in ("CONFIG_HOME", "DATA_HOME", "CACHE_HOME", "STATE_HOME", "RUNTIME_DIR")
-    }
-    (home / "runtime_dir").mkdir(mode=0o700, exist_ok=True)
-    return kept | places | {"HOME": str(home), "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "TERM": "dumb"}
 
 
 def ctl(
@@ -72,7 +58,7 @@ class Desk:
 
     @property
     def env(self) -> dict[str, str]:
-        return base_environment(self.home) | {"ORMAH_SOCKET": str(self.socket)}
+        return surroundings(self.home) | {"ORMAH_SOCKET": str(self.socket)}
 
     def params(self, method: str) -> list[Any]:
         """The parameters of all calls of `method`, in the order they came."""

@@ -17,7 +17,8 @@ from msgspec import UNSET
 
 from ormahd.rpc import schema
 from ormahd.rpc.wire import BY_CODE, Ambiguous, Incompatible, NotFound, VaultBusy
-from tests.unit.ctl_desk import Desk, base_environment, ctl, hit, node, open_desk, write
+from tests.surroundings import surroundings
+from tests.unit.ctl_desk import Desk, ctl, hit, node, open_desk, write
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def desk() -> Iterator[Desk]:
 @pytest.fixture
 def nobody(tmp_path: Path) -> dict[str, str]:
     """An environment in which no daemon runs."""
-    return base_environment(tmp_path)
+    return surroundings(tmp_path)
 
 
 def remembered(**changed: Any) -> schema.RememberResult:

@@ -1,0 +1,34 @@
+"""Houses for tests (see tests/house.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house import House, open_house, wait_until
+
+__all__ = ["House", "open_house", "wait_until"]
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    """A house whose daemon the test starts itself."""
+    with open_house() as found:
+        yield found
+
+
+@pytest.fixture
+def daemon() -> Iterator[House]:
+    """A fresh vault with a daemon that is ready."""
+    with open_house() as found:
+        found.start()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[House]:
+    """One daemon for all tests of a file that do not mind each other's memories."""
+    with open_house() as found:
+        found.start()
+        yield found
