@@ -1,0 +1,228 @@
+"""Secrets: what is taken out, what stays, and that no text can keep the search busy. All of them are made up."""
+
+from __future__ import annotations
+
+import base64
+import random
+import subprocess
+import sys
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ormahd.core.secrets import Finding, redact
+
+A = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9"
+"""Letters and digits to fill tokens with; every token below is put together here, so that no scanner takes this
+file for a leak."""
+HEX = "0123456789abcdef"
+BODY = "\n".join((A * 3)[:64] for _ in range(6))
+
+
+def jwt() -> str:
+    parts = (b'{"alg":"HS256","typ":"JWT"}', b'{"sub":"1234567890","name":"John"}', bytes(range(32)))
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+
+
+def pem(kind: str) -> str:
+    return f"-----BEGIN {kind}-----\n{BODY}\nab==\n-----END {kind}-----"
+
+
+TOKENS = {
+    "AWS Access Key": "AKIA" + "ABCDEFGH12345678",
+    "GitHub Token": "ghp_" + (A * 2)[:36],
+    "github fine-grained": "github" + "_pat_11" + (A * 3)[:60],
+    "OpenAI": "sk-" + A[:20] + "T3Blbk" + "FJ" + A[:20],
+    "OpenAI project": "sk-" + "proj-" + A + "_" + A,
+    "Anthropic": "sk-" + "ant-api03-" + A * 3 + "-AA",
+    "Google": "AIza" + "Sy" + (A * 2)[:33],
+    "Google OAuth": "ya29" + "." + A,
+    "Slack bot": "xoxb" + "-123456789012-1234567890123-" + A[:24],
+    "Slack app": "xapp" + "-1-A0123456789-1234567890123-" + HEX * 4,
+    "Slack hook": "https://hooks." + "slack.com/services/T00000000/B00000000/" + A[:24],
+    "Stripe live": "sk_" + "live_" + A[:24],
+    "Stripe long": "rk_" + "live_" + (A * 4)[:99],
+    "Stripe test": "sk_" + "test_" + A[:24],
+    "npm": "npm" + "_" + (A * 2)[:36],
+    "PyPI": "pypi" + "-AgEIcHlwaS5vcmc" + A * 4,
+    "GitLab": "glpat" + "-" + A[:20],
+    "SendGrid": "SG" + "." + A[:22] + "." + (A * 2)[:43],
+    "Telegram": "123456789" + ":" + (A * 2)[:35],
+    "Discord": "M" + A[:24] + "." + A[:6] + "." + A[:27],
+    "Hugging Face": "hf" + "_" + (A * 2)[:34],
+    "Mailchimp": HEX * 2 + "-us12",
+    "Square": "sq0" + "csp-" + (A * 2)[:43],
+    "Azure": "AccountKey=" + (A * 4)[:86] + "==",
+    "age": "AGE-SECRET" + "-KEY-1" + ("Q" * 29 + "3" * 29),
+    "JWT": jwt(),
+}
+
+
+@pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS.keys())
+@pytest.mark.parametrize(
+    "around", ["{}", "the key is {}.", "a: ({})", "x={}\ny", '{{"k": "{}"}}', "export K='{}'", "クキ{}"]
+)
+def test_tokens_go_whole(token: str, around: str) -> None:
+    text = around.format(token)
+    result = redact(text)
+    assert result.found
+    for part in range(0, len(token) - 12, 4):
+        assert token[part : part + 12] not in result.text
+    assert result.text.startswith(around.partition("{}")[0][:2].replace("{{", "{"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("password = hunter2secret99", "password = [redacted: Password]"),
+        ('PASSWORD: "Tr0ub4dor&3"', 'PASSWORD: "[redacted: Password]"'),
+        ("DB_PASS=hunter2secret99 # local", "DB_PASS=[redacted: Password] # local"),
+        ("dbPassword := `hunter2secret99`", "dbPassword := `[redacted: Password]`"),
+        ("{'api_key': 'abc123def456'}", "{'api_key': '[redacted: Secret]'}"),
+        (r'"{\"token\": \"abc123def456\"}"', r'"{\"token\": \"[redacted: Secret]\"}"'),
+        ('password = "p4ss\\"word!"', 'password = "[redacted: Password]"'),
+        ("client_secret => abc123def456", "client_secret => [redacted: Secret]"),
+        ("**Password:** hunter2secret99", "**Password:** [redacted: Password]"),
+        ("The admin password is Tr0ub4dor&3.", "The admin password is [redacted: Password]."),
+        ("password: token=abc123def456", "password: [redacted: Password]"),
+        ("AWS_SECRET_ACCESS_KEY=" + (A * 2)[:40], "AWS_SECRET_ACCESS_KEY=[redacted: Secret]"),
+        ("password: correct-horse-battery-9", "password: [redacted: Password]"),
+        ("secret=" + A * 200 + " x", "secret=[redacted: Secret] x"),
+        (f"Authorization: Bearer {A}", "Authorization: Bearer [redacted: Authorization]"),
+        ("-H 'authorization: Basic dXNlcjpwYXNz'", "-H 'authorization: Basic [redacted: Authorization]'"),
+        (f"a bearer {A} token", "a bearer [redacted: Authorization] token"),
+        ("postgres://app:s3cr3t!pw@db:5432/x", "postgres://app:[redacted: Basic Auth Credentials]@db:5432/x"),
+        ("redis://:sesame@localhost", "redis://:[redacted: Basic Auth Credentials]@localhost"),
+        ("//registry.npmjs.org/:_authToken=" + "1b" * 18, "//registry.npmjs.org/:_authToken=[redacted: npm Token]"),
+    ],
+)
+def test_the_value_goes_and_its_name_stays(text: str, expected: str) -> None:
+    assert redact(text).text == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password policy is 12 characters",
+        "Password: must be at least 12 characters",
+        "password reset is 3-legged, the token is base64url-encoded",
+        "password is argon2id-hashed",
+        "the secret of happiness: 42",
+        "secret: sauce, token: gpt-4o-mini, max_tokens: 100000",
+        "password = os.environ['DB_PASSWORD_1']",
+        "password=$DB_PASSWORD token: ${TOKEN_1} api_key: {{ key1 }} secret = <your-secret-1>",
+        "password = get_password(user1)",
+        "token: settings.auth2.token",
+        "api_key: MY_API_KEY_2",
+        "api_key = your-api-key",
+        "password: ************",
+        "private_key: ~/.ssh/id_ed25519, private_key=/etc/ssl/key1.pem",
+        "token = https://example.com/v1/token",
+        "secret: someone1@example.com",
+        "token: v1.2.3, secret: 2024-01-01T00:00",
+        "password: required, password=password",
+        "https://user:password@example.com and http://host:8080/a@b",
+        "http://${USER}:${PASS1}@host",
+        "Authorization: Bearer <token>",
+        "the bearer of good news; bearer authentication",
+        "id 97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1 of fact_uv-is-fast_97acbe8e.md",
+        "[[decision_chose-vite_1a2b3c4d]]",
+        "commit 4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+        "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "![](data:image/png;base64," + base64.b64encode(random.Random(7).randbytes(30_000)).decode() + ")",
+        "sk-learn-is-a-nice-library-for-machine-learning",
+        "APACHEWEBSERVER and APFELSTRUDEL",
+        "a file starts with -----BEGIN PRIVATE KEY----- and ends with -----END PRIVATE KEY-----",
+        "-----BEGIN CERTIFICATE-----\n" + BODY + "\n-----END CERTIFICATE-----",
+        "",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert redact(text).text == text
+    assert redact(text).found == ()
+
+
+@pytest.mark.parametrize(
+    "kind", ["RSA PRIVATE KEY", "PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
+)
+@pytest.mark.parametrize(
+    "form", [str, lambda key: key.replace("\n", "\\n"), lambda key: "> " + key.replace("\n", "\n> ")]
+)
+def test_private_keys_go_with_their_body(kind: str, form: object) -> None:
+    key = form(pem(kind))  # type: ignore[operator]
+    assert redact(f"before\n{key}\nafter").text.endswith("[redacted: Private Key]\nafter")
+    assert A not in redact(key).text
+
+
+def test_a_key_cut_short_goes_too() -> None:
+    cut = pem("RSA PRIVATE KEY")[:200]
+    assert redact(f"{cut}\n\nThe rest is prose.").text == "[redacted: Private Key]\n\nThe rest is prose."
+    two = pem("EC PRIVATE KEY")[:120] + "\n" + pem("EC PRIVATE KEY")
+    assert redact(two).text == "[redacted: Private Key]\n[redacted: Private Key]"
+
+
+def test_putty_keys() -> None:
+    text = f"PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 6\n{BODY}\nPrivate-MAC: 00"
+    assert (
+        redact(text).text
+        == "PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 6\n[redacted: Private Key]\nPrivate-MAC: 00"
+    )
+
+
+def test_a_token_right_behind_a_key_is_found_on_its_own_line() -> None:
+    key = pem("EC PRIVATE KEY")
+    text = f"{key}{TOKENS['npm']}\n{key}\npassword: hunter2secret99"
+    lines = key.count("\n")
+    assert [finding.line for finding in redact(text).found] == [1, lines + 1, lines + 2, 2 * lines + 3]
+
+
+def test_findings_name_kind_and_line_of_the_text_as_given() -> None:
+    text = f"one\n{pem('RSA PRIVATE KEY')}\npassword: hunter2secret99, {TOKENS['npm']}\n"
+    lines = pem("x").count("\n") + 1
+    assert redact(text).found == (
+        Finding("Private Key", 2),
+        Finding("Password", 2 + lines),
+        Finding("npm Token", 2 + lines),
+    )
+
+
+FRAGMENTS = [*TOKENS.values(), *"=:'\"@/ \n-_.`*\\", "password", "token=", " is ", "Bearer ", "://u:", "hunter2secret99",
+             "Authorization: ", pem("RSA PRIVATE KEY"), "-----BEGIN PRIVATE KEY-----\n", BODY, "[redacted: "]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=6), max_size=12).map("".join))
+def test_redacting_twice_changes_nothing(text: str) -> None:
+    once = redact(text)
+    assert redact(once.text) == type(once)(once.text, ())
+
+
+@given(st.text(alphabet="abcdefghij klmnop\nqrstuvwxyz.,ÄЖ猫", max_size=300))
+def test_prose_stays(text: str) -> None:
+    assert redact(text).text == text
+
+
+HOSTILE = ["eyJ", "eyJa.", "sk-", "//", "key  ", "a ", "password", "password=", "token=a.a", "token=A_", "token='",
+           "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nAAAA", "glagent-", "AKIAABCDEFGHIJKLMNOP-",
+           "://a:", "aws key'", "Authorization: ", " AKC", "\\n", "=", "a", "-", " ", "\n", "xapp-1-", "1:"]  # fmt: skip
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_no_text_keeps_it_busy(unit: str) -> None:
+    """Linear work: a fraction of a second. Quadratic work on as much text would take many minutes."""
+    redact(unit * (200_000 // len(unit)))
+
+
+def test_import_is_lazy_and_threads_agree() -> None:
+    code = "import sys, ormahd.core.secrets as s; assert 'detect_secrets' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    text = "\n".join(TOKENS.values())
+    results: list[str] = []
+    threads = [threading.Thread(target=lambda: results.append(redact(text).text)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(results)) == 1
