@@ -1,13 +1,43 @@
-"""Asking the daemon's program directly, as a child, for what works while no daemon runs: doctor, config."""
+"""The daemon's program as a child: to start it, and for what works while no daemon runs (doctor, config)."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Collection
+
+from ormahd.rpc.wire import BY_CODE, Internal, OrmahError
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "ormahd", *arguments]
 
 
 def ask(*arguments: str) -> int:
     """Run `ormahd ARGUMENTS` on our own stdin, stdout and stderr and return its exit status."""
     sys.stdout.flush()
     sys.stderr.flush()
-    return subprocess.run([sys.executable, "-m", "ormahd", *arguments], check=False).returncode
+    return subprocess.run(command(*arguments), check=False).returncode
+
+
+def answer(*arguments: str, fine: Collection[int] = (0,)) -> bytes:
+    """What `ormahd ARGUMENTS` prints.
+
+    Raises:
+        OrmahError: its exit status is not one of `fine`; in its own words.
+    """
+    done = subprocess.run(command(*arguments), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode in fine:
+        return done.stdout
+    message, hint = said(done.stderr.decode("utf-8", "replace"))
+    kinds = {kind.exit_status: kind for kind in reversed(BY_CODE.values())}
+    failed: type[OrmahError] = kinds.get(done.returncode, Internal)
+    raise failed(message or f"ormahd {arguments[0]} ended with status {done.returncode}", hint=hint)
+
+
+def said(stderr: str) -> tuple[str | None, str | None]:
+    """The error and the hint that one of our programs printed; of another program the last line."""
+    lines = [text.strip() for text in stderr.splitlines() if text.strip()]
+    error = next((text.removeprefix("error:").strip() for text in lines if text.startswith("error:")), None)
+    hint = next((text.removeprefix("hint:").strip() for text in lines if text.startswith("hint:")), None)
+    return error or (lines[-1] if lines else None), hint

@@ -10,7 +10,6 @@ import signal
 import socket as sockets
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ormahctl import house
 from ormahctl.client import Client
 from ormahctl.session import PERSON
 from ormahd.rpc.schema import HealthResult, HelloParams, HelloResult, NoParams
@@ -144,7 +144,7 @@ def _launch(flag: str | None) -> tuple[str, OrmahError | None]:
                 _tool("launchctl", "bootstrap", _domain(), str(plist))
             done = _tool("launchctl", "kickstart", f"{_domain()}/{LABEL}")
             return "launchd", _complaint(done, "launchctl", "see: ormahctl logs")
-    command = [sys.executable, "-m", "ormahd", "run", "--detach", *(["--socket", flag] if flag else [])]
+    command = house.command("run", "--detach", *(["--socket", flag] if flag else []))
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         errors="replace", timeout=START_SECONDS, check=False,
@@ -156,13 +156,9 @@ def _complaint(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> 
     """What a tool that failed said, with its own hint where it gave one."""
     if done.returncode == 0:
         return None
-    lines = [text.strip() for text in done.stderr.splitlines() if text.strip()]
-    said = next((text.removeprefix("error:").strip() for text in lines if text.startswith("error:")), None)
-    hinted = next((text.removeprefix("hint:").strip() for text in lines if text.startswith("hint:")), hint)
-    return Unavailable(
-        f"the daemon did not start: {said or (lines[-1] if lines else f'{tool} ended with status {done.returncode}')}",
-        hint=hinted,
-    )
+    message, hinted = house.said(done.stderr)
+    why = message or f"{tool} ended with status {done.returncode}"
+    return Unavailable(f"the daemon did not start: {why}", hint=hinted or hint)
 
 
 # ---------------------------------------------------------------- stopping
@@ -210,7 +206,7 @@ def _pid(socket: Path) -> int:
             client.close()
     except (Unavailable, Incompatible):
         pid = _peer(socket)
-        if pid is not None and b"ormahd" in _command(pid):
+        if pid is not None and _is_ormahd(pid):
             return pid
         raise
 
@@ -230,11 +226,13 @@ def _peer(socket: Path) -> int | None:
             return None
 
 
-def _command(pid: int) -> bytes:
+def _is_ormahd(pid: int) -> bool:
+    """Whether that process was started as `ormahd …` or `python -m ormahd …`."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
-        return _tool("ps", "-o", "command=", "-p", str(pid)).stdout.encode()
+        words = _tool("ps", "-o", "command=", "-p", str(pid)).stdout.encode().split()
+    return any(os.path.basename(word) == b"ormahd" for word in words[:4])
 
 
 def _alive(pid: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
+import msgspec
 
 from ormahctl import house, render
 from ormahctl.progress import Bar
@@ -37,14 +38,14 @@ def doctor(session: Session, fix: bool) -> int:
     Exit status 1 when an error or a warning was found; what is only worth knowing (info) does not count.
     """
     try:
-        client = session.client
+        found = session.client.call("admin.doctor", DoctorParams(fix=fix), DoctorResult, timeout=LONG_SECONDS)
     except Unavailable as exc:
         if exc.data.get("reason") not in {"absent", "refused"}:
             raise
         if not session.json:
             render.note("the daemon is not running; looking without it")
-        return house.ask("doctor", *(["--json"] if session.json else []), *(["--fix"] if fix else []))
-    found = client.call("admin.doctor", DoctorParams(fix=fix), DoctorResult, timeout=LONG_SECONDS)
+        said = house.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
+        found = msgspec.json.decode(said, type=DoctorResult)
     if session.json:
         render.emit(found)
     else:

@@ -1,0 +1,100 @@
+"""Is it running, what did it say: judged by answers, against sockets of every kind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahctl import house, supervise
+from ormahd.rpc.wire import Unavailable
+from tests.unit.ctl_desk import open_desk
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="orm") as directory:
+        yield Path(directory) / "s"
+
+
+def test_nobody_listens(place: Path) -> None:
+    assert supervise.silent(place)
+    assert supervise.hello(place) is None
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(place))
+    assert supervise.silent(place)
+    assert supervise.hello(place) is None
+    assert supervise.stop(place, flag=None) is None
+
+
+def test_somebody_answers() -> None:
+    with open_desk() as desk:
+        assert not supervise.silent(desk.socket)
+        answer = supervise.hello(desk.socket)
+        assert answer is not None
+        assert answer.phase == "ready"
+        assert supervise.start(desk.socket, flag=None).how == "running"
+
+
+def test_somebody_listens_and_says_nothing(place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen(8)
+        assert not supervise.silent(place)
+        with pytest.raises(Unavailable) as raised:
+            supervise.hello(place, timeout=0.2)
+        assert raised.value.data["reason"] == "hanging"
+
+
+def test_only_a_daemon_of_ours_is_ended_by_its_socket(place: Path) -> None:
+    """A hanging program that is no ormahd is left alone, whatever listens there."""
+    script = (
+        "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(8); "
+        "print('there', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(place)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"there\n"
+        assert supervise._peer(place) == process.pid
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(Unavailable):
+                supervise._pid(place)
+            assert process.poll() is None
+        finally:
+            process.kill()
+
+
+def test_a_process_that_ended_but_was_not_fetched_is_not_alive() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert supervise._alive(process.pid)
+    assert process.stdin is not None
+    process.stdin.close()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # ended, and left as it is
+    assert not supervise._alive(process.pid)
+    process.wait()
+    assert not supervise._alive(process.pid)
+
+
+def test_a_service_serves_only_the_usual_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ORMAH_SOCKET", "ORMAH_VAULT", "ORMAH_CONFIG", *supervise._XDG):
+        monkeypatch.delenv(name, raising=False)
+    assert supervise._usual_place()
+    monkeypatch.setenv("XDG_DATA_HOME", "/somewhere/else")
+    assert not supervise._usual_place()
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("ORMAH_VAULT", "/somewhere/else")
+    assert not supervise._usual_place()
+
+
+def test_what_a_program_said() -> None:
+    assert house.said("noise\nerror: what\nhint: next\n") == ("what", "next")
+    assert house.said("Traceback\nValueError: x\n\n") == ("ValueError: x", None)
+    assert house.said("") == (None, None)
