@@ -1,0 +1,190 @@
+"""The reconciler: brings in what happened outside (DESIGN section 5, "Adopt what happens outside").
+
+A scan walks (`scan`), reads what changed, decides file by file (`decide`, with `identity`), commits in the person's name
+what is not in the history, and tells the index. What rests is taken in; what is being typed waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+from ormahd.core.note import NoteKind, parse
+from ormahd.settings import VaultSettings
+from ormahd.vault.change import Committed, sha256
+from ormahd.vault.decide import Act, Context, Decision, File, decide, finding, plain
+from ormahd.vault.excluded import Excluded
+from ormahd.vault.identity import Identity, claim
+from ormahd.vault.look import Look
+from ormahd.vault.reading import Rest, read_stable
+from ormahd.vault.round import Round, ScanResult
+from ormahd.vault.scan import FileState, Seen, StateLike, Walk, walk
+from ormahd.vault.vault import Vault
+
+__all__ = ["Apply", "FileState", "Reconciler", "ScanResult"]
+
+
+class Apply(Protocol):
+    """The index's door: new bytes by path, paths that are gone, and the commit that the vault has reached."""
+
+    def __call__(
+        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None
+    ) -> None: ...
+
+
+class Reconciler:
+    """Keeps history and index in step with the folder. One scan at a time; safe to call from any thread."""
+
+    def __init__(
+        self,
+        vault: Vault,
+        *,
+        known: Callable[[], Mapping[str, StateLike]],
+        settings: VaultSettings,
+        clock: Callable[[], datetime],
+        apply: Apply,
+        check_secrets: bool = True,
+    ) -> None:
+        """`known` gives every file as the index has it; `apply` tells the index what is in the history without a commit of
+        ours, or plain text. Commits of ours (also those in the person's name) reach it through `vault.listen` alone."""
+        self.vault = vault
+        self.known = known
+        self.settings = settings
+        self._apply = apply
+        self.look = Look(vault)
+        self.identity = Identity(self.look, vault.home)
+        self.context = Context(vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets)
+        self.excluded = Excluded(vault.root, vault.is_ignored, self.look.ignore_files)
+        self.rest = Rest(settings.quiet_seconds)
+        self._scanning = threading.Lock()
+        self.book = threading.Lock()
+        self.overlay: dict[str, FileState] = {}
+        self.racy: set[str] = set()
+        self.during: set[str] = set()
+        self.said: dict[str, tuple[dict[str, Any], ...]] = {}
+        self.skipped: list[tuple[str, str]] = []
+        self.cold = True
+        self.head: str | None = None
+        """The commit that was last seen: a movement in `.git` that leaves HEAD there needs no scan."""
+        self.told: str | None = None
+        """The commit that the index was last told of."""
+        vault.listen(self._committed)
+
+    # What others ask
+
+    def scan(
+        self, *, paths: Collection[str] | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> ScanResult:
+        """Compare the folder with what is known and bring in the difference. With `paths` (files or folders that rested)
+        only those. Raises Unavailable when the vault is not there."""
+        with self._scanning:
+            first = Round(self, paths, progress)
+            out = first.run()
+            with self.book:
+                missed = self.during & first.fed
+            # Own commits came while older bytes of the same files were on their way to the index: look once more.
+            return out if not missed else out + Round(self, missed, None).run()
+
+    def problems(self, *, fresh: bool = False) -> list[dict[str, Any]]:
+        """What `doctor` ought to name: {level, what, path, line, mend}. Of files that did not change since the process
+        began only `fresh=True` knows, which reads all of them."""
+        if fresh:
+            for _ in self.files():
+                pass
+        found = [problem for problems in list(self.said.values()) for problem in problems]
+        found += [finding(path, "warning", why, "make it readable, or move it out of the vault")
+                  for path, why in self.skipped if not why.startswith("no regular")]  # fmt: skip
+        if self.vault.git.branch() is None:
+            found.append(finding(None, "warning", "HEAD is detached: commits belong to no branch",
+                                 "`git switch -c NAME` in the vault keeps them"))  # fmt: skip
+        return found
+
+    def files(self) -> Iterator[tuple[str, bytes, FileState]]:
+        """Every file with the bytes that the index ought to have of it: for `rebuild` and `verify`. What is not at rest,
+        conflicted or not committed yet stands there as HEAD has it."""
+        with self._scanning:
+            found = walk(self.vault.root, {}, self.excluded, max_bytes=self.settings.max_note_bytes)
+            self.skipped = found.skipped
+            self.begin(found)
+            self.said = {path: said for path, said in self.said.items() if path in found.present}
+            tree = self.look.tree(self.head)
+            for path, seen in sorted(found.changed.items(), key=lambda item: (len(item[0]), item[0])):
+                try:
+                    file = self.read(seen, tree)
+                except OSError as exc:
+                    self.skipped.append((path, f"cannot be read: {exc.strerror}"))
+                    continue
+                if file is not None:
+                    yield from self._indexed(file, tree)
+
+    def _indexed(self, file: File, tree: Mapping[str, str]) -> Iterator[tuple[str, bytes, FileState]]:
+        """A file as the index ought to have it; nothing when it ought to have nothing."""
+        decision = decide(file, self.context)
+        self.note(file, decision)
+        if decision.node_id is not None:
+            self.identity.took(file.path, decision.node_id)
+        seen = file.seen
+        if decision.act in {Act.INDEX, Act.PLAIN}:
+            yield file.path, plain(file, decision), FileState(file.path, seen.size, seen.mtime_ns, seen.inode, file.digest)
+        elif file.path in tree and not file.at_head:
+            data = self.vault.blob(tree[file.path])
+            if parse(data, file.path).kind is NoteKind.CONFLICTED:
+                return
+            held = decision.act is Act.HOLD
+            # An edit that is still to be committed must be met again by the next scan: its stat is left unknown.
+            stat = (seen.size, seen.mtime_ns, seen.inode) if held else (0, 0, 0)
+            yield file.path, data, FileState(file.path, *stat, sha256(data))
+
+    def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
+        """Which of several files with one id had it first (the index asks)."""
+        return self.identity.first_path(node_id, paths)
+
+    # What happened inside
+
+    def _committed(self, done: Committed) -> None:
+        """Any commit of ours: remember that these files are ours, and too young to trust their mtime."""
+        with self.book:
+            self.head = self.told = done.commit
+            for change in done.changes:
+                self.during.add(change.path)
+                self.racy.add(change.path)
+                self.overlay.pop(change.path, None)
+        self.look.written([change.path for change in done.changes])
+
+    def begin(self, found: Walk) -> None:
+        self.head = self.vault.head()
+        tree = self.look.tree(self.head)
+
+        def read(path: str) -> str | None:
+            file = self.read(found.changed[path], tree)
+            return None if file is None else claim(file.note.kind, file.note.id)
+
+        self.identity.begin(self.head, found.changed, read)
+
+    def read(self, seen: Seen, tree: Mapping[str, str]) -> File | None:
+        """Read a changed file; None when it moved away or changed meanwhile. Raises OSError."""
+        data = read_stable(self.vault.root, seen)
+        if data is None:
+            return None
+        oid = self.vault.blob_id(data)
+        at_head = tree.get(seen.path) == oid
+        note = parse(data, seen.path)
+        self.identity.saw(seen.path, claim(note.kind, note.id), oid if at_head else None)
+        return File(seen, data, note, at_head)
+
+    def tell(self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str]) -> None:
+        self._apply(upserts, removals, head=self.head)
+        self.told = self.head
+        with self.book:
+            for path in (*upserts, *removals):
+                self.overlay.pop(path, None)
+
+    def note(self, file: File, decision: Decision) -> None:
+        if decision.problems:
+            self.said[file.path] = decision.problems
+        else:
+            self.said.pop(file.path, None)
+
+

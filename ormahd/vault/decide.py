@@ -1,0 +1,177 @@
+"""What a changed file means: one file at a time, pure but for the questions that `Context` answers.
+
+The order is the promise: conflict markers first, then whose file it is, then secrets, then identity.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from ormahd.core.node import short_id
+from ormahd.core.note import Note, NoteKind, Problem, adopt, adopted_id, parse
+from ormahd.core.secrets import redact
+from ormahd.vault.identity import Identity, claim
+from ormahd.vault.scan import Seen
+
+Mode = Literal["all", "ours", "none"]
+
+
+class Act(StrEnum):
+    """What is done with a file."""
+
+    HOLD = "hold"
+    """Conflict markers: neither committed nor indexed; the last committed version stays findable."""
+    PLAIN = "plain"
+    """Findable as plain text, not committed."""
+    INDEX = "index"
+    """In the history already: only the index learns of it."""
+    ADOPT = "adopt"
+    """Gets an id, and is committed in the person's name."""
+    EDIT = "edit"
+    """Committed as it is, in the person's name."""
+
+
+@dataclass(slots=True)
+class File:
+    """A changed file as it was read. `at_head`: HEAD has exactly these bytes."""
+
+    seen: Seen
+    data: bytes
+    note: Note
+    at_head: bool
+
+    @property
+    def path(self) -> str:
+        return self.seen.path
+
+    @property
+    def digest(self) -> str:
+        return self.note.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`node_id`: the id under which the file counts from now on, None: plain text. `data`: what the index (PLAIN) or the
+    file (ADOPT, EDIT) gets."""
+
+    act: Act
+    node_id: str | None
+    data: bytes
+    problems: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a decision may ask."""
+
+    vault_id: str
+    mode: Mode
+    home: str
+    identity: Identity
+    clock: Callable[[], datetime]
+    check_secrets: bool = True
+
+    def ours(self, path: str, node_id: str | None) -> bool:
+        """Whether the file may be committed, and become a memory, at all (the setting `vault.adopt`)."""
+        below = not self.home or path.startswith(self.home + "/")
+        if self.mode == "all" or (self.mode == "ours" and below):
+            return True
+        return self.identity.followed(path, node_id)
+
+
+def finding(path: str | None, level: str, what: str, mend: str, line: int | None = None) -> dict[str, Any]:
+    """One thing for `doctor`, in the shape of its reply."""
+    return {"level": level, "what": what, "path": path, "line": line, "mend": mend}
+
+
+def of_codec(path: str, problems: tuple[Problem, ...]) -> tuple[dict[str, Any], ...]:
+    return tuple(finding(path, p.level, p.what, p.mend, p.line) for p in problems)
+
+
+def decide(file: File, context: Context) -> Decision:
+    """What happens with a changed file that has come to rest."""
+    note = file.note
+    if note.kind is NoteKind.CONFLICTED:
+        return Decision(Act.HOLD, None, file.data, of_codec(file.path, note.problems))
+    if not context.ours(file.path, claim(note.kind, note.id)):
+        return Decision(Act.PLAIN, None, file.data)
+    said = of_codec(file.path, note.problems)
+    if not file.at_head and context.check_secrets:
+        text = file.data.decode("utf-8", "replace")
+        redacted = redact(text)
+        if redacted.found:
+            said += tuple(_secret(file.path, found.kind, found.line) for found in redacted.found)
+            return Decision(Act.PLAIN, None, redacted.text.encode(), said)
+    if note.kind is NoteKind.NOTE:
+        assert note.id is not None
+        holder = context.identity.owner(note.id, file.path)
+        if holder is not None:
+            copy = finding(file.path, "warning", f"its id {short_id(note.id)} is that of {holder}, so it is no memory of its own",
+                           "`ormahctl doctor --fix` gives it an id of its own; or remove its `id` line")  # fmt: skip
+            return Decision(Act.PLAIN, None, file.data, (*said, copy))
+        return Decision(Act.INDEX if file.at_head else Act.EDIT, note.id, file.data, said)
+    followed = context.mode != "none" or context.identity.at_head(file.path) is not None
+    if note.kind is NoteKind.BARE and file.data.strip() and followed:
+        return _adopt(file, context, said)
+    # An emptied file is not committed: its path would lose its id, and whoever types into it next gets it back.
+    if note.kind is NoteKind.BARE or context.mode == "none":
+        return Decision(Act.INDEX if file.at_head else Act.PLAIN, None, file.data, said)
+    return Decision(Act.INDEX if file.at_head else Act.EDIT, None, file.data, said)
+
+
+def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> Decision:
+    """Give the note the id that its path had in the history (an editor saved without our block), or one of its own."""
+    before = context.identity.at_head(file.path)
+    if before is not None and context.identity.owner(before[0], file.path) is None:
+        node_id, created = before[0], before[1]
+    else:
+        node_id, created = _new_id(file, context), None
+    moment = created or min(datetime.fromtimestamp(file.seen.mtime_ns // 1_000_000_000, UTC), context.clock())
+    data = adopt(file.data, file.path, id=node_id, created=moment)
+    if parse(data, file.path).id != node_id:
+        odd = finding(file.path, "error", "it could not be given an id", "give it a frontmatter with an id by hand")
+        return Decision(Act.PLAIN, None, file.data, (*said, odd))
+    return Decision(Act.ADOPT, node_id, data, said)
+
+
+def _new_id(file: File, context: Context) -> str:
+    """uuid5 of vault, path and text, so that two machines agree; drawn on while its short form is taken."""
+    for attempt in range(1000):
+        node_id = adopted_id(context.vault_id, file.path, file.data, attempt=attempt)
+        if not context.identity.is_taken(node_id):
+            break
+    return node_id
+
+
+def plain(file: File, decision: Decision) -> bytes:
+    """The bytes that the index gets of a file that is no node: without the frontmatter that would make it one."""
+    if decision.node_id is not None or file.note.kind is not NoteKind.NOTE:
+        return decision.data
+    if decision.data is file.data:
+        return b"\n" + file.note.content.encode()
+    return b"\n" + parse(decision.data, file.path).content.encode()
+
+
+def _secret(path: str, kind: str, line: int) -> dict[str, Any]:
+    return finding(path, "warning", f"it holds what looks like a secret ({kind}); it was not committed",
+                   "move the secret to a password manager; what git has once, it keeps", line)  # fmt: skip
+
+
+def label(note: Note) -> str:
+    """How a note is called in a commit's subject."""
+    if note.title:
+        return note.title
+    return os.path.basename(note.path)[:-3] or note.path
+
+
+def subject(verb: str, names: list[str]) -> str:
+    """`Edit: Title`, `Edit 2 notes: A, B`, `Edit 12 notes: A, B and 10 more`."""
+    if len(names) == 1:
+        return f"{verb}: {names[0]}"
+    shown = ", ".join(names[:3]) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
+    return f"{verb} {len(names)} notes: {shown}"

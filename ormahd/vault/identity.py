@@ -1,0 +1,185 @@
+"""Whose id is it? What a changed file may ask about the other notes, answered from HEAD and the folder.
+
+Not from the index: that one is disposable, and may be empty or behind.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from ormahd.core.node import short_id
+from ormahd.core.note import NoteKind, parse, stem_short_id
+from ormahd.vault.excluded import is_note_name
+from ormahd.vault.look import Look
+
+KEPT = 10_000
+"""Old versions whose id is remembered beyond twice the number of notes."""
+
+_CLAIMING = {NoteKind.NOTE, NoteKind.BROKEN}
+"""Kinds whose id counts: a note that a person broke for a moment keeps its id against a copy."""
+
+
+def _nothing(path: str) -> None:  # noqa: ARG001 - stands where a real reader comes with the first scan
+    return None
+
+
+def claim(kind: NoteKind, node_id: str | None) -> str | None:
+    return node_id if kind in _CLAIMING else None
+
+
+class Identity:
+    """Ids and paths, as of one scan. `begin` at its start; `saw` and `took` as files are read and decided."""
+
+    def __init__(self, look: Look, home: str) -> None:
+        self._look = look
+        self._root = os.fspath(look.vault.root)
+        self._home = home
+        self._by_blob: dict[str, tuple[str | None, datetime | None]] = {}
+        self._head: str | None = None
+        self._tree: dict[str, str] = {}
+        self._by_id: dict[str, list[str]] | None = None
+        self._by_name: dict[str, list[str]] | None = None
+        self._shorts: set[str] = set()
+        self._now: dict[str, str | None] = {}
+        self._taken: dict[str, str] = {}
+        self._unread: set[str] = set()
+        self._read: Callable[[str], str | None] = _nothing
+
+    def begin(self, head: str | None, unread: Collection[str], read: Callable[[str], str | None]) -> None:
+        """`unread`: changed files of this scan that were not read yet; `read` gives the id that such a file has now."""
+        if head != self._head:
+            self._head = head
+            self._tree = self._look.tree(head)
+            self._by_id = self._by_name = None
+            if len(self._by_blob) > 2 * len(self._tree) + KEPT:
+                blobs = set(self._tree.values())
+                self._by_blob = {oid: found for oid, found in self._by_blob.items() if oid in blobs}
+        self._now.clear()
+        self._taken.clear()
+        self._unread = set(unread)
+        self._read = read
+
+    def saw(self, path: str, node_id: str | None, blob: str | None) -> None:
+        """A changed file was read: the id that it claims; `blob` when HEAD has exactly these bytes."""
+        self._now[path] = node_id
+        if blob is not None:
+            self._by_blob.setdefault(blob, (node_id, None))
+
+    def took(self, path: str, node_id: str) -> None:
+        """From now on the id is that of the file at `path`."""
+        self._taken[node_id] = path
+        self._shorts.add(short_id(node_id))
+
+    # What HEAD has
+
+    def at_head(self, path: str) -> tuple[str, datetime | None] | None:
+        """Id and `created` of the note that HEAD has at `path`."""
+        oid = self._tree.get(path)
+        if oid is None:
+            return None
+        node_id = self._blob(oid, path)
+        if node_id is None:
+            return None
+        if self._by_blob[oid][1] is None:
+            self._by_blob[oid] = (node_id, parse(self._look.vault.blob(oid), path).created)
+        return node_id, self._by_blob[oid][1]
+
+    def _blob(self, oid: str, path: str) -> str | None:
+        if oid not in self._by_blob:
+            note = parse(self._look.vault.blob(oid), path)
+            self._by_blob[oid] = (claim(note.kind, note.id), note.created)
+        return self._by_blob[oid][0]
+
+    def paths(self, node_id: str) -> list[str]:
+        """Where HEAD has a note with this id. Our own names tell at once; else every note is looked at, once."""
+        if self._by_id is None:
+            found = [
+                path for path in self._named().get(short_id(node_id), ())
+                if self._blob(self._tree[path], path) == node_id
+            ]  # fmt: skip
+            if found:
+                return found
+        return self._all().get(node_id, [])
+
+    def _named(self) -> dict[str, list[str]]:
+        """Paths by the short id that their name ends in."""
+        if self._by_name is None:
+            self._by_name = {}
+            for path in self._tree:
+                if is_note_name(path.rpartition("/")[2]) and (short := stem_short_id(path)):
+                    self._by_name.setdefault(short, []).append(path)
+        return self._by_name
+
+    def _all(self) -> dict[str, list[str]]:
+        if self._by_id is None:
+            self._by_id = {}
+            for path, oid in self._tree.items():
+                if is_note_name(path.rpartition("/")[2]) and (found := self._blob(oid, path)):
+                    self._by_id.setdefault(found, []).append(path)
+            self._shorts |= {short_id(found) for found in self._by_id}
+        return self._by_id
+
+    def is_taken(self, node_id: str) -> bool:
+        self._all()
+        return node_id in self._taken or short_id(node_id) in self._shorts
+
+    # What the folder has
+
+    def now(self, path: str) -> str | None:
+        """The id that the file at `path` has in the folder."""
+        if path in self._now:
+            return self._now[path]
+        if path in self._unread:
+            self._now[path] = self._read(path)
+            return self._now[path]
+        if not self.present(path):
+            return None
+        oid = self._tree.get(path)
+        return None if oid is None else self._blob(oid, path)
+
+    def present(self, path: str) -> bool:
+        try:
+            return stat.S_ISREG(os.lstat(f"{self._root}/{path}").st_mode)
+        except OSError:
+            return False
+
+    def owner(self, node_id: str, path: str) -> str | None:
+        """The path that holds the id against `path`; None: it is free for it."""
+        if node_id in self._taken:
+            other = self._taken[node_id]
+            return None if other == path else other
+        others = [other for other in self.paths(node_id) if other != path and self.now(other) == node_id]
+        if not others:
+            return None
+        before = self.at_head(path)
+        rivals = [path, *others] if before is not None and before[0] == node_id else others
+        chosen = rivals[0] if len(rivals) == 1 else self._look.first(rivals)
+        return None if chosen == path else chosen
+
+    def moved_from(self, node_id: str, path: str) -> list[str]:
+        """Paths where HEAD has the note and the folder no longer: it was moved to `path`."""
+        return [other for other in self.paths(node_id) if other != path and not self.present(other)]
+
+    def followed(self, path: str, node_id: str | None) -> bool:
+        """Whether the note is one that we wrote or adopted, wherever it lies now."""
+        if node_id is None:
+            before = self.at_head(path)
+            if before is None:
+                return False
+            node_id = before[0]
+        places = {path, *self.paths(node_id)} if path not in self._tree or self._home else {path}
+        return any(other in self._tree and self._was_ours(other) for other in places)
+
+    def _was_ours(self, path: str) -> bool:
+        if self._home and not path.startswith(self._home + "/"):
+            return self._look.wrote(path)
+        return self._blob(self._tree[path], path) is not None
+
+    def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
+        """Which of several files with one id had it first: those that HEAD has with it, and of these the oldest."""
+        tree = self._look.tree(self._look.vault.head())
+        known = [path for path in paths if path in tree and self._blob(tree[path], path) == node_id]
+        return self._look.first(known or sorted(paths)) if paths else None

@@ -1,0 +1,72 @@
+"""The history as the observer asks it: what HEAD has, what was ours, what came first. Nothing is written here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from ormahd.vault.vault import Vault
+
+MANY = 200
+"""Paths from which one listing of everything is cheaper, and safer, than naming them on a command line."""
+
+
+class Look:
+    """One vault's view of its repository. Paths are posix and relative to the vault's root."""
+
+    def __init__(self, vault: Vault) -> None:
+        self.vault = vault
+        self._tree: tuple[str | None, dict[str, str]] | None = None
+        self._ours: set[str] | None = None
+
+    @property
+    def ignore_files(self) -> list[Path]:
+        """Files with ignore rules that lie outside the vault's folder."""
+        git, prefix = self.vault.git, self.vault.prefix
+        above = [git.top / parent / ".gitignore" for parent in Path(prefix).parents] if prefix else []
+        return [git.common / "info/exclude", *above]
+
+    def tree(self, head: str | None) -> dict[str, str]:
+        """{path: blob id} of the vault's folder in the commit `head`; the last one is kept."""
+        kept = self._tree
+        if kept is None or kept[0] != head:
+            kept = self._tree = (head, {} if head is None else self.vault.tree(head))
+        return kept[1]
+
+    def sparse(self, paths: Collection[str]) -> set[str]:
+        """Those of `paths` that are missing because of a sparse checkout: nobody deleted them."""
+        prefix = self.vault.prefix
+        wanted = [prefix + path for path in paths] if len(paths) < MANY else []
+        found = set()
+        for record in self.vault.git.stream("ls-files", "-z", "-t", "--full-name", "--", *wanted):
+            tag, _, name = record.partition(b" ")
+            if tag == b"S":
+                found.add(os.fsdecode(name).removeprefix(prefix))
+        return found.intersection(paths)
+
+    def wrote(self, path: str) -> bool:
+        """Whether a commit of ours ever added or changed the file."""
+        if self._ours is None:
+            self._ours = set()
+            prefix = self.vault.prefix
+            for record in self.vault.git.log("--format=", "--name-only", "-E", "--grep=^Ormah-Op: ", "--diff-filter=AM",
+                                             "--no-renames"):  # fmt: skip
+                name = os.fsdecode(record).lstrip("\n")
+                if name.startswith(prefix):
+                    self._ours.add(name.removeprefix(prefix))
+        return path in self._ours
+
+    def written(self, paths: Collection[str]) -> None:
+        """A commit of ours wrote these just now."""
+        if self._ours is not None:
+            self._ours.update(paths)
+
+    def first(self, paths: Sequence[str]) -> str:
+        """The one of `paths` that was added to the history first; without a history the shorter name
+        ("note.md" before "note copy.md")."""
+        return min(paths, key=lambda path: (self._added(path), len(path), path))
+
+    def _added(self, path: str) -> float:
+        times = self.vault.git.log("--format=%ct", "--diff-filter=A", "--no-renames", "--", self.vault.prefix + path)
+        return min((float(time) for time in times if time.strip()), default=float("inf"))

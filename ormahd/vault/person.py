@@ -1,0 +1,66 @@
+"""Commits in the person's name: what they edited, moved, deleted, and what was adopted of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ormahd.errors import Conflict, VaultBusy
+from ormahd.vault.change import Kind
+from ormahd.vault.decide import subject
+from ormahd.vault.transaction import Transaction
+from ormahd.vault.vault import Vault
+
+BUSY_S = 1.0
+"""Seconds until a repository that somebody else holds is looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One file of a commit. `data` None: it was deleted. `moved` are the paths that the note had before."""
+
+    path: str
+    data: bytes | None
+    node_id: str | None
+    expect: str | None
+    name: str
+    moved: tuple[str, ...] = ()
+
+    def into(self, tx: Transaction) -> None:
+        for old in self.moved:
+            tx.remove(old, node_id=self.node_id, expect=None)
+        if self.data is None:
+            tx.remove(self.path, node_id=self.node_id, expect=self.expect)
+        else:
+            tx.put(self.path, self.data, node_id=self.node_id, expect=self.expect)
+
+
+def commit(
+    vault: Vault, verb: str, items: list[Item], *, kind: Kind, quiet: float, wait: Callable[[str, float], None]
+) -> int:
+    """One commit; how many files it holds. A file that was saved again since it was read drops out and waits (`wait` gets
+    path and seconds), the rest goes on: a newer save always wins."""
+    left: Mapping[str, Item] = {item.path: item for item in items}
+    while left:
+        sentence = subject(verb, [item.name for item in left.values()])
+        try:
+            with vault.transaction(sentence, kind=kind, source="person", person=True) as tx:
+                for item in left.values():
+                    item.into(tx)
+        except Conflict as exc:
+            path = exc.data.get("path")
+            lost = {name for name, item in left.items() if path == name or path in item.moved} or set(left)
+            for name in lost:
+                wait(name, quiet)
+            left = {name: item for name, item in left.items() if name not in lost}
+            continue
+        except VaultBusy:
+            for name in left:
+                wait(name, BUSY_S)
+            return 0
+        if tx.committed is None:  # HEAD has it by now: the next look brings it to the index
+            for name in left:
+                wait(name, 0.0)
+            return 0
+        return len(left)
+    return 0

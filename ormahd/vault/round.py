@@ -1,0 +1,344 @@
+"""One scan of the reconciler: its parts share what it has found so far."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ormahd.core.note import NoteKind, parse
+from ormahd.vault.change import Kind, sha256
+from ormahd.vault.decide import Act, Decision, File, decide, label, plain
+from ormahd.vault.excluded import is_note_name
+from ormahd.vault.identity import claim
+from ormahd.vault.person import BUSY_S, Item, commit
+from ormahd.vault.scan import FileState, Seen, StateLike, Walk, differs, seen, walk
+
+if TYPE_CHECKING:
+    from ormahd.vault.adopt import Reconciler
+
+BATCH = 500
+"""Files in one call of `apply`, and in one commit."""
+BATCH_BYTES = 32_000_000
+"""Bytes of notes held in memory at once, roughly."""
+RACY_NS = 2_000_000_000
+"""A file changed this shortly before it was read may change again without a new mtime (FAT keeps 2 s; git's own rule)."""
+COLD_NS = 10_000_000_000
+"""On the first scan of a process, what was written in the last moments of the one before is read again."""
+MASS = 20
+"""From this many deletions at once, if they are more than half of all notes, the log warns. They are taken in all the
+same: a person may mean it, and one `git revert` brings everything back."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class ScanResult:
+    """What a scan did: numbers of files, paths with reasons, and when to come back (`time.monotonic`), or None."""
+
+    indexed: int = 0
+    """Brought to the index without a commit: in the history already, or plain text."""
+    adopted: int = 0
+    edited: int = 0
+    """Edited or moved by a person, and committed."""
+    removed: int = 0
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    waiting: set[str] = field(default_factory=set)
+    """Not at rest yet, or git is busy."""
+    waiting_until: float | None = None
+    problems: list[dict[str, Any]] = field(default_factory=list)
+
+    def __add__(self, later: ScanResult) -> ScanResult:
+        untils = [until for until in (self.waiting_until, later.waiting_until) if until is not None]
+        return ScanResult(
+            self.indexed + later.indexed, self.adopted + later.adopted, self.edited + later.edited,
+            self.removed + later.removed, self.skipped, self.waiting | later.waiting, min(untils, default=None),
+            later.problems,
+        )  # fmt: skip
+
+    def wait(self, path: str, seconds: float) -> None:
+        self.waiting.add(path)
+        until = time.monotonic() + seconds
+        self.waiting_until = until if self.waiting_until is None else min(self.waiting_until, until)
+
+
+class Round:
+    """A scan under way."""
+
+    def __init__(
+        self, owner: Reconciler, paths: Collection[str] | None, progress: Callable[[int, int], None] | None
+    ) -> None:
+        self.owner = owner
+        self.vault = owner.vault
+        self.paths = paths
+        self.progress = progress
+        self.out = ScanResult()
+        self.rows: Mapping[str, StateLike] = owner.known()
+        with owner.book:
+            owner.during = set()
+            self.known: Mapping[str, StateLike] = {**self.rows, **owner.overlay} if owner.overlay else self.rows
+        self.upserts: dict[str, tuple[bytes, FileState]] = {}
+        self.removals: list[str] = []
+        self.bytes = 0
+        self.items: dict[str, list[Item]] = {"Adopt": [], "Edit": [], "Move": []}
+        self.waiting_ids: set[str | None] = set()
+        self.moved: set[str] = set()
+        self.vanished: set[str] = set()
+        self.decided: set[str] = set()
+        self.fed: set[str] = set()
+        self.why_busy: str | None = None
+
+    def run(self) -> ScanResult:
+        owner = self.owner
+        before = owner.head
+        found, rested = self.walk()
+        owner.begin(found)
+        self.tree = owner.look.tree(owner.head)
+        self.why_busy = self.vault.busy()
+        self.out.skipped = found.skipped
+        if self.paths is None:
+            owner.skipped = found.skipped
+            if owner.cold or before != owner.head:
+                found.gone += self.unseen(found)
+        self.take(found.changed)
+        self.gone(found, rested)
+        self.feed()
+        self.commit_all()
+        if self.vanished:
+            self.copies_of_the_vanished()
+        self.finish()
+        if self.paths is None:
+            owner.cold = False
+        self.out.problems = [p for problems in owner.said.values() for p in problems]
+        return self.out
+
+    def walk(self) -> tuple[Walk, set[str] | None]:
+        """The walk, and which of the paths that are gone are known to rest (None: none of them)."""
+        owner = self.owner
+        settings = owner.settings
+        if owner.cold:
+            latest = max((row.mtime_ns for row in self.known.values()), default=0)
+            with owner.book:
+                owner.racy |= {path for path, row in self.known.items() if row.mtime_ns > latest - COLD_NS}
+        with owner.book:
+            doubted = set(owner.racy)
+        options: dict[str, Any] = {"doubted": doubted, "max_bytes": settings.max_note_bytes}
+        found = walk(self.vault.root, self.known, owner.excluded, paths=self.paths, **options)
+        rested: set[str] | None = None
+        if self.paths is not None and found.gone:
+            # A note that is gone may stand elsewhere: only the whole folder tells a move from a deletion.
+            rested = set(found.gone)
+            self.paths = None
+            found = walk(self.vault.root, self.known, owner.excluded, **options)
+        return found, rested
+
+    def unseen(self, found: Walk) -> list[str]:
+        """Notes that HEAD has, the folder has not, and the index never knew: deleted while nobody looked."""
+        shields = tuple(path + "/" for path, _ in found.skipped)
+        names = {path for path, _ in found.skipped}
+        return [
+            path for path in self.tree
+            if path not in found.present and path not in self.known and path not in names
+            and is_note_name(path.rpartition("/")[2]) and not path.startswith(shields)
+            and self.owner.excluded.by_name(path) is None
+        ]  # fmt: skip
+
+    # Changed files
+
+    def take(self, changed: Mapping[str, Seen], *, forced: bool = False) -> None:
+        for count, path in enumerate(sorted(changed, key=lambda path: (len(path), path))):
+            try:
+                self.one(changed[path], forced)
+            except OSError as exc:
+                self.out.skipped.append((path, f"cannot be read: {exc.strerror}"))
+            if self.bytes > BATCH_BYTES or len(self.upserts) >= BATCH:
+                self.feed()
+                self.commit_all()
+            if self.progress is not None:
+                self.progress(count + 1, len(changed))
+
+    def one(self, met: Seen, forced: bool) -> None:
+        owner = self.owner
+        path = met.path
+        file = owner.read(met, self.tree)
+        if file is None:
+            if owner.identity.present(path):
+                self.out.wait(path, owner.settings.quiet_seconds)
+            return
+        row = self.known.get(path)
+        if row is not None and row.digest == file.digest and not forced:
+            self.touched(file)
+            return
+        if not file.at_head:
+            if (seconds := owner.rest.missing(met)) > 0:
+                self.waiting_ids.add(file.note.id)
+                self.out.wait(path, seconds)
+                return
+            if self.why_busy is not None and file.note.kind is not NoteKind.CONFLICTED:
+                self.waiting_ids.add(file.note.id)
+                self.out.wait(path, BUSY_S)
+                return
+        self.decided.add(path)
+        decision = decide(file, owner.context)
+        owner.note(file, decision)
+        before = owner.identity.at_head(path)
+        if before is not None and before[0] != decision.node_id:
+            self.vanished.add(before[0])
+        if decision.node_id is not None:
+            owner.identity.took(path, decision.node_id)
+        self.act(file, decision)
+
+    def act(self, file: File, decision: Decision) -> None:
+        if decision.act is Act.HOLD:
+            self.hold(file)
+        elif decision.act in {Act.INDEX, Act.PLAIN}:
+            self.upsert(file, plain(file, decision))
+        else:
+            self.enlist(file, decision)
+
+    def touched(self, file: File) -> None:
+        """Same bytes, other stat: nothing happened. Remembered here, so that the file is not read each time."""
+        if differs(self.known[file.path], file.seen):
+            with self.owner.book:
+                self.owner.overlay[file.path] = _state(file)
+        self.doubt(file.seen)
+
+    def doubt(self, met: Seen) -> None:
+        with self.owner.book:
+            if time.time_ns() - met.mtime_ns < RACY_NS:
+                self.owner.racy.add(met.path)
+            else:
+                self.owner.racy.discard(met.path)
+
+    def hold(self, file: File) -> None:
+        """The last committed version stays findable; the file's state is remembered, so that it is reported once."""
+        path = file.path
+        if path not in self.rows and path in self.tree and not file.at_head:
+            data = self.vault.blob(self.tree[path])
+            if parse(data, path).kind is not NoteKind.CONFLICTED:
+                self.upsert(file, data, sha256(data))
+                return
+        with self.owner.book:
+            self.owner.overlay[path] = _state(file)
+        self.doubt(file.seen)
+
+    def upsert(self, file: File, data: bytes, digest: str | None = None) -> None:
+        self.upserts[file.path] = (data, _state(file, digest))
+        self.bytes += len(data)
+        self.out.indexed += 1
+        self.doubt(file.seen)
+
+    def enlist(self, file: File, decision: Decision) -> None:
+        name = label(file.note)
+        moved: tuple[str, ...] = ()
+        if decision.node_id is not None and file.path not in self.tree:
+            moved = tuple(self.owner.identity.moved_from(decision.node_id, file.path))
+            self.moved.update(moved)
+        item = Item(file.path, decision.data, decision.node_id, file.digest, name, moved)
+        verb = "Adopt" if decision.act is Act.ADOPT else "Move" if moved else "Edit"
+        self.items[verb].append(item)
+        self.bytes += len(decision.data)
+        if len(self.items[verb]) >= BATCH:
+            self.commit_all()
+
+    # Gone files
+
+    def gone(self, found: Walk, rested: set[str] | None) -> None:
+        """Files that are not there any more: the index forgets them; a person's deletion is committed."""
+        owner = self.owner
+        paths = [path for path in found.gone if path not in self.moved]
+        deleted = []
+        for path in paths:
+            owner.said.pop(path, None)
+            node = owner.identity.at_head(path)
+            taken_in = False
+            if path not in self.tree or not owner.context.ours(path, None):
+                self.removals.append(path)
+                self.out.removed += 1
+                taken_in = True
+            elif node is not None and node[0] in self.waiting_ids:
+                self.out.wait(path, owner.settings.quiet_seconds)
+            elif (rested is None or path not in rested) and (seconds := owner.rest.missing_gone(path)) > 0:
+                self.out.wait(path, seconds)
+            elif self.why_busy is not None:
+                self.out.wait(path, BUSY_S)
+            else:
+                deleted.append(path)
+                taken_in = True
+            if taken_in and node is not None:
+                self.vanished.add(node[0])
+        if deleted:
+            left_out = owner.look.sparse(deleted)
+            self.out.skipped += [(path, "left out by the sparse checkout") for path in sorted(left_out)]
+            self.delete([path for path in deleted if path not in left_out])
+        owner.rest.forget_gone(self.out.waiting)
+
+    def delete(self, paths: list[str]) -> None:
+        if len(paths) >= MASS and len(paths) * 2 > len(self.known):
+            log.warning("%d of %d notes were deleted outside; taken in. `git revert` in the vault brings them back",
+                        len(paths), len(self.known))  # fmt: skip
+        for at in range(0, len(paths), BATCH):
+            items = []
+            for path in paths[at : at + BATCH]:
+                note = parse(self.vault.blob(self.tree[path]), path)
+                items.append(Item(path, None, claim(note.kind, note.id), None, label(note)))
+            self.out.removed += self.commit("Delete", Kind.EDIT, items)
+
+    def copies_of_the_vanished(self) -> None:
+        """An id is free again: a copy that had to stand back may have it now."""
+        again: dict[str, Seen] = {}
+        identity = self.owner.identity
+        maybe = {path for path in self.known if path not in self.tree}
+        maybe.update(path for node_id in self.vanished for path in identity.paths(node_id))
+        for path in maybe.difference(self.decided, self.moved):
+            if self.owner.context.ours(path, None) and identity.present(path):
+                met = seen(path, (self.vault.root / path).lstat())
+                file = self.owner.read(met, self.tree)
+                if file is not None and file.note.id in self.vanished:
+                    again[path] = met
+        self.take(again, forced=True)
+        self.feed()
+        self.commit_all()
+
+    # Out: to the index, to the history
+
+    def feed(self) -> None:
+        """Tell the index, in batches."""
+        paths = list(self.upserts)
+        for at in range(0, len(paths), BATCH):
+            part = {path: self.upserts[path] for path in paths[at : at + BATCH]}
+            self.fed.update(part)
+            self.owner.tell(part, ())
+        for at in range(0, len(self.removals), BATCH):
+            part_gone = self.removals[at : at + BATCH]
+            self.fed.update(part_gone)
+            self.owner.tell({}, part_gone)
+        self.upserts, self.removals, self.bytes = {}, [], 0
+
+    def commit_all(self) -> None:
+        for verb, kind in (("Adopt", Kind.ADOPT), ("Move", Kind.EDIT), ("Edit", Kind.EDIT)):
+            items, self.items[verb] = self.items[verb], []
+            done = self.commit(verb, kind, items)
+            if verb == "Adopt":
+                self.out.adopted += done
+            else:
+                self.out.edited += done
+
+    def commit(self, verb: str, kind: Kind, items: list[Item]) -> int:
+        quiet = self.owner.settings.quiet_seconds
+        return commit(self.vault, verb, items, kind=kind, quiet=quiet, wait=self.out.wait) if items else 0
+
+    def finish(self) -> None:
+        """Tell the index of a commit that changed no file; HEAD that moved meanwhile asks for another look."""
+        owner = self.owner
+        if self.vault.head() != owner.head:
+            self.out.wait("", 0.0)
+        elif owner.told != owner.head and not self.out.waiting:
+            owner.tell({}, ())
+
+
+def _state(file: File, digest: str | None = None) -> FileState:
+    met = file.seen
+    return FileState(file.path, met.size, met.mtime_ns, met.inode, digest or file.digest)

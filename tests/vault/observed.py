@@ -1,0 +1,156 @@
+"""What the tests of the observing side share: a vault with a reconciler, and a small index that really follows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ormahd.core.note import Note, NoteKind, compose, parse, path_for
+from ormahd.settings import VaultSettings
+from ormahd.vault.adopt import FileState, Reconciler
+from ormahd.vault.change import Committed, Kind
+from ormahd.vault.reading import state_of
+from ormahd.vault.vault import Vault
+from tests.vault.git_house import git
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SmallIndex:
+    """Path to (bytes, state), fed the way the real one is. `calls` and `fed` count what it was told."""
+
+    def __init__(self, vault: Vault) -> None:
+        self.vault = vault
+        self.rows: dict[str, tuple[bytes, FileState]] = {}
+        self.head: str | None = None
+        self.calls: list[tuple[set[str], set[str]]] = []
+        self.commits: list[Committed] = []
+        self.changed = threading.Condition()
+
+    def known(self) -> dict[str, FileState]:
+        with self.changed:
+            return {path: state for path, (_, state) in self.rows.items()}
+
+    def apply(self, upserts, removals, head) -> None:
+        with self.changed:
+            self.calls.append((set(upserts), set(removals)))
+            self._store(upserts, removals, head)
+
+    def committed(self, done: Committed) -> None:
+        upserts, removals = {}, []
+        for change in done.changes:
+            if change.path.startswith(".ormah/") or not change.path.endswith(".md"):
+                continue
+            if change.data is None:
+                removals.append(change.path)
+            elif (state := state_of(self.vault.root, change.path, change.data)) is not None:
+                upserts[change.path] = (change.data, state)
+        with self.changed:
+            self.commits.append(done)
+            self._store(upserts, removals, done.commit)
+
+    def _store(self, upserts, removals, head) -> None:
+        self.rows.update(upserts)
+        for path in removals:
+            self.rows.pop(path, None)
+        self.head = head
+        self.changed.notify_all()
+
+    def wait(self, what: Callable[[SmallIndex], object], timeout: float = 20.0) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: what(self), timeout), f"not within {timeout} s: {sorted(self.rows)}"
+
+    # What is found
+
+    def note(self, path: str) -> Note:
+        return parse(self.rows[path][0], path)
+
+    def nodes(self) -> dict[str, str]:
+        """{id: path} of everything that counts as a memory; an id that two files claim is a fault."""
+        found: dict[str, str] = {}
+        for path in self.rows:
+            note = self.note(path)
+            if note.kind is NoteKind.NOTE:
+                assert note.id not in found, f"{path} and {found[note.id]} have one id"
+                found[note.id] = path
+        return found
+
+    def find(self, words: str) -> list[str]:
+        """Paths of all files that say this, in the title or the text, memories or not."""
+        with self.changed:
+            return sorted(path for path in self.rows if words in f"{self.note(path).title} {self.note(path).content}")
+
+
+class House:
+    """An open vault, its reconciler, its index, and short verbs for what a person does to the files."""
+
+    def __init__(self, root: Path, *, quiet: float = 0.0, adopt: str = "auto", **settings) -> None:
+        self.root = root
+        self.settings = VaultSettings(
+            path=root, quiet_seconds=quiet, adopt=adopt, busy_wait_seconds=0, **settings
+        )
+        self.vault = Vault.open(self.settings, clock=now)
+        self.vault.recover()
+        self.index = SmallIndex(self.vault)
+        self.vault.listen(self.index.committed)
+        self.reconciler = self.new_reconciler()
+
+    def new_reconciler(self) -> Reconciler:
+        return Reconciler(
+            self.vault, known=self.index.known, settings=self.settings, clock=now, apply=self.index.apply
+        )
+
+    def close(self) -> None:
+        self.vault.close()
+
+    def scan(self, **kwargs):
+        return self.reconciler.scan(**kwargs)
+
+    def settle(self) -> None:
+        """Scan until nothing waits; then another scan must find nothing to do."""
+        for _ in range(5):
+            if not self.scan().waiting:
+                break
+        heads, calls = self.git("rev-list", "--count", "HEAD"), len(self.index.calls)
+        last = self.scan()
+        assert (last.indexed, last.adopted, last.edited, last.removed, last.waiting) == (0, 0, 0, 0, set())
+        assert (self.git("rev-list", "--count", "HEAD"), len(self.index.calls)) == (heads, calls)
+
+    def git(self, *arguments: str, **kwargs) -> str:
+        return git(self.root, *arguments, **kwargs)
+
+    def write(self, path: str, data: bytes | str) -> Path:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data.encode() if isinstance(data, str) else data)
+        return file
+
+    def read(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
+
+    def remember(self, text: str, *, title: str | None = None, node_id: str) -> str:
+        """Store a memory as an agent would; its path."""
+        created = now()
+        where = path_for(id=node_id, type="fact", space="work", title=title, content=text, created=created)
+        path = f"{self.vault.home}/{where}" if self.vault.home else where
+        data = compose(
+            id=node_id, type="fact", tier="working", space="work", title=title, tags=[], source="agent:test",
+            confidence=1.0, created=created, updated=created, content=text,
+        )  # fmt: skip
+        with self.vault.transaction(f"remember: {title}", kind=Kind.REMEMBER, source="agent:test") as tx:
+            tx.put(path, data, node_id=node_id, expect=None)
+        return path
+
+    def log(self, count: int = 1) -> list[str]:
+        return self.git("log", f"-{count}", "--format=%s").splitlines()
+
+    def clean(self) -> bool:
+        return self.git("status", "--porcelain", "--untracked-files=all") == ""
+
+
+def uuid(number: int) -> str:
+    return f"{number:08x}-0000-4000-8000-{number:012x}"

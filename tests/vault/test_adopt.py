@@ -1,0 +1,512 @@
+"""The reconciler over real git and real files: what a person does to the folder ends in history and index, once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.note import NoteKind, parse
+from ormahd.errors import Unavailable
+from tests.vault.observed import House, uuid
+
+ONE, TWO, THREE = uuid(0x1A2B3C4D), uuid(0x22222222), uuid(0x33333333)
+
+
+@pytest.fixture
+def house(tmp_path: Path):
+    house = House(tmp_path / "vault")
+    house.settle()
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def obsidian(tmp_path: Path):
+    """A folder that was there before us, with a person's notes, committed by them."""
+    root = tmp_path / "notes"
+    root.mkdir()
+    (root / ".obsidian").mkdir()
+    for number in range(500):
+        text = f"# Note {number}\n\ntext of {number}, see [[Note {number + 1}]]\n"
+        if number % 5 == 0:
+            text = f"---\nid: {uuid(number + 1)}\ntags: [a]\n---\n{text}"
+        (root / f"Note {number}.md").write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=root, check=True)
+    subprocess.run(["git", "commit", "-qm", "mine"], cwd=root, check=True)
+    (root / "Note 7.md").write_text("changed, not committed\n")
+    (root / "Fresh.md").write_text("not in git\n")
+    house = House(root)
+    yield house
+    house.close()
+
+
+def trailers(house: House) -> dict[str, str]:
+    text = house.git("log", "-1", "--format=%(trailers:unfold)")
+    return dict(line.split(": ", 1) for line in text.splitlines() if line)
+
+
+def test_an_edit_in_place_is_committed_in_the_persons_name_byte_for_byte(house: House) -> None:
+    path = house.remember("the old words", title="Title", node_id=ONE)
+    house.settle()
+    data = house.read(path)
+    odd = data.replace(b"tier:", b"mood:   sunny   # a comment\ntier:").replace(b"\n", b"\r\n") + b"new words, no final newline"
+    house.write(path, odd)
+    assert house.scan().edited == 1
+    assert house.index.find("new words") == [path]
+    assert house.index.nodes()[ONE] == path
+    assert house.log() == ["Edit: Title"]
+    assert house.git("log", "-1", "--format=%an <%ae>") == "Ada Example <ada@example.org>"
+    said = trailers(house)
+    assert (said["Ormah-Kind"], said["Ormah-Source"], said["Ormah-Nodes"]) == ("edit", "person", ONE)
+    assert subprocess.run(["git", "show", f"HEAD:{path}"], cwd=house.root, capture_output=True).stdout == odd
+    assert house.read(path) == odd
+    assert house.clean()
+    house.settle()
+
+
+def test_our_own_writes_cause_nothing(house: House) -> None:
+    for number in range(5):
+        house.remember(f"text {number}", node_id=uuid(number + 1))
+    calls = len(house.index.calls)
+    house.settle()
+    assert len(house.index.calls) == calls
+
+
+def test_a_note_without_an_id_is_adopted_with_the_smallest_edit(house: House) -> None:
+    plain = house.write("Ideas/A thought.md", "# A thought\r\n\r\nabout rivers\r\n")
+    middle = house.write("Ideas/Tagged.md", "---\ntags: [x]  # mine\ncolour: blue\n---\nabout hills")
+    os.utime(plain, (1_600_000_000, 1_600_000_000))
+    assert house.scan().adopted == 2
+    for path in ("Ideas/A thought.md", "Ideas/Tagged.md"):
+        note = parse(house.read(path), path)
+        assert note.kind is NoteKind.NOTE
+        assert house.index.nodes()[note.id] == path
+    first = house.read("Ideas/A thought.md")
+    assert first.endswith(b"# A thought\r\n\r\nabout rivers\r\n")
+    assert b"\n" not in first.replace(b"\r\n", b"")
+    assert parse(first, "x.md").created.year == 2020
+    lines = house.read("Ideas/Tagged.md").split(b"\n")
+    assert [line for line in lines if not line.startswith(b"id:")] == middle_lines()
+    assert house.log() == ["Adopt 2 notes: Tagged, A thought"]
+    assert house.index.calls[-1][0] == set() or "Ideas/Tagged.md" not in house.index.calls[-1][0]
+    assert middle.exists()
+    assert house.clean()
+    house.settle()
+
+
+def middle_lines() -> list[bytes]:
+    return b"---\ntags: [x]  # mine\ncolour: blue\n---\nabout hills".split(b"\n")
+
+
+def test_a_path_keeps_its_id_when_an_editor_saves_without_our_block(house: House) -> None:
+    path = house.remember("old", title="Title", node_id=ONE)
+    house.write(path, "only what the open editor knew\n")
+    assert house.scan().adopted == 1
+    assert house.index.nodes()[ONE] == path
+    assert house.read(path).endswith(b"only what the open editor knew\n")
+    house.settle()
+
+
+def test_an_emptied_file_is_not_committed_and_gets_its_id_back(house: House) -> None:
+    path = house.remember("old", title="Title", node_id=ONE)
+    house.write(path, "")
+    house.write("Untitled.md", "")
+    result = house.scan()
+    assert (result.adopted, result.edited) == (0, 0)
+    assert house.read(path) == house.read("Untitled.md") == b""
+    house.settle()
+    house.write(path, "typed at last")
+    assert house.scan().adopted == 1
+    assert house.index.nodes()[ONE] == path
+
+
+def test_a_rename_is_one_commit_with_both(house: House) -> None:
+    path = house.remember("words", title="Title", node_id=ONE)
+    house.settle()
+    (house.root / path).rename(house.root / "My name.md")
+    result = house.scan()
+    assert (result.edited, result.removed) == (1, 0)
+    assert house.index.nodes() == {**house.index.nodes(), ONE: "My name.md"}
+    assert path not in house.index.rows
+    assert house.log() == ["Move: Title"]
+    assert house.git("show", "--format=", "--name-status", "-M", "HEAD").split("\t") == ["R100", path, "My name.md"]
+    house.settle()
+
+
+def test_a_whole_folder_moves_and_one_note_is_edited_on_the_way(house: House) -> None:
+    paths = [house.remember(f"text {n}", title=f"T{n}", node_id=uuid(n + 1)) for n in range(4)]
+    house.settle()
+    (house.root / "work").rename(house.root / "elsewhere")
+    moved = [path.replace("work/", "elsewhere/", 1) for path in paths]
+    house.write(moved[0], house.read(moved[0]) + b"and more\n")
+    assert house.scan().edited == 4
+    nodes = house.index.nodes()
+    assert [nodes[uuid(n + 1)] for n in range(4)] == moved
+    assert house.log() == ["Move 4 notes: T0, T1 and 2 more"]
+    assert house.clean()
+    house.settle()
+
+
+def test_two_notes_that_swap_their_names_stay_themselves(house: House) -> None:
+    a = house.remember("first", title="A", node_id=ONE)
+    b = house.remember("second", title="B", node_id=TWO)
+    house.settle()
+    (house.root / a).rename(house.root / "spare")
+    (house.root / b).rename(house.root / a)
+    (house.root / "spare").rename(house.root / b)
+    house.scan()
+    assert (house.index.nodes()[ONE], house.index.nodes()[TWO]) == (b, a)
+    assert house.clean()
+    house.settle()
+
+
+def test_a_deletion_is_committed(house: House) -> None:
+    path = house.remember("words", title="Title", node_id=ONE)
+    house.settle()
+    (house.root / path).unlink()
+    assert house.scan().removed == 1
+    assert ONE not in house.index.nodes()
+    assert house.log() == ["Delete: Title"]
+    assert trailers(house)["Ormah-Nodes"] == ONE
+    assert house.clean()
+    house.settle()
+    house.git("revert", "--no-edit", "HEAD")
+    assert house.scan().indexed == 1
+    assert house.index.nodes()[ONE] == path
+    house.settle()
+
+
+def test_what_was_deleted_while_nobody_looked_is_found_without_an_index(house: House) -> None:
+    path = house.remember("words", title="Title", node_id=ONE)
+    kept = house.remember("other", title="Kept", node_id=TWO)
+    (house.root / path).unlink()
+    house.index.rows.clear()
+    house.reconciler = house.new_reconciler()
+    result = house.scan()
+    assert result.removed == 1
+    assert house.log() == ["Delete: Title"]
+    assert house.index.nodes()[TWO] == kept
+    house.settle()
+
+
+def test_a_copy_does_not_take_the_id_and_gets_it_when_the_first_goes(house: House) -> None:
+    path = house.remember("words", title="Title", node_id=ONE)
+    house.settle()
+    shutil.copy(house.root / path, house.root / "a copy.md")
+    house.scan()
+    assert house.index.nodes()[ONE] == path
+    assert house.index.find("words") == sorted(["a copy.md", path])
+    assert [problem["path"] for problem in house.reconciler.problems()] == ["a copy.md"]
+    assert house.git("status", "--porcelain") == '?? "a copy.md"'
+    house.settle()
+    house.reconciler = house.new_reconciler()
+    house.settle()
+    (house.root / path).unlink()
+    house.scan()
+    house.settle()
+    assert house.index.nodes()[ONE] == "a copy.md"
+    assert house.reconciler.problems() == []
+    assert house.clean()
+
+
+def test_a_checkout_of_an_older_state_is_indexed_and_not_committed(house: House) -> None:
+    path = house.remember("first version", title="Title", node_id=ONE)
+    other = house.remember("other", title="Other", node_id=TWO)
+    before = house.git("rev-parse", "HEAD")
+    house.write(path, house.read(path).replace(b"first", b"second"))
+    house.scan()
+    (house.root / other).unlink()
+    house.scan()
+    count = house.git("rev-list", "--count", "HEAD")
+    assert house.index.find("second version") == [path]
+    house.git("checkout", "-q", before)
+    result = house.scan()
+    assert (result.indexed, result.edited, result.adopted) == (2, 0, 0)
+    assert house.index.find("first version") == [path]
+    assert house.index.nodes()[TWO] == other
+    assert house.index.head == before
+    assert any("detached" in problem["what"] for problem in house.reconciler.problems())
+    house.git("checkout", "-q", "main")
+    house.scan()
+    assert house.index.find("second version") == [path]
+    assert TWO not in house.index.nodes()
+    assert house.git("rev-list", "--count", "HEAD") == count
+    house.settle()
+
+
+def test_commits_by_hand_are_only_indexed(house: House) -> None:
+    path = house.remember("first version", title="Title", node_id=ONE)
+    house.write(path, house.read(path).replace(b"first", b"second"))
+    house.git("commit", "-qam", "by hand")
+    house.git("commit", "-q", "--allow-empty", "-m", "nothing")
+    assert house.scan().indexed == 1
+    assert house.log() == ["nothing"]
+    assert house.index.head == house.git("rev-parse", "HEAD")
+    house.git("revert", "--no-edit", "HEAD~1")
+    assert house.scan().indexed == 1
+    assert house.index.find("first version") == [path]
+    house.settle()
+
+
+def test_conflict_markers_are_neither_committed_nor_indexed(house: House) -> None:
+    path = house.remember("our version", title="Title", node_id=ONE)
+    house.settle()
+    house.write(path, house.read(path) + b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n")
+    result = house.scan()
+    assert (result.edited, result.indexed) == (0, 0)
+    assert house.index.find("our version") == [path]
+    assert house.index.find("<<<<") == []
+    [problem] = house.reconciler.problems()
+    assert (problem["path"], problem["level"]) == (path, "error")
+    house.settle()
+    house.index.rows.clear()  # without an index its last committed version is found again
+    house.reconciler = house.new_reconciler()
+    house.scan()
+    assert house.index.find("our version") == [path]
+    house.settle()
+    house.write(path, house.read(path).split(b"<<<<<<<")[0] + b"resolved\n")
+    assert house.scan().edited == 1
+    assert house.index.find("resolved") == [path]
+    assert house.reconciler.problems() == []
+
+
+def test_nothing_is_committed_during_a_merge(house: House) -> None:
+    path = house.remember("base", title="Title", node_id=ONE)
+    other = house.remember("other", title="Other", node_id=TWO)
+    house.settle()
+    house.git("switch", "-qc", "side")
+    house.write(path, house.read(path).replace(b"base", b"theirs"))
+    house.git("commit", "-qam", "theirs")
+    house.git("switch", "-q", "main")
+    house.write(path, house.read(path).replace(b"base", b"ours"))
+    house.git("commit", "-qam", "ours")
+    house.scan()
+    house.git("merge", "side", ok=False)
+    house.write(other, house.read(other) + b"edited meanwhile\n")
+    head = house.git("rev-parse", "HEAD")
+    result = house.scan()
+    assert other in result.waiting
+    assert result.waiting_until is not None
+    assert house.git("rev-parse", "HEAD") == head
+    house.git("checkout", "--ours", path)
+    house.git("commit", "-qam", "merged")
+    house.settle()
+    assert house.index.find("edited meanwhile") == [other]
+    assert house.clean()
+
+
+def test_a_secret_is_left_alone_and_not_a_memory(house: House) -> None:
+    path = house.remember("harmless", title="Title", node_id=ONE)
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    house.write("keys.md", f"# Keys\n\ngithub {secret}\n")
+    house.write(path, house.read(path) + f"my token is {secret}\n".encode())
+    result = house.scan()
+    assert (result.adopted, result.edited) == (0, 0)
+    assert secret.encode() in house.read("keys.md")
+    assert not any(secret.encode() in data for data, _ in house.index.rows.values())
+    assert house.index.find("my token is") == [path]
+    assert ONE not in house.index.nodes()
+    assert {(p["path"], p["line"]) for p in house.reconciler.problems()} >= {("keys.md", 3)}
+    assert secret not in house.git("log", "-p", "--all")
+    house.settle()
+
+
+def test_foreign_and_broken_notes_are_kept_as_they_are(house: House) -> None:
+    files = {
+        "book.md": b"---\ntype: book\nid: 42\n---\nabout whales\n",
+        "unclosed.md": b"---\ntitle: [oops\nabout ships\n",
+        "latin.md": b"caf\xe9 about coffee\n",
+    }
+    for path, data in files.items():
+        house.write(path, data)
+    result = house.scan()
+    assert (result.adopted, result.edited) == (0, 3)
+    for path, data in files.items():
+        assert house.read(path) == data
+        assert subprocess.run(["git", "show", f"HEAD:{path}"], cwd=house.root, capture_output=True).stdout == data
+    assert house.index.find("about whales") == ["book.md"]
+    levels = {problem["path"]: problem["level"] for problem in house.reconciler.problems()}
+    assert levels == {"book.md": "info", "unclosed.md": "error", "latin.md": "error"}
+    house.settle()
+    house.reconciler = house.new_reconciler()
+    assert {p["path"] for p in house.reconciler.problems(fresh=True)} == set(files)
+
+
+def test_untracked_files_that_are_no_notes_stay_untracked(house: House) -> None:
+    house.write("picture.png", b"\x89PNG")
+    house.write(".gitignore", "private/\n")
+    house.write("private/diary.md", "mine alone")
+    house.scan()
+    assert "picture.png" not in house.git("ls-files")
+    assert "private" not in house.git("ls-files")
+    assert house.index.find("mine alone") == []
+    house.settle()
+
+
+def test_a_file_that_is_being_written_waits(tmp_path: Path) -> None:
+    house = House(tmp_path / "vault", quiet=3600)
+    house.write("note.md", "half a sen")
+    result = house.scan()
+    assert result.waiting == {"note.md"}
+    assert result.waiting_until is not None
+    assert house.read("note.md") == b"half a sen"
+    assert "note.md" not in house.index.rows
+    path = house.remember("text", title="Title", node_id=ONE)
+    (house.root / path).unlink()
+    assert path in house.scan().waiting
+    assert house.scan(paths=[path]).removed == 1  # whoever names a path has waited already
+    house.close()
+
+
+def test_a_time_in_the_future_does_not_wait_for_ever(house: House) -> None:
+    file = house.write("note.md", "from tomorrow")
+    os.utime(file, (4_000_000_000, 4_000_000_000))
+    house.scan()
+    house.settle()
+    assert house.index.find("from tomorrow") == ["note.md"]
+    note = parse(house.read("note.md"), "note.md")
+    assert note.created.year < 2090
+
+
+def test_touch_and_chmod_change_nothing(house: House) -> None:
+    path = house.remember("text", title="Title", node_id=ONE)
+    house.settle()
+    calls = len(house.index.calls)
+    os.utime(house.root / path, (1_600_000_000, 1_600_000_000))
+    (house.root / path).chmod(0o600)
+    assert house.scan().indexed == 0
+    assert len(house.index.calls) == calls
+    house.settle()
+
+
+def test_a_same_size_edit_within_the_same_tick_is_seen(house: House) -> None:
+    path = house.remember("text one", title="Title", node_id=ONE)
+    state = house.index.known()[path]
+    with open(house.root / path, "r+b") as file:
+        data = file.read()
+        file.seek(0)
+        file.write(data.replace(b"text one", b"text two"))
+    os.utime(house.root / path, ns=(state.mtime_ns, state.mtime_ns))
+    house.scan()
+    assert house.index.find("text two") == [path]
+
+
+def test_many_deletions_are_taken_in_with_a_warning(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(30):
+        house.remember(f"text {number}", title=f"T{number}", node_id=uuid(number + 1))
+    house.settle()
+    shutil.rmtree(house.root / "work")
+    with caplog.at_level(logging.WARNING):
+        assert house.scan().removed == 30
+    assert "30 of 31 notes" in caplog.text
+    assert house.log() == ["Delete 30 notes: T0, T1 and 28 more"]
+    house.git("revert", "--no-edit", "HEAD")
+    assert house.scan().indexed == 30
+    house.settle()
+
+
+def test_a_vault_that_vanishes_is_not_deleted(house: House) -> None:
+    house.remember("text", node_id=ONE)
+    house.root.rename(house.root.with_name("away"))
+    with pytest.raises(Unavailable):
+        house.scan()
+    house.root.with_name("away").rename(house.root)
+    house.settle()
+    assert ONE in house.index.nodes()
+
+
+def test_a_sparse_checkout_is_no_deletion(house: House) -> None:
+    path = house.remember("text", node_id=ONE)
+    other = house.write("other/note.md", "text")
+    house.scan()
+    house.git("status")  # refreshes what git knows of the files
+    house.git("sparse-checkout", "set", "other", ".ormah")
+    assert not (house.root / path).exists()
+    head = house.git("rev-parse", "HEAD")
+    house.scan()
+    assert house.git("rev-parse", "HEAD") == head
+    assert other.exists()
+
+
+def test_a_lost_index_comes_back_the_same(house: House) -> None:
+    for number in range(10):
+        house.remember(f"text {number}", title=f"T{number}", node_id=uuid(number + 1))
+    house.write("book.md", "---\ntype: book\n---\nwhales\n")
+    house.write("plain.md", "rivers\n")
+    house.scan()
+    house.settle()
+    shutil.copy(house.root / "plain.md", house.root / "plain copy.md")
+    house.scan()
+    house.settle()
+    before = {path: (data, state.digest) for path, (data, state) in house.index.rows.items()}
+    assert before == {path: (data, state.digest) for path, data, state in house.reconciler.files()}
+    house.index.rows.clear()
+    house.reconciler = house.new_reconciler()
+    house.scan()
+    assert {path: (data, state.digest) for path, (data, state) in house.index.rows.items()} == before
+    house.settle()
+
+
+def test_in_an_obsidian_vault_nothing_is_adopted_until_chosen(obsidian: House, tmp_path: Path) -> None:
+    house = obsidian
+    before = {path.name: path.read_bytes() for path in house.root.glob("*.md")}
+    status = house.git("status", "--porcelain")
+    count = house.git("rev-list", "--count", "HEAD")
+    house.scan()
+    house.settle()
+    (house.root / "Note 9.md").write_text("edited by its owner\n")
+    (house.root / "Note 8.md").unlink()
+    (house.root / "Note 10.md").rename(house.root / "Renamed.md")
+    house.scan()
+    house.settle()
+    assert house.git("rev-list", "--count", "HEAD") == count
+    assert {k: v for k, v in before.items() if k not in {"Note 9.md", "Note 8.md", "Note 10.md"}}.items() <= {
+        path.name: path.read_bytes() for path in house.root.glob("*.md")
+    }.items()
+    assert [path for path in house.index.nodes().values() if not path.startswith("ormah/")] == []
+    assert house.index.find("edited by its owner") == ["Note 9.md"]
+    assert status in house.git("status", "--porcelain") or "Note 7.md" in house.git("status", "--porcelain")
+    path = house.remember("ours", title="Ours", node_id=ONE)
+    assert path.startswith("ormah/")
+    house.write("ormah/dropped in.md", "new below ormah\n")
+    assert house.scan().adopted == 1
+    (house.root / path).rename(house.root / "Moved out.md")
+    assert house.scan().edited == 1
+    house.settle()
+    house.write("Moved out.md", house.read("Moved out.md") + b"edited out there\n")
+    house.index.rows.clear()
+    house.reconciler = house.new_reconciler()
+    house.scan()
+    assert house.index.nodes()[ONE] == "Moved out.md"
+    assert house.log() == ["Edit: Ours"]
+    house.close()
+    chosen = House(house.root, adopt="all")
+    chosen.scan()
+    chosen.settle()
+    nodes = set(chosen.index.nodes().values())
+    assert {"Note 9.md", "Note 7.md", "Fresh.md", "Renamed.md", "Note 499.md"} <= nodes
+    assert chosen.index.nodes()[uuid(1)] == "Note 0.md"
+    assert chosen.clean()
+    chosen.close()
+
+
+def test_with_adopt_none_only_what_we_wrote_is_followed(tmp_path: Path) -> None:
+    house = House(tmp_path / "vault", adopt="none")
+    path = house.remember("ours", title="Ours", node_id=ONE)
+    house.write("theirs.md", "not ours\n")
+    house.write(path, house.read(path) + b"edited\n")
+    result = house.scan()
+    assert (result.adopted, result.edited) == (0, 1)
+    assert house.index.find("not ours") == ["theirs.md"]
+    assert house.git("status", "--porcelain") == "?? theirs.md"
+    (house.root / path).rename(house.root / "renamed.md")
+    assert house.scan().edited == 1
+    assert house.index.nodes()[ONE] == "renamed.md"
+    house.settle()
+    house.close()
