@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ormahd.rpc.schema import Link
+from ormahd.rpc.wire import TooLarge
 
 TYPES: Final = (
     "fact", "decision", "preference", "event", "person", "project", "concept", "procedure", "goal", "observation",
@@ -24,6 +25,9 @@ TYPE = click.Choice(TYPES)
 TIER = click.Choice(TIERS)
 EDGE = click.Choice(EDGES)
 SHARE = click.FloatRange(0.0, 1.0)
+
+STDIN_BYTES: Final = 8_000_000
+"""More than the largest memory takes (1,000,000 characters), and far less than a frame holds."""
 
 _AGO = re.compile(r"(\d{1,5})\s*(min|h|d|w)")
 _UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -81,7 +85,12 @@ def text_or_stdin(value: str, what: str) -> str:
         raise click.UsageError(f"'-' reads {what} from stdin, and stdin is closed")
     if sys.stdin.isatty():
         sys.stderr.write(f"reading {what} from the terminal; end with Ctrl-D\n")
-    data = sys.stdin.buffer.read()
+    data = sys.stdin.buffer.read(STDIN_BYTES + 1)
+    if len(data) > STDIN_BYTES:
+        raise TooLarge(
+            f"{what} on stdin is longer than {STDIN_BYTES:,} bytes",
+            hint="a document is no memory: put the file into the vault, and it is found by its words",
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:

@@ -12,7 +12,7 @@ import click
 
 from ormahctl import render
 from ormahctl.failures import Failure, from_click
-from ormahctl.verbs import Verbs
+from ormahctl.verbs import cli
 
 PROGRAM = "ormahctl"
 COMPLETE = "_ORMAHCTL_COMPLETE"
@@ -21,7 +21,6 @@ COMPLETE = "_ORMAHCTL_COMPLETE"
 def run(args: Sequence[str]) -> int:
     """Run the command in `args` and return its exit status (DESIGN section 12); interrupts and closed pipes go through."""
     _utf8_streams()
-    cli = Verbs.make()
     if os.environ.get(COMPLETE):
         from click.shell_completion import shell_complete
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
-from ormahctl.session import Session
+from ormahctl.session import PERSON, Session, pass_session
 
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Memories": {
@@ -96,10 +96,6 @@ class Verbs(click.Group):
             with formatter.section(heading):
                 formatter.write_dl(rows)
 
-    @classmethod
-    def make(cls) -> Verbs:
-        return _cli
-
 
 def _agent(context: click.Context, parameter: click.Parameter, value: str) -> str:
     if not value.strip():
@@ -115,35 +111,20 @@ def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
         context.exit()
 
 
-def _start(json: bool, socket: str | None, agent: str) -> None:
-    session = click.get_current_context().ensure_object(Session)
+@click.group(
+    "ormahctl",
+    cls=Verbs,
+    epilog="Exit status: 0 ok, 1 something was found (doctor, verify), 2 usage, 3 not found, 4 conflict, "
+    "5 invalid note, 6 too many changes, 69 the daemon is unavailable, 75 git is busy, 76 versions do not fit.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("--json", is_flag=True, help="Print JSON, errors too (on stderr).")
+@click.option("--socket", metavar="S", help="Where the daemon answers. Else: ORMAH_SOCKET, config, the default.")
+@click.option("--agent", metavar="NAME", default=PERSON, callback=_agent, help="Who asks, for the history.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+)
+@pass_session
+def cli(session: Session, json: bool, socket: str | None, agent: str) -> None:
+    """Long-term memory for AI agents: ask it, teach it, look after it."""
     session.json, session.socket, session.agent = json, socket, agent
-
-
-_options: list[Callable[..., Any]] = [
-    click.option("--json", is_flag=True, help="Print JSON, errors too (on stderr)."),
-    click.option("--socket", metavar="S", help="Where the daemon answers. Else: ORMAH_SOCKET, config, the default."),
-    click.option("--agent", metavar="NAME", default="person", callback=_agent, help="Who asks, for the history."),
-    click.option(
-        "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
-    ),
-]
-
-
-def _build() -> Verbs:
-    command: Any = _start
-    for option in reversed(_options):
-        command = option(command)
-    built = click.group(
-        "ormahctl",
-        cls=Verbs,
-        help="Long-term memory for AI agents: ask it, teach it, look after it.",
-        epilog="Exit status: 0 ok, 1 something was found (doctor, verify), 2 usage, 3 not found, 4 conflict, "
-        "5 invalid note, 6 too many changes, 69 the daemon is unavailable, 75 git is busy, 76 versions do not fit.",
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )(command)
-    assert isinstance(built, Verbs)
-    return built
-
-
-_cli = _build()

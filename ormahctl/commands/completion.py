@@ -7,7 +7,7 @@ from click.shell_completion import get_completion_class
 
 from ormahctl import render
 from ormahctl.run import COMPLETE, PROGRAM
-from ormahctl.verbs import Verb, Verbs
+from ormahctl.verbs import Verb, cli
 
 _WHERE = {
     "bash": "ormahctl completion bash > ~/.local/share/bash-completion/completions/ormahctl",
@@ -22,7 +22,7 @@ def completion(shell: str) -> None:
     """Print the script that completes commands, options, types, tiers and edges in SHELL."""
     made = get_completion_class(shell)
     assert made is not None
-    complete = made(Verbs.make(), {}, PROGRAM, COMPLETE)
+    complete = made(cli, {}, PROGRAM, COMPLETE)
     # not source(): for bash that looks for a bash to ask for its version, and the script may be for another machine
     script = complete.source_template % complete.source_vars()
     if shell == "zsh":

@@ -91,6 +91,13 @@ def test_stdin_that_is_no_utf8_is_a_usage_error(desk: Desk) -> None:
     assert not desk.calls
 
 
+def test_stdin_without_end_is_refused_early(desk: Desk) -> None:
+    done = desk.ctl("remember", "-", stdin=b"x" * 8_000_001)
+    assert done.returncode == 2
+    assert "longer than 8,000,000 bytes" in done.stderr
+    assert not desk.calls
+
+
 def test_spaces_of_a_call(desk: Desk, tmp_path: Path) -> None:
     desk.answers["agent.remember"] = remembered()
     desk.ctl("remember", "x", cwd=tmp_path)

@@ -14,7 +14,7 @@ from ormahctl.commands.history import KINDS
 from ormahctl.commands.update import CLEARABLE
 from ormahctl.options import LinkType, When
 from ormahctl.session import space
-from ormahctl.verbs import SECTIONS, Verbs
+from ormahctl.verbs import SECTIONS, cli
 from ormahd.core.node import EdgeType, NodeType, Tier
 from ormahd.rpc.schema import Link
 
@@ -38,7 +38,6 @@ def test_what_can_be_cleared_can_be_cleared_in_the_daemon() -> None:
 
 
 def test_every_command_loads_and_has_help_with_an_example() -> None:
-    cli = Verbs.make()
     for name in (name for section in SECTIONS.values() for name in section):
         command = cli.get_command(click.Context(cli), name)
         assert command is not None

@@ -78,6 +78,17 @@ def test_progress_is_drawn_and_taken_away(desk: Desk) -> None:
     assert "\x07" not in drawn
 
 
+def test_an_import_shows_how_fast_it_goes(desk: Desk) -> None:
+    desk.answers["admin.import"] = lambda params: schema.ImportResult(
+        added=len(params.lines), skipped=0, failed=[], run="r1"
+    )
+    file = desk.home / "in.jsonl"
+    file.write_text('{"content": "x"}\n' * 2000)
+    drawn = on_terminal(desk, "import", str(file))
+    assert "importing" in drawn
+    assert "2,000 memories added, 0 skipped, 0 failed" in drawn
+
+
 def test_json_on_a_terminal_is_indented(desk: Desk) -> None:
     desk.answers["agent.recall"] = schema.RecallResult(text="", results=[hit(title="\x9b2J" + EVIL)])
     drawn = on_terminal(desk, "--json", "recall", "tea")
