@@ -27,6 +27,9 @@ _KEPT = {
 }  # fmt: skip
 """Of the caller's `GIT_*` only these reach our git: where configuration and transport are, never which repository."""
 
+_ANY_PATHSPEC = {"GIT_LITERAL_PATHSPECS": "0"}
+"""`check-ignore` knows no literal pathspecs; its paths get `./` before them, so that none of them is magic."""
+
 CONFIG = {
     "core.hooksPath": "/dev/null",
     "commit.gpgSign": "false",
@@ -162,13 +165,10 @@ def locate(folder: Path) -> Place | None:
 
 def ignored_around(place: Place, folder: Path) -> bool:
     """Whether the repository around `folder` ignores it."""
-    try:
-        call(["check-ignore", "--quiet", "--", os.path.relpath(folder, os.path.realpath(place.top))], cwd=place.top)
-    except GitFailed as exc:
-        if exc.status == 1:
-            return False
-        raise
-    return True
+    # Something inside it: a rule for folders (`/vault/`) does not match a folder that is still to be made.
+    inside = "./" + os.path.relpath(folder / "note.md", os.path.realpath(place.top))
+    out = call(["check-ignore", "--", inside], cwd=place.top, env=_ANY_PATHSPEC, ok=(0, 1))
+    return bool(out)
 
 
 class Git:
@@ -344,7 +344,9 @@ class Git:
             return self._identity[1]
         out = self.run("config", "--list", "-z", "--show-origin")
         values: dict[str, str] = {}
-        files = {self.common / "config", Path("~/.gitconfig").expanduser(), Path("~/.config/git/config").expanduser()}
+        xdg = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+        unset = ["~/.gitconfig", f"{xdg}/git/config", os.environ.get("GIT_CONFIG_GLOBAL", "")]
+        files = {self.common / "config", *(Path(name).expanduser() for name in unset if name)}
         fields = os.fsdecode(out).split("\0")
         for origin, entry in zip(fields[::2], fields[1::2], strict=False):
             key, _, value = entry.partition("\n")
@@ -370,11 +372,11 @@ class Git:
 
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
         """Those of `paths` (posix, relative to the top) that the person's ignore rules leave out of git."""
-        asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
         if not asked:
             return set()
-        out = self.run("check-ignore", "-z", "--stdin", input=asked, ok=(0, 1))
-        return {os.fsdecode(path) for path in out.split(b"\0") if path}
+        out = self.run("check-ignore", "-z", "--stdin", input=asked, ok=(0, 1), env=_ANY_PATHSPEC)
+        return {os.fsdecode(path[2:]) for path in out.split(b"\0") if path}
 
     def listing(self, revision: str = "HEAD", under: str = "") -> dict[str, str]:
         """{path relative to the top: blob id} of the regular files of a commit, below `under`."""

@@ -100,9 +100,7 @@ def in_use(git: Git, path: Path) -> bool:
         with contextlib.suppress(OSError):
             if os.path.basename(os.readlink(process / "exe")).startswith("git"):
                 cwd = os.readlink(process / "cwd")
-                if _parent(process) != os.getpid() and any(
-                    cwd == place or cwd.startswith(place + "/") for place in inside
-                ):
+                if not _our_child(process) and any(cwd == place or cwd.startswith(place + "/") for place in inside):
                     return True
         with contextlib.suppress(OSError):
             for descriptor in (process / "fd").iterdir():
@@ -112,9 +110,10 @@ def in_use(git: Git, path: Path) -> bool:
     return False
 
 
-def _parent(process: Path) -> int:
-    """The parent's pid, from /proc (after the name in brackets: state, ppid)."""
-    return int((process / "stat").read_text("utf-8", "replace").rsplit(")", 1)[-1].split()[1])
+def _our_child(process: Path) -> bool:
+    """Whether we started it for the vault (`Git.start`); its parent stands in /proc after the name in brackets."""
+    parent = int((process / "stat").read_text("utf-8", "replace").rsplit(")", 1)[-1].split()[1])
+    return parent == os.getpid() and b"\0--git-dir\0" in (process / "cmdline").read_bytes()
 
 
 def _in_use_by_lsof(path: Path) -> bool:

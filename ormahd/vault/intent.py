@@ -132,17 +132,24 @@ class Intents:
         """(promises in order, sentences about what was wrong). Half-written files go; damaged ones are set aside."""
         found: list[Intent] = []
         said = []
-        for path in sorted(self.folder.glob("*")) + sorted(self.folder.glob(".*.part")):
+        for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else []:
             if path.name.endswith(".part"):
                 path.unlink()
             elif path.suffix == ".json":
                 try:
-                    found += decode(path.read_bytes())
+                    ops = decode(path.read_bytes())
                 except (ValueError, OSError) as exc:
                     aside = self.folder / "damaged" / path.name
                     aside.parent.mkdir(exist_ok=True)
                     os.replace(path, aside)
                     said.append(f"set a damaged intent aside as {FOLDER}/damaged/{path.name}: {exc}")
+                    continue
+                found += ops
+                if [op.op for op in ops] != [path.stem]:  # each op gets a file that can go when it is done
+                    for op in ops:
+                        self.write(op)
+                    if path.stem not in {op.op for op in ops}:
+                        path.unlink()
         return sorted(found, key=lambda intent: intent.op), said
 
     def moving(self, commits: Iterable[str]) -> None:

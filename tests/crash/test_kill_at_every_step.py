@@ -14,8 +14,6 @@ from ormahd.vault.change import Kind
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, remove, sha, sound
 
-pytest_plugins: list[str] = []
-
 KEEPER, LOSER, NEW = "s/fact/2026-11/keeper.md", "s/fact/2026-10/loser.md", "t/fact/2026-11/new.md"
 
 
@@ -55,7 +53,7 @@ def in_a_child(work: Callable[[], None]) -> int:
     if child == 0:
         try:
             work()
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - the child must end here, whatever happens
             import traceback
 
             traceback.print_exc()

@@ -33,7 +33,10 @@ def test_a_transaction_is_a_file_a_commit_and_a_clean_tree(vault: Vault) -> None
 
 def test_nothing_happens_inside_the_block_and_nothing_when_it_raises(vault: Vault) -> None:
     before = vault.head()
-    with pytest.raises(RuntimeError, match="no"), vault.transaction("x", kind=Kind.UPDATE, source="agent:a") as tx:
+    with (  # noqa: PT012 - the block is the thing under test
+        pytest.raises(RuntimeError, match="no"),
+        vault.transaction("x", kind=Kind.UPDATE, source="agent:a") as tx,
+    ):
         tx.put("a.md", b"a", node_id=None, expect=None)
         assert not (vault.root / "a.md").exists()
         raise RuntimeError("no")
@@ -46,7 +49,10 @@ def test_an_expectation_that_does_not_hold_changes_nothing_of_the_whole_op(vault
     put(vault, ("a.md", b"a"), ("b.md", b"b"))
     before = vault.head()
     (vault.root / "b.md").write_bytes(b"edited")
-    with pytest.raises(Conflict, match=r"b\.md"), vault.transaction("x", kind=Kind.MERGE, source="job:m") as tx:
+    with (  # noqa: PT012 - the block is the thing under test
+        pytest.raises(Conflict, match=r"b\.md"),
+        vault.transaction("x", kind=Kind.MERGE, source="job:m") as tx,
+    ):
         tx.put("a.md", b"new", node_id=None, expect=sha(b"a"))
         tx.remove("b.md", node_id=None, expect=sha(b"b"))
     assert vault.head() == before
@@ -239,7 +245,7 @@ def test_eight_threads_of_twenty_five(tmp_path: Path) -> None:
                     path, data = f"s{number % 3}/fact/{number}-{turn % 10}.md", f"{number} {turn}".encode()
                     put(vault, (path, data))
                     wanted[path] = data
-            except BaseException as exc:
+            except BaseException as exc:  # noqa: BLE001 - handed to the test's thread
                 errors.append(exc)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]

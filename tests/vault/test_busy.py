@@ -1,0 +1,352 @@
+"""While somebody else is at work in the repository: nothing moves, nothing is refused, and all of it follows."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ormahd.errors import Conflict, VaultBusy
+from ormahd.vault.change import Committed, Kind
+from ormahd.vault.vault import Vault
+from tests.vault.git_house import git, node_of, open_vault, put, remove, sha, sound
+
+A, B = "global/fact/2026-11/a.md", "global/fact/2026-11/b.md"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    with open_vault(tmp_path / "vault") as vault:
+        put(vault, (A, b"1\n"))
+    return tmp_path / "vault"
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        threading.Event().wait(0.005)
+
+
+def hold(root: Path) -> Path:
+    lock = root / ".git/index.lock"
+    lock.touch()
+    return lock
+
+
+def test_a_write_waits_in_its_intent_and_follows(root: Path) -> None:
+    with open_vault(root) as vault:
+        heard: list[Committed] = []
+        vault.listen(heard.append)
+        before = vault.head()
+        lock = hold(root)
+        assert vault.busy() == "another git command holds index.lock"
+        with pytest.raises(VaultBusy) as caught:
+            put(vault, (A, b"2\n"))
+        assert caught.value.data["stored"] is True
+        assert caught.value.data["node_ids"] == [node_of(A)]
+        assert (root / A).read_bytes() == b"1\n"
+        assert vault.head() == before
+        assert vault.read(A) == b"2\n"
+        assert vault.waiting == 1
+        lock.unlink()
+        until(lambda: vault.waiting == 0)
+        assert (root / A).read_bytes() == b"2\n"
+        assert [done.op for done in heard] == [caught.value.data["op"]]
+        assert vault.busy() is None
+    sound(root)
+
+
+def test_a_short_hold_is_waited_for(root: Path) -> None:
+    with open_vault(root, wait=60.0) as vault:
+        lock = hold(root)
+        timer = threading.Timer(0.1, lock.unlink)
+        timer.start()
+        assert put(vault, (A, b"2\n")) is not None
+        timer.join()
+    sound(root)
+
+
+def test_later_writes_build_on_what_waits(root: Path) -> None:
+    with open_vault(root) as vault:
+        lock = hold(root)
+        for data in (b"2\n", b"3\n"):
+            with pytest.raises(VaultBusy):
+                put(vault, (A, data))
+        with pytest.raises(VaultBusy):
+            put(vault, (B, b"1\n"))
+        with pytest.raises(VaultBusy):
+            remove(vault, B)
+        assert vault.read(B) is None
+        with pytest.raises(Conflict), vault.transaction("x", kind=Kind.UPDATE, source="agent:a") as tx:
+            tx.put(A, b"4\n", node_id=None, expect=sha(b"1\n"))
+        assert put(vault, (A, b"3\n")) is None
+        assert vault.waiting == 4
+        lock.unlink()
+        until(lambda: vault.waiting == 0)
+        assert (vault.read(A), vault.read(B)) == (b"3\n", None)
+        assert git(root, "rev-list", "--count", "HEAD") == "6"
+    sound(root)
+
+
+def test_what_waits_survives_the_daemon(root: Path) -> None:
+    vault = open_vault(root)
+    lock = hold(root)
+    with pytest.raises(VaultBusy):
+        put(vault, (A, b"2\n"))
+    vault.close()
+    with open_vault(root, recover=False) as vault:
+        said = vault.recover()
+        assert said == ["1 writes wait: another git command holds index.lock"]
+        assert vault.read(A) == b"2\n"
+        lock.unlink()
+        until(lambda: vault.waiting == 0)
+        assert vault.committed(A) == b"2\n"
+    sound(root)
+
+
+MINE = b"---\nid: 11111111-1111-4111-8111-111111111111\ntype: fact\ntitle: One\ncreated: 2026-11-21T20:00:00Z\n---\nfirst line\n\nlast line\n"
+
+
+def test_an_edit_of_the_person_meanwhile_is_merged(root: Path) -> None:
+    pytest.importorskip("ormahd.core.merge")
+    with open_vault(root) as vault:
+        put(vault, (B, MINE))
+        lock = hold(root)
+        with pytest.raises(VaultBusy):
+            put(vault, (B, MINE.replace(b"title: One", b"title: Two")))
+        (root / B).write_bytes(MINE.replace(b"last line", b"the person's line"))
+        lock.unlink()
+        until(lambda: vault.waiting == 0)
+        merged = MINE.replace(b"title: One", b"title: Two").replace(b"last line", b"the person's line")
+        assert (root / B).read_bytes() == merged
+        assert vault.committed(B) == merged
+    sound(root)
+
+
+def test_what_excludes_a_persons_edit_is_set_aside_and_the_edit_stays(root: Path) -> None:
+    with open_vault(root) as vault:
+        lock = hold(root)
+        with pytest.raises(VaultBusy) as caught:
+            put(vault, (A, b"2\n"), ("x.txt", b"x\n"))
+        (root / A).unlink()
+        lock.unlink()
+        until(lambda: vault.waiting == 0)
+        assert not (root / A).exists()
+        assert vault.committed("x.txt") == b"x\n"
+        assert (root / ".ormah/conflicts" / caught.value.data["op"] / A).read_bytes() == b"2\n"
+
+
+def test_an_op_that_removes_goes_whole_or_not_at_all(root: Path) -> None:
+    with open_vault(root) as vault:
+        put(vault, (B, b"loser\n"))
+        before = vault.head()
+        lock = hold(root)
+        with (  # noqa: PT012 - the block is the thing under test
+            pytest.raises(VaultBusy),
+            vault.transaction("merge", kind=Kind.MERGE, source="job:m") as tx,
+        ):
+            tx.put(A, b"both\n", node_id=None, expect=sha(b"1\n"))
+            tx.remove(B, node_id=None, expect=sha(b"loser\n"))
+        (root / B).write_bytes(b"loser, edited\n")
+        lock.unlink()
+        until(lambda: vault.waiting == 0)
+        assert vault.head() == before
+        assert (root / A).read_bytes() == b"1\n"
+        assert (root / B).read_bytes() == b"loser, edited\n"
+        assert not list((root / ".ormah/tmp").iterdir())
+
+
+def conflicting(root: Path, command: str) -> None:
+    """A merge, rebase, cherry-pick or revert of the person's that stops in the middle."""
+    (root / "theirs.txt").write_text("0\n")
+    git(root, "add", "theirs.txt")
+    git(root, "commit", "-qm", "0")
+    git(root, "branch", "side")
+    (root / "theirs.txt").write_text("1\n")
+    git(root, "commit", "-qam", "1")
+    git(root, "switch", "-q", "side")
+    (root / "theirs.txt").write_text("2\n")
+    git(root, "commit", "-qam", "2")
+    if command == "revert":
+        (root / "theirs.txt").write_text("3\n")
+        git(root, "commit", "-qam", "3")
+        git(root, "revert", "--no-edit", "HEAD~1", ok=False)
+    elif command == "am":
+        patch = git(root, "format-patch", "-1", "main", "--stdout")
+        git(root, "am", "-q", ok=False, stdin=patch + "\n")
+    elif command == "bisect":
+        git(root, "bisect", "start", "HEAD", "HEAD~2")
+    else:
+        git(root, command, "main", ok=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [("merge", "merge --abort"), ("rebase", "rebase --abort"), ("cherry-pick", "cherry-pick --abort"),
+     ("revert", "revert --abort"), ("am", "am --abort"), ("bisect", "bisect reset")],
+)  # fmt: skip
+def test_the_persons_unfinished_work_is_waited_for(root: Path, command: str, end: str) -> None:
+    conflicting(root, command)
+    before = git(root, "status", "--porcelain")
+    with open_vault(root) as vault:
+        assert "is under way" in (vault.busy() or "")
+        with pytest.raises(VaultBusy, match="is under way"):
+            put(vault, (A, b"2\n"))
+        assert git(root, "status", "--porcelain") == before
+        assert (root / A).read_bytes() == b"1\n"
+        git(root, *end.split())
+        until(lambda: vault.waiting == 0)
+        assert vault.committed(A) == b"2\n"
+        assert git(root, "log", "-1", "--format=%s") == "remember: a thing"
+
+
+@pytest.mark.parametrize("name", ["HEAD.lock", "refs/heads/main.lock", "packed-refs.lock"])
+def test_a_ref_that_is_locked_is_waited_for(root: Path, name: str) -> None:
+    with open_vault(root) as vault:
+        (root / ".git" / name).touch()
+        with pytest.raises(VaultBusy, match=name.rsplit("/", 1)[-1]):
+            put(vault, (A, b"2\n"))
+        (root / ".git" / name).unlink()
+        until(lambda: vault.waiting == 0)
+        assert vault.committed(A) == b"2\n"
+    sound(root)
+
+
+def test_a_ref_locked_in_the_last_moment_takes_everything_back(root: Path) -> None:
+    lock = root / ".git/refs/heads/main.lock"
+    with open_vault(root, at=lambda step: lock.touch() if step == "moving" and not done else None) as vault:
+        done: list[bool] = []
+        before = git(root, "rev-parse", "HEAD")
+        with pytest.raises(VaultBusy):
+            put(vault, (A, b"2\n"), (B, b"1\n"))
+        assert (root / A).read_bytes() == b"1\n"
+        assert not (root / B).exists()
+        assert git(root, "rev-parse", "HEAD") == before
+        assert git(root, "status", "--porcelain") == ""
+        done.append(True)
+        lock.unlink()
+        until(lambda: vault.waiting == 0)
+        assert (root / B).read_bytes() == b"1\n"
+    sound(root)
+
+
+def in_hours(hours: float) -> Callable[[], datetime]:
+    return lambda: datetime.now(UTC) + timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("name", ["index.lock", "refs/heads/main.lock", "HEAD.lock"])
+def test_a_stale_lock_of_somebody_is_removed_only_when_old_and_unused(root: Path, name: str) -> None:
+    lock = root / ".git" / name
+    lock.touch()
+    with open_vault(root, clock=in_hours(0)):
+        assert lock.exists()
+    with open(lock), open_vault(root, clock=in_hours(1)):
+        pass
+    # Our own process having it open does not count as somebody else.
+    assert not lock.exists()
+    lock.touch()
+    with open_vault(root, clock=in_hours(0.1)):
+        assert lock.exists()
+    with open_vault(root, recover=False, clock=in_hours(1)) as vault:
+        assert any(f"removed a stale {lock.name}" in line for line in vault.recover())
+
+
+def test_a_lock_that_some_process_has_open_is_never_stale(root: Path) -> None:
+    import subprocess
+    import sys
+
+    lock = hold(root)
+    code = "import sys; f = open(sys.argv[1]); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with open_vault(root, clock=in_hours(1)):
+            assert lock.exists()
+        holder.communicate()
+    with open_vault(root, clock=in_hours(1)):
+        assert not lock.exists()
+
+
+def test_a_git_that_waits_for_its_editor_keeps_its_lock(root: Path, tmp_path: Path) -> None:
+    """`git commit -a` holds index.lock, closed, while the person writes the message, for as long as that takes."""
+    import subprocess
+
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    (root / A).write_bytes(b"the person's\n")
+    person = subprocess.Popen(["git", "commit", "-qa"], cwd=root, env={**os.environ, "GIT_EDITOR": f"cat {fifo} >"})
+    try:
+        until((root / ".git/index.lock").exists)
+        with open_vault(root, clock=in_hours(1)) as vault:
+            assert (root / ".git/index.lock").exists()
+            with pytest.raises(VaultBusy):
+                put(vault, (B, b"b\n"))
+            fifo.write_text("the person's words\n")
+            assert person.wait(30) == 0
+            until(lambda: vault.waiting == 0)
+            assert git(root, "log", "-2", "--format=%s").split("\n") == ["remember: a thing", "the person's words"]
+            assert vault.committed(A) == b"the person's\n"
+    finally:
+        person.kill()
+        person.wait()
+    sound(root)
+
+
+def test_many_threads_while_git_comes_and_goes(root: Path) -> None:
+    with open_vault(root, wait=0.02) as vault:
+        stop = threading.Event()
+        stored: list[bool] = []
+
+        def person() -> None:
+            while not stop.is_set():
+                git(root, "status", env={"GIT_OPTIONAL_LOCKS": "1"})
+                try:
+                    os.close(os.open(root / ".git/index.lock", os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    continue
+                stop.wait(0.03)
+                (root / ".git/index.lock").unlink()
+                stop.wait(0.03)
+
+        def work(number: int) -> None:
+            for turn in range(10):
+                try:
+                    put(vault, (f"{number}/{turn}.md", b"x"))
+                except VaultBusy as exc:
+                    stored.append(exc.data["stored"])
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        other = threading.Thread(target=person)
+        other.start()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        stop.set()
+        other.join()
+        assert all(stored)
+        until(lambda: vault.waiting == 0)
+        assert len([path for path in vault.tree() if path[0].isdigit()]) == 40
+        assert git(root, "log", "--format=%s").split("\n").count("remember: a thing") == 41
+    sound(root)
+
+
+def test_closing_while_something_waits_does_not_hang_or_lose(root: Path) -> None:
+    vault: Vault = open_vault(root)
+    lock = hold(root)
+    with pytest.raises(VaultBusy):
+        put(vault, (A, b"2\n"))
+    vault.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("vault")]
+    lock.unlink()
+    open_vault(root).close()
+    assert (root / A).read_bytes() == b"2\n"
+    sound(root)

@@ -1,0 +1,212 @@
+"""How a vault begins, is recognised again, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.note import NoteKind, parse
+from ormahd.errors import Incompatible, NotFound, Unavailable
+from ormahd.vault.vault import Vault
+from tests.vault.git_house import git, open_vault, put, sound
+
+
+def self_note(vault: Vault) -> str:
+    (path,) = [path for path in vault.tree() if "/person/" in path]
+    return path
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_absent_or_empty_folder_becomes_a_vault_of_our_own(tmp_path: Path, exists: bool) -> None:
+    root = tmp_path / "deep/vault"
+    if exists:
+        root.mkdir(parents=True)
+    with open_vault(root) as vault:
+        assert (vault.home, vault.adopt, vault.prefix) == ("", "all", "")
+        assert git(root, "branch", "--show-current") == "main"
+        assert git(root, "log", "--format=%s|%an") == "init: a vault for memories|system:self"
+        path = self_note(vault)
+        note = parse(vault.committed(path) or b"", path)
+        assert (note.kind, note.id, note.title, note.type, note.tier) == (
+            NoteKind.NOTE, vault.self_id, "Ada Example", "person", "core",
+        )  # fmt: skip
+        assert (note.tags, note.source, note.space) == (("about_self",), "system:self", None)
+        assert path.startswith("global/person/2026-11/person_ada-example_")
+    sound(root)
+
+
+def test_without_a_git_identity_the_self_node_is_you(tmp_path: Path, git_config: Path) -> None:
+    git_config.write_text("")
+    with open_vault(tmp_path / "v") as vault:
+        path = self_note(vault)
+        assert parse(vault.committed(path) or b"", path).title == "You"
+    sound(tmp_path / "v")
+
+
+def test_a_folder_with_files_keeps_them_to_itself(tmp_path: Path) -> None:
+    root = tmp_path / "obsidian"
+    (root / "ormah").mkdir(parents=True)
+    (root / "mine.md").write_text("mine")
+    (root / ".gitignore").write_text("*.md\n")
+    (root / "ormah/.gitattributes").write_text("* text=auto\n")
+    with open_vault(root) as vault:
+        assert (vault.home, vault.adopt) == ("ormah", "ours")
+        assert set(vault.tree()) == {
+            ".ormah/vault.toml", ".ormah/.gitignore", ".ormah/.gitattributes", self_note(vault),
+        }  # fmt: skip
+        assert self_note(vault).startswith("ormah/global/person/")
+    assert (root / ".gitignore").read_text() == "*.md\n"
+    assert (root / "ormah/.gitattributes").read_text() == "* text=auto\n"
+    assert git(root, "status", "--porcelain") == "?? .gitignore\n?? ormah/.gitattributes"
+
+
+def test_opening_again_changes_nothing(tmp_path: Path) -> None:
+    with open_vault(tmp_path / "v") as vault:
+        first = vault.id, vault.self_id, vault.head(), vault.home, vault.adopt
+    with open_vault(tmp_path / "v", recover=False) as vault:
+        assert vault.recover() == []
+        assert (vault.id, vault.self_id, vault.head(), vault.home, vault.adopt) == first
+    sound(tmp_path / "v")
+
+
+def test_the_setting_overrides_what_the_vault_was_made_with(tmp_path: Path) -> None:
+    open_vault(tmp_path / "v").close()
+    with open_vault(tmp_path / "v", adopt="none") as vault:
+        assert vault.adopt == "none"
+    with open_vault(tmp_path / "v") as vault:
+        assert vault.adopt == "all"
+
+
+def test_two_vaults_are_not_one(tmp_path: Path) -> None:
+    with open_vault(tmp_path / "a") as a, open_vault(tmp_path / "b") as b:
+        assert len({a.id, b.id, a.self_id, b.self_id}) == 4
+
+
+def test_not_to_be_made(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no vault"):
+        open_vault(tmp_path / "v", create=False)
+    assert not (tmp_path / "v").exists()
+
+
+def test_a_clone_is_the_same_vault(tmp_path: Path) -> None:
+    with open_vault(tmp_path / "v") as vault:
+        vault_id = vault.id
+    git(tmp_path, "clone", "-q", str(tmp_path / "v"), "clone")
+    with open_vault(tmp_path / "clone") as vault:
+        assert vault.id == vault_id
+    sound(tmp_path / "clone")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("[broken", Unavailable, "cannot be read"),
+        ("", Unavailable, "lacks format"),
+        ("format = 1\n", Unavailable, "lacks format, id or self"),
+        ("format = 2\n", Incompatible, "newer ormahd"),
+        ("format = 1\nid = 'x'\nself = 'y'\n", Unavailable, "wrong one"),
+    ],
+)
+def test_a_damaged_card(tmp_path: Path, text: str, error: type[Exception], says: str) -> None:
+    open_vault(tmp_path / "v").close()
+    card = tmp_path / "v/.ormah/vault.toml"
+    card.write_text(text)
+    with pytest.raises(error) as caught:
+        open_vault(tmp_path / "v")
+    assert says in f"{caught.value} {caught.value.hint}"  # type: ignore[attr-defined]
+    git(tmp_path / "v", "restore", ".ormah/vault.toml")
+    open_vault(tmp_path / "v").close()
+
+
+def test_a_missing_card_is_not_a_new_vault(tmp_path: Path) -> None:
+    open_vault(tmp_path / "v").close()
+    head = git(tmp_path / "v", "rev-parse", "HEAD")
+    (tmp_path / "v/.ormah/vault.toml").unlink()
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="is missing") as caught:
+            open_vault(tmp_path / "v")
+    assert caught.value.hint is not None
+    subprocess.run(caught.value.hint.split(), check=True)
+    open_vault(tmp_path / "v").close()
+    assert git(tmp_path / "v", "rev-parse", "HEAD") == head
+    sound(tmp_path / "v")
+
+
+def test_a_vault_whose_repository_is_gone(tmp_path: Path) -> None:
+    open_vault(tmp_path / "v").close()
+    os.rename(tmp_path / "v/.git", tmp_path / "git")
+    with pytest.raises(Unavailable, match="repository is gone"):
+        open_vault(tmp_path / "v")
+    git(tmp_path / "v", "init", "-q")
+    with open_vault(tmp_path / "v") as vault:
+        assert put(vault, ("a.md", b"a")) is not None
+
+
+def test_places_that_can_be_no_vault(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(Unavailable, match="is a file"):
+        open_vault(tmp_path / "file")
+    git(tmp_path, "init", "-q", "--bare", "bare")
+    for folder in ("bare", "bare/objects/x"):
+        with pytest.raises(Unavailable, match="bare repository"):
+            open_vault(tmp_path / folder)
+    assert not (tmp_path / "bare/.ormah").exists()
+    git(tmp_path, "init", "-q", "normal")
+    with pytest.raises(Unavailable):
+        open_vault(tmp_path / "normal/.git/x")
+    assert not (tmp_path / "normal/.git/x").exists()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/.git").write_text("gitdir: /nowhere\n")
+    with pytest.raises(Unavailable):
+        open_vault(tmp_path / "broken")
+
+
+def test_a_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_vault(tmp_path / "v").close()
+    if os.getuid() != 0:
+        pytest.skip("only root can give a folder away")
+    for folder in (tmp_path / "v", tmp_path / "v/.git"):
+        os.chown(folder, 12345, 12345)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    with pytest.raises(Unavailable, match="another user") as caught:
+        open_vault(tmp_path / "v")
+    assert "safe.directory" in (caught.value.hint or "")
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="nothing is read-only for root")
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    (tmp_path / "v").mkdir(mode=0o500)
+    with pytest.raises(Unavailable, match="nothing can be written"):
+        open_vault(tmp_path / "v")
+
+
+def test_a_folder_where_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v/.ormah").write_text("in the way")
+    with pytest.raises(Unavailable, match="nothing can be written"):
+        open_vault(tmp_path / "v")
+
+
+def test_the_vault_is_made_in_a_repository_that_is_busy(tmp_path: Path) -> None:
+    """The promise to make it is kept once git is free, with one self node."""
+    from ormahd.errors import VaultBusy
+
+    root = tmp_path / "theirs"
+    root.mkdir()
+    git(root, "init", "-q")
+    (root / ".git/index.lock").touch()
+    with pytest.raises(VaultBusy):
+        open_vault(root)
+    assert not (root / ".ormah/vault.toml").exists()
+    with open_vault(root) as vault:
+        assert vault.waiting == 1
+        assert vault.home == "ormah"
+    (root / ".git/index.lock").unlink()
+    with open_vault(root) as vault:
+        assert vault.waiting == 0
+        assert vault.read(self_note(vault)) is not None
+        assert vault.home == "ormah"
+    sound(root)

@@ -1,0 +1,313 @@
+"""A vault in somebody's repository: their staged, unstaged and untracked work is theirs, and their git goes on working."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.vault.change import Kind
+from ormahd.vault.vault import Vault
+from tests.vault.git_house import git, open_vault, put, remove, sound
+
+NOTE = "ormah/global/fact/2026-11/fact_x_12345678.md"
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    root = tmp_path / "theirs"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "work")
+    for name in ("staged.txt", "unstaged.txt", "both.txt", "docs/kept.txt"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("1\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "theirs")
+    return root
+
+
+@pytest.fixture
+def vault(theirs: Path) -> Iterator[Vault]:
+    with open_vault(theirs) as vault:
+        yield vault
+
+
+def at_work(root: Path) -> str:
+    (root / "staged.txt").write_text("2\n")
+    (root / "both.txt").write_text("2\n")
+    (root / "added.txt").write_text("2\n")
+    git(root, "add", "staged.txt", "both.txt", "added.txt")
+    git(root, "rm", "-q", "--cached", "docs/kept.txt")
+    (root / "both.txt").write_text("3\n")
+    (root / "unstaged.txt").write_text("2\n")
+    (root / "untracked.txt").write_text("2\n")
+    return git(root, "status", "--porcelain")
+
+
+def test_their_work_survives_and_their_next_commit_is_only_theirs(vault: Vault) -> None:
+    root = vault.root
+    before = at_work(root)
+    staged = git(root, "diff", "--cached")
+    put(vault, (NOTE, b"1\n"))
+    put(vault, (NOTE, b"2\n"))
+    put(vault, ("ormah/y.md", b"y\n"))
+    remove(vault, "ormah/y.md")
+    assert git(root, "status", "--porcelain") == before
+    assert git(root, "diff", "--cached") == staged
+    git(root, "commit", "-qm", "theirs again")
+    changed = git(root, "show", "--name-status", "--format=", "HEAD").split("\n")
+    assert sorted(changed) == ["A\tadded.txt", "D\tdocs/kept.txt", "M\tboth.txt", "M\tstaged.txt"]
+    assert vault.committed(NOTE) == b"2\n"
+    assert git(root, "fsck", "--strict") == ""
+
+
+def test_commit_all_by_the_person_finds_nothing_of_ours_to_commit(vault: Vault) -> None:
+    put(vault, (NOTE, b"1\n"))
+    (vault.root / "staged.txt").write_text("2\n")
+    git(vault.root, "add", "-A")
+    git(vault.root, "commit", "-qm", "all")
+    assert git(vault.root, "show", "--name-only", "--format=", "HEAD") == "staged.txt"
+
+
+def test_nothing_of_theirs_is_in_our_first_commit(vault: Vault) -> None:
+    names = git(vault.root, "show", "--name-only", "--format=", "HEAD").split("\n")
+    assert all(name.startswith(("ormah/", ".ormah/")) for name in names)
+    assert (vault.home, vault.adopt, vault.prefix) == ("ormah", "ours", "")
+    assert not (vault.root / ".gitignore").exists()
+    assert not (vault.root / ".gitattributes").exists()
+    assert git(vault.root, "branch", "--show-current") == "work"
+    sound(vault.root)
+
+
+def test_a_folder_inside_their_repository(theirs: Path) -> None:
+    at_work(theirs)
+    before = git(theirs, "status", "--porcelain", "--untracked-files=all")
+    with open_vault(theirs / "docs/vault") as vault:
+        assert (vault.home, vault.adopt, vault.prefix) == ("ormah", "ours", "docs/vault/")
+        put(vault, (NOTE, b"1\n"))
+        assert vault.tree()[NOTE] == vault.blob_id(b"1\n")
+        assert git(theirs, "show", "HEAD:docs/vault/" + NOTE) == "1"
+    assert git(theirs, "status", "--porcelain", "--untracked-files=all") == before
+    assert not (theirs / "docs/vault/.git").exists()
+
+
+def test_a_folder_that_their_repository_ignores_gets_one_of_its_own(theirs: Path) -> None:
+    (theirs / ".gitignore").write_text("/private/\n")
+    git(theirs, "add", ".gitignore")
+    git(theirs, "commit", "-qm", "ignore")
+    with open_vault(theirs / "private") as vault:
+        put(vault, ("a.md", b"1\n"))
+        assert (vault.home, vault.adopt, vault.prefix) == ("", "all", "")
+    assert git(theirs, "status", "--porcelain") == ""
+    sound(theirs / "private")
+
+
+def test_a_linked_worktree(theirs: Path, tmp_path: Path) -> None:
+    git(theirs, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    with open_vault(tmp_path / "side") as vault:
+        done = put(vault, (NOTE, b"1\n"))
+        assert done is not None
+        assert git(theirs, "rev-parse", "side") == done.commit
+        assert git(theirs, "rev-parse", "work") != done.commit
+    sound(tmp_path / "side")
+    assert git(theirs, "status", "--porcelain") == ""
+
+
+def test_packed_refs_and_objects(vault: Vault) -> None:
+    put(vault, (NOTE, b"1\n"))
+    git(vault.root, "gc", "-q")
+    assert not (vault.root / ".git/refs/heads/work").exists()
+    done = put(vault, (NOTE, b"2\n"))
+    assert done is not None
+    assert git(vault.root, "rev-parse", "work") == done.commit
+    git(vault.root, "gc", "-q", "--prune=now")
+    assert vault.committed(NOTE) == b"2\n"
+    sound(vault.root)
+
+
+def test_a_repository_with_sha256(tmp_path: Path) -> None:
+    (tmp_path / "v").mkdir()
+    git(tmp_path / "v", "init", "-q", "--object-format=sha256")
+    with open_vault(tmp_path / "v") as vault:
+        put(vault, (NOTE, b"1\n"))
+        put(vault, *[(f"ormah/{i}.md", b"%d" % i) for i in range(150)])
+        assert len(vault.head() or "") == 64
+    sound(tmp_path / "v")
+
+
+def test_their_hooks_signing_filters_and_line_endings_are_not_ours(theirs: Path) -> None:
+    for hook in (
+        "pre-commit",
+        "commit-msg",
+        "prepare-commit-msg",
+        "post-commit",
+        "reference-transaction",
+        "post-index-change",
+    ):
+        (theirs / ".git/hooks" / hook).parent.mkdir(exist_ok=True)
+        (theirs / ".git/hooks" / hook).write_text(f"#!/bin/sh\necho {hook} >> '{theirs}/ran'\nexit 1\n")
+        (theirs / ".git/hooks" / hook).chmod(0o755)
+    for key, value in {
+        "commit.gpgsign": "true", "gpg.program": "/bin/false", "core.autocrlf": "true", "core.eol": "crlf",
+        "filter.shout.clean": "tr a-z A-Z", "filter.shout.required": "true", "core.hooksPath": str(theirs / ".git/hooks"),
+        "core.fsmonitor": "false", "commit.template": "/nowhere", "core.ignorecase": "true",
+    }.items():  # fmt: skip
+        git(theirs, "config", key, value)
+    (theirs / ".git/info").mkdir(exist_ok=True)
+    (theirs / ".git/info/attributes").write_text("*.shout filter=shout\n")
+    with open_vault(theirs) as vault:
+        put(vault, (NOTE, b"unix\n"), ("ormah/dos.md", b"dos\r\n"), ("ormah/x.shout", b"quiet\r\n"))
+        assert vault.committed(NOTE) == b"unix\n"
+        assert vault.committed("ormah/dos.md") == b"dos\r\n"
+        assert vault.committed("ormah/x.shout") == b"quiet\r\n"
+        assert (theirs / NOTE).read_bytes() == b"unix\n"
+    assert not (theirs / "ran").exists()
+    assert git(theirs, "status", "--porcelain", "--", "*.md") == ""
+
+
+def test_the_callers_git_environment_does_not_lead_astray(
+    theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(other, "commit", "-q", "--allow-empty", "-m", "other")
+    head = git(other, "rev-parse", "HEAD")
+    with monkeypatch.context() as astray:
+        for key, value in {
+            "GIT_DIR": str(other / ".git"), "GIT_WORK_TREE": str(other), "GIT_INDEX_FILE": str(tmp_path / "index"),
+            "GIT_OBJECT_DIRECTORY": str(other / ".git/objects"), "GIT_NAMESPACE": "x", "GIT_AUTHOR_NAME": "Nobody",
+            "GIT_COMMITTER_NAME": "Nobody", "GIT_PREFIX": "docs/", "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Nobody", "GIT_TRACE": str(tmp_path / "trace"),
+        }.items():  # fmt: skip
+            astray.setenv(key, value)
+        with open_vault(theirs) as vault:
+            done = put(vault, (NOTE, b"1\n"), person=True)
+    assert done is not None
+    assert git(other, "rev-parse", "HEAD") == head
+    assert git(theirs, "log", "-1", "--format=%H %an %cn") == f"{done.commit} Ada Example Ada Example"
+    assert not (tmp_path / "index").exists()
+    sound(theirs)
+
+
+def test_without_an_identity_the_daemon_commits_as_itself(theirs: Path, git_config: Path) -> None:
+    git_config.write_text("")
+    with open_vault(theirs) as vault:
+        put(vault, (NOTE, b"1\n"), source="agent:claude-code")
+        assert git(theirs, "log", "-1", "--format=%an <%ae>|%cn <%ce>") == (
+            "agent:claude-code <ormahd@localhost>|ormahd <ormahd@localhost>"
+        )
+        git_config.write_text("[user]\n\tname = Ada <x>\n\temail = ada@example.org\n")
+        put(vault, (NOTE, b"2\n"), source="<\n>")
+        assert git(theirs, "log", "-1", "--format=%an|%cn") == "ormahd|Ada x"
+    sound(theirs)
+
+
+def test_a_detached_head_moves_itself_and_is_reported(vault: Vault) -> None:
+    git(vault.root, "checkout", "-q", "--detach")
+    branch = git(vault.root, "rev-parse", "work")
+    done = put(vault, (NOTE, b"1\n"))
+    assert done is not None
+    assert (vault.head(), git(vault.root, "rev-parse", "work")) == (done.commit, branch)
+    assert "detached" in vault.notices()[0]
+    git(vault.root, "switch", "-q", "work")
+    assert vault.read(NOTE) is None
+    assert vault.notices() == []
+
+
+def test_a_branch_without_commits(vault: Vault) -> None:
+    git(vault.root, "switch", "-q", "--orphan", "empty")
+    assert vault.head() is None
+    assert vault.tree() == {}
+    assert list(vault.git.log()) == []
+    done = put(vault, (NOTE, b"1\n"))
+    assert done is not None
+    assert git(vault.root, "rev-list", "empty") == done.commit
+    assert git(vault.root, "show", "--name-only", "--format=") == NOTE
+
+
+def test_the_reflog_says_what_moved_the_branch(vault: Vault) -> None:
+    put(vault, (NOTE, b"1\n"), subject="remember: x")
+    assert git(vault.root, "reflog", "-1", "--format=%gs %gn") == "ormah (remember): remember: x Ada Example"
+
+
+def test_a_person_commits_all_the_while(vault: Vault) -> None:
+    """The person's commits and ours take turns; none is lost, whoever comes between the other's check and swap."""
+    import threading
+
+    root = vault.root
+    stop = threading.Event()
+    made: list[str] = []
+
+    def person() -> None:
+        while not stop.is_set():
+            made.append(f"p{len(made)}")
+            (root / "staged.txt").write_text(made[-1])
+            for _ in range(200):
+                try:
+                    git(root, "commit", "-qam", made[-1])
+                    break
+                except AssertionError:
+                    if git(root, "status", "--porcelain", "--untracked-files=no") == "":
+                        break
+
+    with open_vault_again(vault) as patient:
+        thread = threading.Thread(target=person)
+        thread.start()
+        try:
+            for turn in range(15):
+                put(patient, (NOTE, b"%d\n" % turn))
+        finally:
+            stop.set()
+            thread.join()
+        subjects = git(root, "log", "--format=%s").split("\n")
+        assert subjects.count("remember: a thing") == 15
+        assert set(made) <= set(subjects)
+    sound(root)
+
+
+def open_vault_again(vault: Vault) -> Vault:
+    vault.close()
+    return open_vault(vault.root, wait=60.0)
+
+
+def test_head_moves_between_build_and_swap(theirs: Path) -> None:
+    raced = []
+
+    def at(step: str) -> None:
+        if step == "moving" and len(raced) < 3:
+            raced.append(step)
+            tree = git(theirs, "rev-parse", "HEAD^{tree}")
+            commit = git(theirs, "commit-tree", "-p", "HEAD", "-m", f"raced {len(raced)}", tree)
+            git(theirs, "update-ref", "HEAD", commit)
+
+    open_vault(theirs).close()
+    with open_vault(theirs, at=at) as vault:
+        done = put(vault, (NOTE, b"1\n"))
+        assert done is not None
+        subjects = git(theirs, "log", "--format=%s", "-4").split("\n")
+        assert subjects == ["remember: a thing", "raced 3", "raced 2", "raced 1"]
+    sound(theirs)
+
+
+def test_a_submodule_or_a_link_in_their_tree_is_no_folder_of_ours(vault: Vault) -> None:
+    from ormahd.errors import Conflict
+
+    git(vault.root, "update-index", "--add", "--cacheinfo", f"160000,{vault.head()},sub")
+    git(vault.root, "commit", "-qm", "sub")
+    before = vault.head()
+    with pytest.raises(Conflict):
+        put(vault, ("sub/x.md", b"x"))
+    assert vault.head() == before
+    assert not (vault.root / "sub").exists()
+    assert not list((vault.root / ".ormah/intent").iterdir())
+
+
+def test_an_executable_note_stays_executable(vault: Vault) -> None:
+    put(vault, (NOTE, b"1\n"))
+    (vault.root / NOTE).chmod(0o755)
+    git(vault.root, "commit", "-qam", "chmod")
+    put(vault, (NOTE, b"2\n"), kind=Kind.UPDATE)
+    assert git(vault.root, "ls-tree", "HEAD", NOTE).startswith("100755")
+    sound(vault.root)

@@ -1,0 +1,110 @@
+"""The promise on disk: complete or not there, and a damaged one never in the way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ormahd.errors import VaultBusy
+from ormahd.vault.change import Kind
+from ormahd.vault.intent import Intent, Intents, Step, decode, encode
+from tests.vault.git_house import START, git, open_vault, put, sound
+
+TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
+STEPS = st.builds(Step, TEXT, st.none() | TEXT, st.none() | st.binary(), st.none() | st.binary())
+INTENTS = st.builds(
+    Intent, TEXT, st.sampled_from(Kind), TEXT, TEXT, TEXT, st.booleans(), st.just(START), TEXT,
+    st.lists(STEPS, max_size=3).map(tuple),
+)  # fmt: skip
+
+
+@given(st.lists(INTENTS, max_size=3))
+def test_what_is_read_is_what_was_written(intents: list[Intent]) -> None:
+    assert decode(encode(intents)) == intents
+
+
+@given(st.lists(INTENTS, min_size=1, max_size=1), st.data())
+def test_any_damage_is_noticed(intents: list[Intent], data: st.DataObject) -> None:
+    whole = encode(intents)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    broken = data.draw(st.sampled_from([whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]]))
+    with pytest.raises(ValueError, match="checksum"):
+        decode(broken)
+
+
+def test_names_that_are_not_utf8() -> None:
+    intent = Intent("x", Kind.ADOPT, "person", "s", "m", True, START, "l", (Step("caf\udce9.md", None, None, b"x"),))
+    assert decode(encode([intent])) == [intent]
+
+
+def waiting(root: Path) -> Path:
+    """A vault with one promise in it; the promise's file."""
+    with open_vault(root) as vault:
+        (root / ".git/index.lock").touch()
+        with pytest.raises(VaultBusy):
+            put(vault, ("a.md", b"a\n"))
+    (root / ".git/index.lock").unlink()
+    (file,) = (root / ".ormah/intent").glob("*.json")
+    return file
+
+
+def test_a_damaged_promise_is_set_aside_and_named(tmp_path: Path) -> None:
+    file = waiting(tmp_path / "v")
+    file.write_bytes(file.read_bytes()[:-5])
+    with open_vault(tmp_path / "v", recover=False) as vault:
+        (said,) = vault.recover()
+        assert "damaged intent" in said
+        assert file.name in said
+        assert vault.read("a.md") is None
+        assert put(vault, ("b.md", b"b")) is not None
+        assert vault.recover() == []
+    assert (file.parent / "damaged" / file.name).exists()
+
+
+def test_a_half_written_promise_was_none(tmp_path: Path) -> None:
+    file = waiting(tmp_path / "v")
+    os.rename(file, file.with_name(f".{file.name}.part"))
+    with open_vault(tmp_path / "v", recover=False) as vault:
+        assert vault.recover() == []
+        assert vault.read("a.md") is None
+    sound(tmp_path / "v")
+
+
+def test_several_ops_in_one_file(tmp_path: Path) -> None:
+    file = waiting(tmp_path / "v")
+    (first,) = decode(file.read_bytes())
+    second = Intent(
+        first.op[:-1] + ("0" if first.op[-1] != "0" else "1"), Kind.UPDATE, "person", "update: b", "update: b\n", True,
+        START, first.lock, (Step("b.md", None, None, b"b\n"),),
+    )  # fmt: skip
+    file.write_bytes(encode([first, second]))
+    with open_vault(tmp_path / "v") as vault:
+        assert (vault.committed("a.md"), vault.committed("b.md")) == (b"a\n", b"b\n")
+    sound(tmp_path / "v")
+
+
+def test_an_op_that_is_in_the_history_is_not_committed_again(tmp_path: Path) -> None:
+    """As after a power cut that brings a removed promise back."""
+    root = tmp_path / "v"
+    file = waiting(root)
+    promise = file.read_bytes()
+    open_vault(root).close()
+    with open_vault(root) as vault:
+        put(vault, ("a.md", b"newer\n"))
+    head = git(root, "rev-parse", "HEAD")
+    file.write_bytes(promise)
+    with open_vault(root) as vault:
+        assert vault.read("a.md") == b"newer\n"
+    assert git(root, "rev-parse", "HEAD") == head
+    sound(root)
+
+
+def test_a_promise_is_private(tmp_path: Path) -> None:
+    file = waiting(tmp_path / "v")
+    assert file.parent.stat().st_mode & 0o077 == 0
+    assert Intents(tmp_path / "v").load()[0][0].steps[0].data == b"a\n"
+    assert git(tmp_path / "v", "status", "--porcelain", "--untracked-files=all") == ""
