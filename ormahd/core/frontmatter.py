@@ -236,9 +236,12 @@ def _as_frontmatter_error(exc: yaml.YAMLError, block: str, offset: int) -> Front
     if control is not None:
         return FrontmatterError(f"the frontmatter holds the character U+{ord(control.group()):04X}",
                                 offset + control.start(), "remove that character")  # fmt: skip
-    mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
     problem = str(getattr(exc, "problem", None) or exc).strip() or "unreadable"
     context = f"{getattr(exc, 'context', None) or ''} {problem}"
+    marks = [getattr(exc, "problem_mark", None), getattr(exc, "context_mark", None)]
+    if "flow" in context or "quoted" in context:  # what is to be mended is where the bracket or quote was opened
+        marks.reverse()
+    mark = marks[0] or marks[1]
     mend = next((mend for sign, mend in _MENDS.items() if sign in context), _MEND)
     index = 0 if mark is None else min(mark.index, max(len(block) - 1, 0))
     return FrontmatterError(f"the frontmatter is not YAML: {problem}", offset + index, mend)

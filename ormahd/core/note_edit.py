@@ -58,9 +58,11 @@ def edit(
             editor.edges(link, [edge_key(edge, link_target(target)) for edge, target in unlink])
         if content is not None and normalise(content) != note.content:
             if conflict_line(normalise(content)):
-                raise unfit(content)
+                raise unfit(normalise(content))
             editor.splices.replace(*body_change(editor.block.text, editor.block.body, normalise(content)))
         result = editor.apply().encode()
+    except UnicodeEncodeError as exc:
+        raise unfit("") from exc
     except (Unusual, Wrong, FrontmatterError) as exc:
         raise _unsafe(path, str(exc)) from exc
     if result != data:

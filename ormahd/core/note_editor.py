@@ -140,7 +140,7 @@ class Editor:
 
     def _details(self, wanted: Mapping[str, Link | None]) -> None:
         """Make `edges` say what it should of some edges; None: nothing."""
-        nodes = {key: (name, value) for key, name, value in self.fields.detail_nodes()}
+        nodes = {key: (name, value) for key, name, value in self.fields.detail_nodes() if key}
         said = self.fields.details
         changes = {
             key: one for key, one in wanted.items()

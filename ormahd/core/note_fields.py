@@ -53,7 +53,7 @@ def as_utc(value: datetime) -> datetime:
 
 def clean_tag(text: str) -> str:
     """A tag as it is kept: on one line and without the `#` that people type in front."""
-    return one_line(one_line(text).lstrip("#"))
+    return one_line(text).lstrip("# ")
 
 
 def read_time(text: str) -> datetime:

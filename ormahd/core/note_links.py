@@ -57,8 +57,16 @@ class NoteReader(FieldReader):
     def details(self) -> dict[str, Detail]:
         """What `edges` says, by edge key."""
         out: dict[str, Detail] = {}
+        node = self.block.get("edges")
+        if node is not None and not is_null(node) and not isinstance(node, MappingNode):
+            self.report(Wrong(f'edges must be lines of "edge:short id", it says {self.shown(node)}', node,
+                              'write lines such as  "supports:1a2b3c4d": {weight: 0.8}'))  # fmt: skip
         for key, name, value in self.detail_nodes():
             try:
+                if not key:
+                    self.warn(f"{self.shown(name)} under edges is no edge", name,
+                              'write "edge:short id", for example "supports:1a2b3c4d"')  # fmt: skip
+                    continue
                 if key in out:
                     raise Wrong(f"{key} stands twice under edges", name, "keep one of the two")
                 out[key] = self.detail(key, value)
@@ -68,26 +76,16 @@ class NoteReader(FieldReader):
 
     def warn_of_unused(self, keys: Collection[str]) -> None:
         for key, name, _ in self.detail_nodes() if keys else ():
-            if key in keys:
+            if key and key in keys:
                 self.warn(f"{key} stands under edges, but the note has no such link", name,
                           f"add the link to {key.partition(':')[0]}, or remove the line")  # fmt: skip
 
     def detail_nodes(self) -> Iterator[tuple[str, Node, Node]]:
-        """`(edge key, key node, value node)` of every line under `edges`; what is no edge key is passed over."""
+        """`(edge key, key node, value node)` of every line under `edges`; the edge key is "" for what is none."""
         node = self.block.get("edges")
-        if node is None or is_null(node):
-            return
-        if not isinstance(node, MappingNode):
-            self.report(Wrong(f"edges must be lines of \"edge:short id\", it says {self.shown(node)}", node,
-                              'write lines such as  "supports:1a2b3c4d": {weight: 0.8}'))  # fmt: skip
-            return
-        for name, value in node.value:
-            edge, colon, target = (name.value if isinstance(name, ScalarNode) else "").partition(":")
-            if colon and edge in EDGES and target:
-                yield edge_key(EDGES[edge], target), name, value
-            else:
-                self.warn(f"{self.shown(name)} under edges is no edge", name,
-                          'write "edge:short id", for example "supports:1a2b3c4d"')  # fmt: skip
+        for name, value in node.value if isinstance(node, MappingNode) else ():
+            edge, _, target = (name.value if isinstance(name, ScalarNode) else "").partition(":")
+            yield edge_key(EDGES[edge], target) if edge in EDGES and target else "", name, value
 
     def detail(self, key: str, node: Node) -> Detail:
         if is_null(node):

@@ -64,8 +64,7 @@ def compose(
     try:
         return ("\n".join(lines) + body).encode()
     except UnicodeEncodeError as exc:
-        raise InvalidNote("the text holds half of a character (a lone surrogate)",
-                          hint="send it as valid Unicode") from exc  # fmt: skip
+        raise unfit(body) from exc
 
 
 def _edges(links: Sequence[Link]) -> Iterable[str]:
@@ -140,11 +139,14 @@ def moment(value: datetime) -> str:
     return as_utc(value).replace(tzinfo=None).isoformat() + "Z"
 
 
-def unfit(value: str) -> InvalidNote:
-    if "\0" in value:
+def unfit(text: str) -> InvalidNote:
+    """Why no note can hold this text."""
+    if "\0" in text:
         return InvalidNote("the text holds a NUL character", hint="remove it")
-    return InvalidNote("the text holds git's conflict markers, which a note cannot",
-                       hint="put the example into a fenced code block (```)")  # fmt: skip
+    if conflict_line(text):
+        return InvalidNote("the text holds git's conflict markers, which a note cannot",
+                           hint="put the example into a fenced code block (```)")  # fmt: skip
+    return InvalidNote("the text holds half of a character (a lone surrogate)", hint="send it as valid Unicode")
 
 
 def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # noqa: A002

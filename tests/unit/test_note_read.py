@@ -1,0 +1,368 @@
+"""What a person may write, and what is said when it cannot be read."""
+
+from __future__ import annotations
+
+import tracemalloc
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.frontmatter import PythonLoader, read
+from ormahd.core.node import EdgeType, MemoryNode, NodeType, Tier
+from ormahd.core.note import MAX_NOTE, Link, Note, NoteKind, parse
+
+ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
+
+
+def note(front: str, body: str = "", path: str = "x.md") -> Note:
+    return parse(f"---\nid: {ID}\n{front}\n---\n{body}".encode(), path)
+
+
+def test_the_sample_of_the_design() -> None:
+    data = f"""---
+id: {ID}
+type: preference
+tier: working
+space: ormah
+title: Prefers TypeScript over JavaScript
+tags: [about_self, languages]
+source: agent:claude-code
+confidence: 1.0
+created: 2026-11-21T20:00:00Z
+updated: 2026-11-21T20:00:00Z
+supports: ["[[decision_chose-vite_1a2b3c4d]]"]
+related_to: ["[[fact_monorepo-layout_9f8e7d6c]]"]
+edges:
+  "supports:1a2b3c4d": {{weight: 0.8, created: 2026-11-21T20:00:00Z, reason: the build needs it}}
+---
+The user prefers TypeScript over JavaScript for anything that outlives a day.
+""".encode()
+    path = "ormah/preference/2026-11/preference_prefers_97acbe8e.md"
+    found = parse(data, path)
+    when = datetime(2026, 11, 21, 20, tzinfo=UTC)
+    assert found == Note(
+        path, NoteKind.NOTE, found.digest, ID, NodeType.PREFERENCE, Tier.WORKING, "ormah",
+        "Prefers TypeScript over JavaScript", ("about_self", "languages"), "agent:claude-code", 1.0, when, when,
+        links=(Link(EdgeType.SUPPORTS, "decision_chose-vite_1a2b3c4d", 0.8, when, "the build needs it"),
+               Link(EdgeType.RELATED_TO, "fact_monorepo-layout_9f8e7d6c")),
+        content="The user prefers TypeScript over JavaScript for anything that outlives a day.",
+    )  # fmt: skip
+    assert found.stem == "preference_prefers_97acbe8e"
+
+
+def test_an_id_is_enough() -> None:
+    found = note("# nothing else")
+    assert (found.kind, found.type, found.tier, found.space, found.source) == (
+        NoteKind.NOTE, NodeType.FACT, Tier.WORKING, None, "person")  # fmt: skip
+    assert (found.created, found.title, found.tags, found.confidence) == (None, None, (), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("data", "content"),
+    [
+        (b"", ""), (b"\n \n", ""), (b"plain\n", "plain"), (b"\xef\xbb\xbfplain\r\ntext\r\n", "plain\ntext"), (b"---\n---\n", ""),
+        (b"---\n# only a comment\n---\nx", "x"), (b"---\ntitle: A\n---\n\n\nx\n\n", "x"), (b"---\r\ntitle: A\r\n---\r\nx", "x"),
+        (b"---\ntitle: A\n...\nx", "x"), (b"--- \ntitle: A\n---\t\nx\n---\ny", "x\n---\ny"), (b"---\nid:\n---\nx", "x"),
+        (b"----\nx", "----\nx"), (b"text\n---\nid: 1\n---\n", "text\n---\nid: 1\n---"), (b"---\n{}\n---", ""),
+    ],
+)  # fmt: skip
+def test_bare_notes(data: bytes, content: str) -> None:
+    found = parse(data, "x.md")
+    if b"{}" in data:
+        assert found.kind is NoteKind.BROKEN
+        return
+    assert (found.kind, found.content, found.id) == (NoteKind.BARE, content, None)
+
+
+@pytest.mark.parametrize(
+    ("front", "line", "what"),
+    [
+        (f"id: {ID}\nconfidence: 7", 3, "confidence must be between 0 and 1, it says 7"),
+        (f"id: {ID}\n\n# c\nconfidence: .nan", 5, "confidence must be between 0 and 1, it says .nan"),
+        ("confidence: high", 2, "it says high"),
+        (f"id: {ID}\ncreated: yesterday", 3, "created must be a date or a time, it says yesterday"),
+        (f"id: {ID}\nvalid_until: 2026-13-01", 3, "valid_until must be a date"),
+        (f"id: {ID}\nupdated: [2026-01-01, 2026-01-02]", 3, "updated must be one text"),
+        (f"id: {ID}\ntier: gold", 3, "tier must be one of core, working, archival, it says gold"),
+        (f"id: {ID}\ntitle: {{{{title}}}}", 3, "title must be one text"),
+        (f"id: {ID}\ntitle: a: b", 3, "mapping values are not allowed"),
+        (f"id: {ID}\ntitle: [a", 3, "not YAML"),
+        (f"id: {ID}\ntags: [a\ntitle: b", 3, "not YAML"),
+        (f"id: {ID}\ntitle: 'a\ntier: core", 3, "not YAML"),
+        (f'id: {ID}\ntitle: "a', 3, "not YAML"),
+        (f"id: {ID}\ntitle: @a", 3, "cannot start any token"),
+        (f"id: {ID}\n\ttitle: a", 3, "not YAML"),
+        (f"id: {ID}\ntitle: a\ntitle: b", 4, "'title' stands twice"),
+        (f"id: {ID}\nmine: 1\nmine: 2", 4, "'mine' stands twice"),
+        (f"id: {ID}\ntags: [{{a: b}}]", 3, "tags must be one text"),
+        (f'id: {ID}\ntitle: "\\ud800"', 3, ""),
+        (f'id: {ID}\ntitle: "a\\0b"', 3, "title holds a NUL"),
+        (f"id: {ID}\ntitle: a\x07b", 3, "U+0007"),
+        (f"id: {ID}\nspace: ..", 3, "space cannot be '..'"),
+        (f"id: {ID}\nspace: {'x' * 101}", 3, "space has 101 characters"),
+        (f"id: {ID}\nsupports: [[a]], [[b]]", 3, "not YAML"),
+        (f"id: {ID}\nsupports: {{a: b}}", 3, "supports must be one text"),
+        (
+            f"id: {ID}\nsupports: '[[a_12345678]]'\nedges:\n  \"supports:12345678\": {{weight: x}}",
+            5,
+            "the weight of supports:12345678 must be between 0 and 1, it says x",
+        ),
+        (f"id: {ID}\nedges: [a]", 3, "edges must be lines"),
+        (f"id: {ID}\nedges:\n  supports:a: {{created: soon}}", 4, "created of supports:a must be a date"),
+        (f"id: {ID}\nedges:\n  supports:a: 0.1\n  'supports:a': 0.2", 5, "supports:a stands twice"),
+        ("- a\n- b", 2, "not a list of properties"),
+        ("just words", 2, "not a list of properties"),
+        ('{"id": 1}', 2, "in braces"),
+        ("a: *nowhere", 2, "alias"),
+        ("a: " + "[" * 5000, 2, "nested too deeply"),
+        ("\n".join(" " * at + "a:" for at in range(400)), 102, "nested too deeply"),
+        ("a: " + "- " * 50, 2, "not YAML"),
+    ],
+)
+def test_broken_notes(front: str, line: int, what: str) -> None:
+    found = parse(f"---\n{front}\n---\nfindable\n".encode(), "x.md")
+    assert found.kind is NoteKind.BROKEN
+    assert found.problem is not None
+    assert (found.problem.line, what in found.problem.what) == (line, True), found.problem
+    assert found.problem.mend
+    assert str(found.problem).startswith(f"line {line}: ")
+    assert "findable" in found.content
+    assert found.links == ()
+    if ID in front:
+        assert found.id == ID
+
+
+def test_all_wrong_values_are_named_in_order() -> None:
+    found = note("tier: gold\ntitle: fine\nconfidence: 7\ncreated: soon")
+    assert [problem.line for problem in found.problems] == [3, 5, 6]
+    assert found.title == "fine"
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "what"),
+    [
+        (b"---\nid: x\n", 1, "not closed"), (b"---", 1, "not closed"), (b"---\n", 1, "not closed"),
+        (b"a\nb\xff\n", 2, "not UTF-8"), (b"\xff\xfea\x00", 1, "not UTF-8"), (b"a\n\nb\0", 3, "NUL"),
+        (b"---\n" + b"x: y\n" * 300_000 + b"---\n", 1, "no end"),
+    ],
+)  # fmt: skip
+def test_broken_files(data: bytes, line: int, what: str) -> None:
+    found = parse(data, "x.md")
+    assert found.kind is NoteKind.BROKEN
+    assert found.problem is not None
+    assert (found.problem.line, what in found.problem.what) == (line, True), found.problem
+    found.content.encode()
+
+
+def test_ten_megabytes_are_read_and_more_are_not() -> None:
+    data = f"---\nid: {ID}\n---\n".encode()
+    data += b"[[a]] `x` words\n" * ((MAX_NOTE - len(data)) // 16)
+    found = parse(data, "x.md")
+    assert (found.kind, len(found.links)) == (NoteKind.NOTE, 1)
+    tracemalloc.start()
+    found = parse(b"first words\n" + b"x" * MAX_NOTE, "x.md")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.kind is NoteKind.BROKEN
+    assert found.content.startswith("first words")
+    assert len(found.content) <= 1_000_000
+    assert peak < 60_000_000
+    assert found.problem is not None
+    assert found.problem.line is None
+
+
+@pytest.mark.parametrize("front", ["type: book", f"id: {ID}\ntype: book\ncreated: yesterday", "id: 42", "id: 2026-01-01\ntags: {a: b}",
+                                   "id: [a, b]", "type: [a, b]", "id: 97acbe8e"])  # fmt: skip
+def test_foreign_notes_are_left_alone(front: str) -> None:
+    found = parse(f"---\ntitle: Dune\n{front}\n---\nsand [[x]]".encode(), "a/fact/x.md")
+    assert found.kind is NoteKind.FOREIGN
+    assert [problem.level for problem in found.problems] == ["info"]
+    assert found.problem is None
+    assert (found.title, found.content) == ("Dune", "sand [[x]]")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> other\n", 2),
+        (f"---\nid: {ID}\n<<<<<<< HEAD\ntitle: b\n||||||| base\n=======\ntitle: c\n>>>>>>> other\n---\n", 3),
+        ("a\r\n<<<<<<< HEAD\r\nb\r\n=======\r\nc\r\n>>>>>>> other\r\n", 2),
+        ("```\nunclosed fence\n<<<<<<< a\n=======\n>>>>>>> b\n", 3),
+        ("<<<<<<< a\n```\n=======\n>>>>>>> b\n```\n", 1),
+        ("```\n<<<<<<< a\n=======\n>>>>>>> b\n```\n", None),
+        ("> ~~~~ text\n> x\n> ~~~~\nHeading\n=======\n", None),
+        ("<<<<<<< a\n>>>>>>> b\n=======\n", None),
+        ("    <<<<<<< a\n=======\n>>>>>>> b\n", None),
+        ("<<<<<<<< a\n=======\n>>>>>>> b\n", None),
+    ],
+)
+def test_conflict_markers(text: str, line: int | None) -> None:
+    found = parse(text.encode(), "x.md")
+    assert (found.kind is NoteKind.CONFLICTED) == (line is not None)
+    if line is not None:
+        assert found.problem is not None
+        assert found.problem.line == line
+        assert found.id == (ID if ID in text else None)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("2026-11-21", datetime(2026, 11, 21, tzinfo=UTC)), ("2026-11-21T20:00", datetime(2026, 11, 21, 20, tzinfo=UTC)),
+        ("2026-11-21 20:00:05", datetime(2026, 11, 21, 20, 0, 5, tzinfo=UTC)), ("2026-11-21T20:00:00+02:00", datetime(2026, 11, 21, 18, tzinfo=UTC)),
+        ("2026-11-21t20:00:00.25z", datetime(2026, 11, 21, 20, 0, 0, 250_000, tzinfo=UTC)), ('"2026-11-21"', datetime(2026, 11, 21, tzinfo=UTC)),
+        ("2026-11-21 8:00:00 -5", datetime(2026, 11, 21, 13, tzinfo=UTC)), ("2026-11-21T20:00:00+0530", datetime(2026, 11, 21, 14, 30, tzinfo=UTC)),
+        ("", None), ("null", None), ("~", None),
+    ],
+)  # fmt: skip
+def test_times_as_people_and_editors_write_them(written: str, value: datetime | None) -> None:
+    assert note(f"created: {written}").created == value
+
+
+@pytest.mark.parametrize(
+    "written", ["9999-12-31T23:59:59-10:00", "0000-01-01", "20:00", "2026-11-21T25:00", "42", "2026-11-21T20:00:00 CET"]
+)
+def test_no_times(written: str) -> None:
+    assert note(f"created: {written}").kind is NoteKind.BROKEN
+
+
+@pytest.mark.parametrize(
+    ("written", "tags"),
+    [
+        ("tags: one", ("one",)), ("tags: a, b", ("a", "b")), ("tags: '#a #b'", ("a", "b")), ("tags:\n  - a\n  - '#b'\n  -\n  - a", ("a", "b")),
+        ("tags: [2024, yes, a b, null, '']", ("2024", "yes", "a b")), ("tags:", ()), ("tags: []", ()), ("tags:\n- C#\n- a/b", ("C#", "a/b")),
+        ("tags: &t [x]\nmore: *t", ("x",)), ("more: &t [x]\ntags: *t", ("x",)),
+    ],
+)  # fmt: skip
+def test_tags(written: str, tags: tuple[str, ...]) -> None:
+    found = note(written)
+    assert (found.kind, found.tags) == (NoteKind.NOTE, tags)
+
+
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [("42", "42"), ("yes", "yes"), ("1:20", "1:20"), ("0123", "0123"), ("null", None), ("'null'", "null"), ("|\n  a\n  b", "a b"),
+     ("[[x]]", "[[x]]"), ("!!str 7", "7"), ("' '", None), ("[one]", "one"), ("2026-11-21", "2026-11-21"), ("on # c", "on")],
+)  # fmt: skip
+def test_texts_are_what_was_typed(written: str, title: str | None) -> None:
+    found = note(f"title: {written}")
+    assert (found.kind, found.title) == (NoteKind.NOTE, title)
+
+
+def test_type_and_tier_in_any_case_and_aliases() -> None:
+    found = note("type: Decision\ntier: ' core '\naliases: A, B")
+    assert (found.type, found.tier, found.aliases) == (NodeType.DECISION, Tier.CORE, ("A", "B"))
+    assert note("aliases:\n  - A, B\n  - 3").aliases == ("A, B", "3")
+    odd = note("aliases: {a: b}")
+    assert (odd.kind, odd.aliases, odd.problems[0].level) == (NoteKind.NOTE, (), "warning")
+
+
+def test_a_long_title_is_cut_with_a_warning() -> None:
+    found = note(f"title: {'x' * 400}\ntags: [{'y' * 200}]")
+    assert found.kind is NoteKind.NOTE
+    assert found.title == "x" * 300
+    assert found.tags == ("y" * 100,)
+    assert [(problem.level, problem.line) for problem in found.problems] == [("warning", 3), ("warning", 4)]
+
+
+@pytest.mark.parametrize(
+    ("written", "targets"),
+    [
+        ('related_to: ["[[a]]"]', ["a"]), ('related_to: "[[a]]"', ["a"]), ('related_to: "[[a]], [[b|B]]"', ["a", "b"]), ("related_to: [[a]]", ["a"]),
+        ("related_to: [[a|b, c]]", ["a"]), ("related_to:\n  - [[a]]\n  - '[[b#h]]'\n  - \"[[c^d]]\"\n  - '[[a]]'", ["a", "b", "c"]),
+        ("related_to: Some note.md", ["Some note.md"]), ("related_to: '[[#heading]]'", []), ("related_to:", []), ("related_to: []", []),
+        ("related_to: ['[[f/fact_a_12345678|x]]', '[[fact_b_12345678]]']", ["f/fact_a_12345678"]),
+    ],
+)  # fmt: skip
+def test_edges(written: str, targets: list[str]) -> None:
+    found = note(written)
+    assert found.kind is NoteKind.NOTE, found.problems
+    assert [link.target for link in found.links] == targets
+    assert all(link.edge is EdgeType.RELATED_TO and not link.body for link in found.links)
+
+
+def test_details_of_edges() -> None:
+    found = note(
+        "supports: ['[[a_11111111]]', '[[b_22222222]]', '[[Vite]]']\nedges:\n"
+        "  supports:a_11111111: 0.25\n  supports:22222222: {reason: why, mine: 3}\n  'supports:Vite':\n    created: 2026-01-01\n"
+        "  part_of:gone: {weight: 1}\n  nonsense: 3\n",
+        "see [[Other]]",
+    )
+    assert found.links == (
+        Link(EdgeType.SUPPORTS, "a_11111111", 0.25), Link(EdgeType.SUPPORTS, "b_22222222", reason="why"),
+        Link(EdgeType.SUPPORTS, "Vite", created=datetime(2026, 1, 1, tzinfo=UTC)), Link(EdgeType.RELATED_TO, "Other", body=True),
+    )  # fmt: skip
+    assert sorted((problem.level, problem.line) for problem in found.problems) == [("warning", 9), ("warning", 10)]
+    assert found.kind is NoteKind.NOTE
+
+
+@pytest.mark.parametrize(
+    ("body", "targets"),
+    [
+        ("[[a]] and [[b|B]] and [[a#h]]", ["a", "b"]), ("`[[a]]` ``[[b]] ` `` [[c]]", ["c"]), ("```\n[[a]]\n```\n[[b]]", ["b"]),
+        ("~~~ md\n[[a]]\n```\n~~~\n[[b]]", ["b"]), ("```\n[[a]]", []), ("- ```\n  [[a]]\n  ```\n- [[b]]", ["b"]), ("![[pic.png]] ![[pic.JPG|300]] ![[note]]", ["note"]),
+        ("[[doc.pdf]] [[v1.2]]", ["v1.2"]), (r"\[[a]] [[b\|c]]", ["b"]), ("[[[a]]]", ["a"]), ("m = [[1, 2], [3, 4]]", []), ("a ` b\n\n[[c]] ` d", ["c"]),
+        ("[[ ]] [[#x]] [[\n]]", []), ("| [[a\\|b]] |", ["a"]), ("[[KNOWN_12345678]] [[other/known_12345678]]", []), ("[[Known One]]", []),
+    ],
+)  # fmt: skip
+def test_body_links(body: str, targets: list[str]) -> None:
+    found = note("supports: ['[[fact_12345678]]', '[[known one]]']", body)
+    assert [link.target for link in found.links if link.body] == targets
+    assert all(link.edge is EdgeType.RELATED_TO for link in found.links if link.body)
+
+
+@pytest.mark.parametrize(
+    ("path", "front", "kind", "space"),
+    [
+        ("proj/decision/2026-11/x.md", "", NodeType.DECISION, "proj"), ("ormah/proj/decision/2026-11/x.md", "", NodeType.DECISION, "proj"),
+        ("global/decision/2026-11/x.md", "", NodeType.DECISION, None), ("proj/decision/x.md", "", NodeType.DECISION, "proj"),
+        ("ormah/person/fact/2026-11/x.md", "", NodeType.FACT, "person"), ("proj/notes/x.md", "", NodeType.FACT, None), ("decision/x.md", "", NodeType.FACT, None),
+        ("x.md", "", NodeType.FACT, None), ("proj/decision/2026-11/x.md", "type: goal\nspace: Other", NodeType.GOAL, "Other"),
+        ("proj/decision/2026-11/x.md", "space:", NodeType.DECISION, None), ("proj/decision/2026-11/x.md", "space: global", NodeType.DECISION, None),
+    ],
+)  # fmt: skip
+def test_folders_stand_in_for_type_and_space(path: str, front: str, kind: NodeType, space: str | None) -> None:
+    found = note(front or "#", path=path)
+    assert (found.type, found.space) == (kind, space)
+    if not front:
+        bare = parse(b"text", path)
+        assert (bare.kind, bare.type, bare.space) == (NoteKind.BARE, kind, space)
+
+
+def test_a_note_is_always_a_node() -> None:
+    """What parse lets through, the node model takes."""
+    found = note(f"title: {'x ' * 400}\ntags: ['{'y ' * 99}', '#']\nspace: a  b\nsource: ''\noutdated_reason: '  '")
+    node = MemoryNode(
+        id=ID, title=found.title, tags=list(found.tags), space=found.space, source=found.source, content=found.content,
+        confidence=found.confidence, created=datetime(2026, 1, 1, tzinfo=UTC), updated=datetime(2026, 1, 1, tzinfo=UTC),
+        outdated_reason=found.outdated_reason,
+    )  # fmt: skip
+    assert (node.space, node.source, node.outdated_reason) == ("a b", "person", None)
+
+
+def test_aliases_and_anchors_do_not_explode() -> None:
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{chr(98 + at)}: &{chr(98 + at)} [{','.join([f'*{chr(97 + at)}'] * 9)}]\n" for at in range(20)
+    )
+    assert note(bomb).kind is NoteKind.NOTE
+    assert note("tags: &a [*a]").kind is NoteKind.BROKEN
+    assert note("edges: &a {supports:b: *a}\nsupports: b").kind is NoteKind.NOTE
+
+
+@pytest.mark.parametrize("text", ["title: a\ntags: [x, y]\nl:\n  - b\n  - c\nt: |\n  x\n\nz:\n", "a: 'x'\n\n# c\n"])
+def test_without_libyaml_the_same_is_read(text: str) -> None:
+    block = read(f"---\n{text}---\n", PythonLoader)
+    other = read(f"---\n{text}---\n")
+    assert block is not None
+    assert other is not None
+    assert [(key, block.raw(node)) for key, (_, node) in block.pairs.items()] == [
+        (key, other.raw(node)) for key, (_, node) in other.pairs.items()
+    ]
+
+
+def test_the_format_names_every_key() -> None:
+    text = (Path(__file__).parents[2] / "ormahd" / "FORMAT.md").read_text(encoding="utf-8")
+    for name in ["id", "type", "tier", "space", "title", "tags", "source", "confidence", "created", "updated", "valid_until",
+                 "outdated_reason", "edges", "aliases", *NodeType, *Tier, *EdgeType, *NoteKind]:  # fmt: skip
+        assert f"`{name}`" in text, name
