@@ -27,11 +27,15 @@ class OrmahError(Exception):
 
 
 class BadRequest(OrmahError):
+    """The request itself is wrong: a field, a value, an argument. Asking again the same way is no use."""
+
     code = "bad_request"
     exit_status = 2
 
 
 class TooLarge(BadRequest):
+    """Larger than one frame, one note or one batch may be."""
+
     code = "too_large"
 
 
@@ -43,6 +47,8 @@ class Ambiguous(OrmahError):
 
 
 class NotFound(OrmahError):
+    """Nothing has that id, path, op or name."""
+
     code = "not_found"
     exit_status = 3
 
@@ -62,11 +68,15 @@ class InvalidNote(OrmahError):
 
 
 class TooManyChanges(OrmahError):
+    """More would change at once than the bounds allow. Nothing was changed."""
+
     code = "too_many_changes"
     exit_status = 6
 
 
 class Unavailable(OrmahError):
+    """The daemon, or what it needs, is not there; `data.reason` says in which way where it matters."""
+
     code = "unavailable"
     exit_status = 69
 
@@ -79,7 +89,7 @@ class NotReady(OrmahError):
 
 
 class Internal(OrmahError):
-    pass
+    """A fault of ours; `data.incident` is its number in the log."""
 
 
 class VaultBusy(OrmahError):
@@ -90,6 +100,8 @@ class VaultBusy(OrmahError):
 
 
 class Incompatible(OrmahError):
+    """The two sides, or the vault's format and this program, are of different versions."""
+
     code = "incompatible"
     exit_status = 76
 

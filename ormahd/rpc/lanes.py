@@ -15,6 +15,12 @@ from typing import Final
 
 log = logging.getLogger("ormahd.lanes")
 
+QUICK: Final = frozenset({
+    "hello", "agent.recall", "agent.get", "agent.whisper", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
+    "admin.health", "admin.stats", "admin.tasks", "admin.pause", "admin.resume", "admin.pause_all", "admin.resume_all",
+    "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "events.subscribe", "hook",
+})  # fmt: skip
+"""Methods that nobody should wait for; the ones that are not named anywhere are taken for such."""
 WRITING: Final = frozenset({
     "agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback",
     "agent.undo_merge", "agent.resolve_proposal", "history.undo",

@@ -1,0 +1,34 @@
+"""PROTOCOL.md says what the code does."""
+
+from __future__ import annotations
+
+from ormahd.errors import BY_CODE
+from ormahd.rpc import schema
+from ormahd.rpc.document import FILE, current
+from ormahd.rpc.lanes import BULK, QUICK, WRITING
+
+
+def test_the_document_is_fresh():
+    assert FILE.read_text("utf-8") == current(), "run: python -m ormahd.rpc.document"
+
+
+def test_the_document_names_every_method_and_every_code():
+    text = FILE.read_text("utf-8")
+    assert [method for method in schema.METHODS if f"### `{method}`" not in text] == []
+    assert [code for code, kind in BY_CODE.items() if f"| `{code}` | {kind.exit_status} | " not in text] == []
+
+
+def test_every_field_of_the_schema_can_be_explained():
+    text = FILE.read_text("utf-8")
+    for params, result in schema.METHODS.values():
+        assert all(f"| `{name}` |" in text for name in params.__struct_encode_fields__)
+        assert f"### {result.__name__}\n" in text
+
+
+def test_every_method_has_its_lane():
+    assert set(schema.METHODS) <= QUICK | WRITING | BULK, "say in rpc/lanes.py who may wait for the new method"
+    assert len(QUICK | WRITING | BULK) == len(QUICK) + len(WRITING) + len(BULK)
+    assert {"admin.rebuild", "admin.verify", "admin.import", "admin.export", "admin.run_task"} <= BULK
+    assert {
+        method for method, (params, _) in schema.METHODS.items() if "request_id" in params.__struct_fields__
+    } <= WRITING
