@@ -1,0 +1,225 @@
+"""The history as ops: what was done, when, by whom, why, and whether it was taken back (DESIGN section 12, "History").
+
+Read from git on every question, newest first, streamed, and left as soon as the page is full. Undos come after what they
+undo, so that on the way back they are met first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ormahd.core.node import is_node_id, short_id
+from ormahd.core.note import parse, stem_short_id
+from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.vault import message
+from ormahd.vault.change import Kind
+from ormahd.vault.vault import Vault
+
+MIN_PREFIX = 4
+"""Characters, as for ids of nodes."""
+SHOWN = 10
+"""Of an ambiguous prefix at most this many are named."""
+
+_FORMAT = "--format=%H%x1f%ct%x1f%B"
+_REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One commit that touched the vault. `op`, `kind` and `run` are None for a commit made by hand, whose source is
+    "person". `undone_by` is the op, or the commit, that took it back and was not itself taken back."""
+
+    op: str | None
+    commit: str
+    time: datetime
+    kind: str | None
+    source: str
+    subject: str
+    body: str
+    nodes: tuple[str, ...]
+    run: str | None
+    undone_by: str | None
+
+    @property
+    def name(self) -> str:
+        return self.op or self.commit
+
+
+def list_ops(
+    vault: Vault,
+    *,
+    node_id: str | None = None,
+    kind: str | None = None,
+    job: str | None = None,
+    since: str | None = None,
+    before: str | None = None,
+    limit: int = 50,
+) -> list[Op]:
+    """The newest `limit` ops that match, newest first.
+
+    `node_id`: a full id; ops that name it, and commits by hand that touched its note. `since` and `before`: ISO times
+    (from, and until but not including) or dates (whole days, both included); without a zone they are UTC.
+
+    Raises:
+        BadRequest: an unknown kind, a date that cannot be read, a limit below 1.
+    """
+    if limit < 1:
+        raise BadRequest(f"limit is {limit}", hint="give a number from 1")
+    if kind is not None and kind not in set(Kind):
+        raise BadRequest(f"there is no kind '{kind}'", hint=f"there are: {', '.join(Kind)}")
+    if node_id is not None and not is_node_id(node_id):
+        raise BadRequest(f"{node_id!r} is no full id", hint="`ormahctl show` gives the full id")
+    first = None if since is None else moment(since)
+    last = None if before is None else moment(before, end=True)
+    touched = _touching(vault, node_id) if node_id is not None else frozenset()
+    found: list[Op] = []
+    for op in walk(vault, since=first):
+        if (
+            (last is None or op.time < last)
+            and (first is None or op.time >= first)
+            and (kind is None or op.kind == kind)
+            and (job is None or op.source == f"job:{job}")
+            and (node_id is None or node_id in op.nodes or op.commit in touched)
+        ):
+            found.append(op)
+            if len(found) == limit:
+                break
+    return found
+
+
+def find_op(vault: Vault, prefix: str) -> Op:
+    """The op that a unique beginning of its id, or of its commit's, names.
+
+    Raises:
+        BadRequest: shorter than four characters, or nothing that could be an id.
+        NotFound, Ambiguous (`data["ids"]`).
+    """
+    wanted = prefix.strip().lower()
+    if not re.fullmatch(rf"[0-9a-z]{{{MIN_PREFIX},64}}", wanted):
+        raise BadRequest(f"{prefix!r} is no op and no commit", hint=f"give at least {MIN_PREFIX} characters of its id")
+    found: list[Op] = []
+    for op in walk(vault):
+        if op.op == wanted or op.commit == wanted:
+            return op
+        if op.commit.startswith(wanted) or (op.op or "").startswith(wanted):
+            found.append(op)
+    if not found:
+        raise NotFound(f"no op begins with '{wanted}'", hint="`ormahctl history` lists them")
+    if len(found) > 1:
+        shown = [op.op if (op.op or "").startswith(wanted) else op.commit for op in found[:SHOWN]]
+        raise Ambiguous(f"'{wanted}' names {len(found)} ops", hint="give more of the id", data={"ids": shown})
+    return found[0]
+
+
+def find_node(vault: Vault, prefix: str) -> str:
+    """The full id of a node by a unique beginning, from the history alone: also of one that is gone.
+
+    Raises BadRequest, NotFound, Ambiguous, as `find_op`.
+    """
+    wanted = prefix.strip().lower()
+    if not re.fullmatch(rf"[0-9a-f-]{{{MIN_PREFIX},36}}", wanted):
+        raise BadRequest(f"{prefix!r} is no id", hint=f"give at least {MIN_PREFIX} characters of it")
+    found: dict[str, None] = {}
+    for record in vault.git.log("--format=%B", "-F", f"--grep={wanted}"):
+        found.update((node, None) for node in _message(record).nodes if node.startswith(wanted))
+    for path in vault.tree():
+        if (short := stem_short_id(path)) and (short.startswith(wanted) or wanted.startswith(short)):
+            node = _id_at(vault, "HEAD", path)
+            if node is not None and node.startswith(wanted):
+                found[node] = None
+    if not found:
+        raise NotFound(f"no memory's id begins with '{wanted}', now or earlier", hint="`ormahctl history` names ids")
+    if len(found) > 1:
+        raise Ambiguous(f"'{wanted}' begins {len(found)} ids", hint="give more of it", data={"ids": list(found)[:SHOWN]})
+    return next(iter(found))
+
+
+def walk(vault: Vault, *, since: datetime | None = None) -> Iterator[Op]:
+    """Every op from HEAD back; with `since` (a hint to git, which may go a little further) not all the way."""
+    arguments = [] if since is None else [f"--since={int(since.timestamp())}"]
+    if vault.prefix:
+        arguments += ["--full-history", "--", vault.prefix.rstrip("/")]
+    undone: dict[str, tuple[str, str | None]] = {}
+    for record in vault.git.log(_FORMAT, *arguments):
+        op, aims = _read(record, undone.get)
+        for aim in aims:
+            undone.setdefault(aim, (op.name, op.undone_by))
+        yield op
+
+
+def _read(record: bytes, undo_of: Callable[[str], tuple[str, str | None] | None]) -> tuple[Op, list[str]]:
+    """An op, and the ops and commits that it undoes. `undo_of` gives the latest undo of a name, and what undid that one."""
+    commit, seconds, text = os.fsdecode(record).lstrip("\n").split("\x1f", 2)
+    said = message.parse(text)
+    name = said.trailer("Ormah-Op")
+    latest = [undo for undo in (undo_of(name) if name else None, undo_of(commit)) if undo is not None]
+    undone_by = next((by for by, taken_back in latest if taken_back is None), None)
+    op = Op(
+        op=name, commit=commit, time=datetime.fromtimestamp(int(seconds), UTC), kind=said.trailer("Ormah-Kind"),
+        source=said.trailer("Ormah-Source") or "person", subject=said.subject, body=said.body, nodes=said.nodes,
+        run=said.trailer("Ormah-Run"), undone_by=undone_by,
+    )  # fmt: skip
+    aims = [aim for line in said.trailers.get("Ormah-Undoes", ()) for aim in re.split(r"[,\s]+", line) if aim]
+    return op, aims + _REVERTS.findall(text)
+
+
+def _message(record: bytes) -> message.Message:
+    return message.parse(os.fsdecode(record).lstrip("\n"))
+
+
+def moment(text: str, *, end: bool = False) -> datetime:
+    """An ISO time or date as UTC. With `end` a date means the end of that day. Raises BadRequest."""
+    given = text.strip()
+    try:
+        found = datetime.fromisoformat(given)
+        whole_day = _DATE.fullmatch(given) is not None
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return found + timedelta(days=1) if end and whole_day else found
+    except (ValueError, OverflowError) as exc:
+        raise BadRequest(f"{text!r} is no time", hint="for example 2026-11-21 or 2026-11-21T20:00:00Z") from exc
+
+
+# Which commits touched a note, under all the names that it had
+
+
+def _touching(vault: Vault, node_id: str) -> frozenset[str]:
+    paths = _paths(vault, node_id)
+    if not paths:
+        return frozenset()
+    wanted = [vault.prefix + path for path in sorted(paths)]
+    log = vault.git.log("--format=%H", "--full-history", "--no-renames", "--", *wanted)
+    return frozenset(record.decode().strip() for record in log)
+
+
+def _paths(vault: Vault, node_id: str) -> set[str]:
+    """Every path that the note had, as far as HEAD and the ops that name it know."""
+    short = short_id(node_id)
+    found = {path for path in vault.tree() if stem_short_id(path) == short and _id_at(vault, "HEAD", path) == node_id}
+    if not found and vault.head() is not None:
+        for record in vault.git.run("grep", "-z", "-l", "-F", "-e", node_id, "HEAD", ok=(0, 1)).split(b"\0")[:-1]:
+            path = os.fsdecode(record).partition(":")[2].removeprefix(vault.prefix)
+            if _id_at(vault, "HEAD", path) == node_id:
+                found.add(path)
+    commit = ""
+    for record in vault.git.log("--format=%x1f%H", "--name-only", "--no-renames", "-F", f"--grep={node_id}"):
+        path = os.fsdecode(record).removeprefix("\n")
+        if path.startswith("\x1f"):
+            commit = path[1:]
+            continue
+        if not path.startswith(vault.prefix) or path[-3:].lower() != ".md":
+            continue
+        path = path.removeprefix(vault.prefix)
+        if path not in found and node_id in {_id_at(vault, commit, path), _id_at(vault, f"{commit}^", path)}:
+            found.add(path)
+    return found
+
+
+def _id_at(vault: Vault, revision: str, path: str) -> str | None:
+    """The id of the note that a revision has at a path, or None."""
+    oid = vault.git.resolve(f"{revision}:{vault.prefix}{path}")
+    return None if oid is None else parse(vault.blob(oid), path).id

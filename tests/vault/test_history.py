@@ -1,0 +1,205 @@
+"""Ops as git tells them: trailers, commits by hand, what was undone, and pages of a long history."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.note import compose
+from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.vault.change import Kind
+from ormahd.vault.history import find_node, find_op, list_ops, moment
+from ormahd.vault.vault import Vault
+from tests.vault.git_house import START, git, open_vault, sha, ticking
+from tests.vault.observed import House, uuid
+
+ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
+PATH = "work/fact/2026-11/fact_words_1a2b3c4d.md"
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Iterator[Vault]:
+    with open_vault(tmp_path / "vault") as vault:
+        yield vault
+
+
+def note(node_id: str, text: str) -> bytes:
+    return compose(
+        id=node_id, type="fact", tier="working", space=None, title=None, tags=[], source="agent:test", confidence=1.0,
+        created=START, updated=START, content=text,
+    )  # fmt: skip
+
+
+def store(vault: Vault, path: str, node_id: str, text: str, subject: str = "remember: a thing", **options) -> str:
+    given = {"kind": Kind.REMEMBER, "source": "agent:test"} | options
+    with vault.transaction(subject, **given) as tx:
+        tx.put(path, note(node_id, text), node_id=node_id, expect=sha(vault.read(path)))
+    return tx.op
+
+
+def test_an_op_says_what_was_done(vault: Vault) -> None:
+    op = store(vault, PATH, ONE, "words", "merge: two became one", kind=Kind.MERGE, source="job:duplicate_merger",
+               body="cosine .93\n\nverdict: same", run="run-1")  # fmt: skip
+    first = list_ops(vault)[0]
+    assert (first.op, first.kind, first.source, first.run) == (op, "merge", "job:duplicate_merger", "run-1")
+    assert (first.subject, first.body) == ("merge: two became one", "cosine .93\n\nverdict: same")
+    assert (first.nodes, first.undone_by, first.time.tzinfo) == ((ONE,), None, UTC)
+    assert first.commit == vault.head()
+    assert list_ops(vault)[-1].kind == "init"
+
+
+def test_filters(vault: Vault) -> None:
+    one = store(vault, PATH, ONE, "a")
+    two = store(vault, "b.md", TWO, "b")
+    job = store(vault, PATH, ONE, "c", kind=Kind.DECAY, source="job:decay_manager")
+    assert [op.op for op in list_ops(vault, node_id=ONE)] == [job, one]
+    assert [op.op for op in list_ops(vault, kind="decay")] == [job]
+    assert [op.op for op in list_ops(vault, job="decay_manager")] == [job]
+    assert [op.op for op in list_ops(vault, limit=2)] == [job, two]
+    times = {op.op: op.time.isoformat() for op in list_ops(vault)}
+    assert [op.op for op in list_ops(vault, since=times[two])] == [job, two]
+    assert [op.op for op in list_ops(vault, before=times[job])][:2] == [two, one]
+    assert len(list_ops(vault, since="2026-11-21", before="2026-11-21")) == 4
+    assert list_ops(vault, since="2026-11-22") == []
+    assert list_ops(vault, before="2026-11-20") == []
+    for wrong in ({"since": "soon"}, {"before": "2026-13-01"}, {"kind": "magic"}, {"limit": 0}, {"node_id": "1a2b"}):
+        with pytest.raises(BadRequest):
+            list_ops(vault, **wrong)
+
+
+def test_times_and_days() -> None:
+    assert moment("2026-11-21T20:00:00+02:00") == datetime(2026, 11, 21, 18, tzinfo=UTC)
+    assert moment("2026-11-21", end=True) == datetime(2026, 11, 22, tzinfo=UTC)
+    assert moment("2026-11-21T20:00", end=True) == datetime(2026, 11, 21, 20, tzinfo=UTC)
+
+
+def test_a_persons_commits_by_hand_are_part_of_it(vault: Vault) -> None:
+    store(vault, PATH, ONE, "a")
+    git(vault.root, "mv", PATH, "renamed.md")
+    git(vault.root, "commit", "-qm", "moved by hand\n\nbecause")
+    (vault.root / "renamed.md").write_bytes(note(ONE, "b"))
+    git(vault.root, "commit", "-qam", "edited by hand")
+    git(vault.root, "commit", "-q", "--allow-empty", "-m", "nothing")
+    mine = list_ops(vault, node_id=ONE)
+    assert [op.subject for op in mine] == ["edited by hand", "moved by hand", "remember: a thing"]
+    assert [(op.op, op.kind, op.source, op.nodes) for op in mine[:2]] == [(None, None, "person", ())] * 2
+    assert mine[1].body == "because"
+    assert list_ops(vault)[0].subject == "nothing"
+
+
+def test_an_undo_and_the_undo_of_an_undo(vault: Vault) -> None:
+    op = store(vault, PATH, ONE, "a")
+    undo = store(vault, PATH, ONE, "b", kind=Kind.UNDO, source="person", trailers=[("Ormah-Undoes", op)])
+    assert find_op(vault, op).undone_by == undo
+    assert find_op(vault, undo).undone_by is None
+    redo = store(vault, PATH, ONE, "a", kind=Kind.UNDO, source="person", trailers=[("Ormah-Undoes", undo)])
+    assert find_op(vault, undo).undone_by == redo
+    assert find_op(vault, op).undone_by is None
+    again = store(vault, PATH, ONE, "b", kind=Kind.UNDO, source="person", trailers=[("Ormah-Undoes", op)])
+    assert find_op(vault, op).undone_by == again
+    assert [each.undone_by for each in list_ops(vault, node_id=ONE)] == [None, None, redo, again]
+
+
+def test_a_revert_by_hand_and_its_revert(vault: Vault) -> None:
+    op = store(vault, PATH, ONE, "a")
+    git(vault.root, "revert", "--no-edit", "HEAD")
+    revert = vault.head()
+    assert find_op(vault, op).undone_by == revert
+    git(vault.root, "revert", "--no-edit", "HEAD")
+    assert find_op(vault, op).undone_by is None
+    assert find_op(vault, revert).undone_by == vault.head()
+
+
+def test_an_op_is_found_by_a_unique_beginning(vault: Vault) -> None:
+    first = store(vault, PATH, ONE, "a")
+    second = store(vault, PATH, ONE, "b")
+    commit = vault.head()
+    assert find_op(vault, second.upper()).op == second
+    assert find_op(vault, commit[:12]).op == second
+    same = next(at for at in range(26) if first[at] != second[at])
+    common = first[:same]
+    assert find_op(vault, first[: same + 1]).op == first
+    with pytest.raises(Ambiguous) as ambiguous:
+        find_op(vault, common)
+    assert set(ambiguous.value.data["ids"]) >= {first, second}
+    for wrong, error in (("zzzzzzzz", NotFound), ("abc", BadRequest), ("../..", BadRequest), ("*" * 8, BadRequest),
+                         ("HEAD~1", BadRequest)):  # fmt: skip
+        with pytest.raises(error):
+            find_op(vault, wrong)
+
+
+def test_a_node_that_is_gone_is_found_in_the_history(vault: Vault) -> None:
+    store(vault, PATH, ONE, "a")
+    store(vault, "b.md", uuid(0x1A2B0000), "b")
+    with vault.transaction("forget: it", kind=Kind.FORGET, source="person") as tx:
+        tx.remove(PATH, node_id=ONE, expect=sha(vault.read(PATH)))
+    assert find_node(vault, "1a2b3") == ONE
+    assert [op.kind for op in list_ops(vault, node_id=ONE)] == ["forget", "remember"]
+    with pytest.raises(Ambiguous):
+        find_node(vault, "1a2b")
+    with pytest.raises(NotFound):
+        find_node(vault, "ffff")
+    with pytest.raises(BadRequest):
+        find_node(vault, "%%%%")
+
+
+def test_only_what_touches_the_vaults_folder_in_a_larger_repository(tmp_path: Path) -> None:
+    top = tmp_path / "repo"
+    (top / "notes").mkdir(parents=True)
+    (top / "notes/mine.md").write_text("mine")
+    git(tmp_path, "init", "-q", str(top))
+    (top / "code.py").write_text("1")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "theirs, both")
+    with open_vault(top / "notes") as vault:
+        (top / "code.py").write_text("2")
+        git(top, "commit", "-qam", "code only")
+        op = store(vault, "ormah/" + PATH, ONE, "a")
+        (top / "code.py").write_text("3")
+        git(top, "commit", "-qam", "code again")
+        assert [each.subject for each in list_ops(vault)] == [
+            "remember: a thing", "init: a vault for memories", "theirs, both"
+        ]  # fmt: skip
+        assert [each.op for each in list_ops(vault, node_id=ONE)] == [op]
+        assert find_op(vault, op).nodes == (ONE,)
+
+
+def test_an_adopted_notes_whole_life_is_found_under_all_its_names(tmp_path: Path) -> None:
+    house = House(tmp_path / "vault")
+    house.write("Rivers.md", "about rivers\n")
+    house.write("Hills.md", "about hills\n")
+    house.scan()
+    node_id = next(node for node, path in house.index.nodes().items() if path == "Rivers.md")
+    (house.root / "Rivers.md").rename(house.root / "Waters.md")
+    house.scan()
+    house.write("Waters.md", house.read("Waters.md") + b"and lakes\n")
+    house.git("commit", "-qam", "by hand")
+    house.scan()
+    (house.root / "Waters.md").unlink()
+    house.scan()
+    assert [op.subject for op in list_ops(house.vault, node_id=node_id)] == [
+        "Delete: Waters", "by hand", "Move: Waters", "Adopt 2 notes: Hills, Rivers"
+    ]  # fmt: skip
+    house.close()
+
+
+def test_pages_of_a_long_history(tmp_path: Path) -> None:
+    """5,000 commits, written by `git fast-import`; the newest page does not read them all."""
+    with open_vault(tmp_path / "vault", clock=ticking()) as vault:
+        head = vault.head()
+        lines = []
+        for number in range(5000):
+            text = f"update: number {number}\n\nOrmah-Op: {number:026d}\nOrmah-Kind: update\nOrmah-Source: job:x\n"
+            text += f"Ormah-Nodes: {uuid(number % 10 + 1)}\n"
+            lines.append(f"commit refs/heads/main\ncommitter A <a@b.c> {1_800_000_000 + number} +0000\n"
+                         f"data {len(text)}\n{text}" + (f"from {head}\n" if number == 0 else "\n"))  # fmt: skip
+        subprocess.run(["git", "fast-import", "--quiet"], cwd=vault.root, input="".join(lines).encode(), check=True)
+        page = list_ops(vault, limit=20)
+        assert [op.op for op in page] == [f"{number:026d}" for number in range(4999, 4979, -1)]
+        mine = list_ops(vault, node_id=uuid(1), limit=1000)
+        assert len(mine) == 500
+        assert find_op(vault, f"{7:026d}").subject == "update: number 7"
