@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ormahd.errors import BadRequest, Conflict
+from ormahd.errors import BadRequest, Conflict, Unavailable
 from ormahd.vault.change import sha256
 from ormahd.vault.disk import rename2, sync
 
@@ -84,7 +84,11 @@ class Worktree:
         """(descriptor of the folder, file name). With `made`, missing folders are made and noted there;
         without, a missing one raises FileNotFoundError. A link or a nested repository raises Conflict."""
         *folders, name = safe_path(path).split("/")
-        fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError as exc:
+            hint = "is its disk mounted? Put the folder back; nothing was taken for deleted"
+            raise Unavailable(f"the vault {self.root} is gone", hint=hint) from exc
         try:
             for depth, folder in enumerate(folders):
                 try:
@@ -288,7 +292,7 @@ class Worktree:
         try:
             fd = os.open(self.root / STAGING, _DIRECTORY)
         except FileNotFoundError:
-            (self.root / STAGING).mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self.root / STAGING).mkdir(mode=0o700, exist_ok=True)
             fd = os.open(self.root / STAGING, _DIRECTORY)
         try:
             yield fd, write.token

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ _KEPT = {
 }  # fmt: skip
 """Of the caller's `GIT_*` only these reach our git: where configuration and transport are, never which repository."""
 
+_GLOB = re.compile(r"[*?\[\\]")
 _ANY_PATHSPEC = {"GIT_LITERAL_PATHSPECS": "0"}
 """`check-ignore` knows no literal pathspecs; its paths get `./` before them, so that none of them is magic."""
 
@@ -372,10 +374,18 @@ class Git:
 
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
         """Those of `paths` (posix, relative to the top) that the person's ignore rules leave out of git."""
+        plain: list[str] = []
+        odd: list[str] = []
+        for path in paths:
+            (odd if _GLOB.search(path) else plain).append(path)
+        # As patterns, the odd ones would match other paths of the index.
+        return self._ignored(plain) | self._ignored(odd, "--no-index")
+
+    def _ignored(self, paths: list[str], *options: str) -> set[str]:
         asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
         if not asked:
             return set()
-        out = self.run("check-ignore", "-z", "--stdin", input=asked, ok=(0, 1), env=_ANY_PATHSPEC)
+        out = self.run("check-ignore", "-z", "--stdin", *options, input=asked, ok=(0, 1), env=_ANY_PATHSPEC)
         return {os.fsdecode(path[2:]) for path in out.split(b"\0") if path}
 
     def listing(self, revision: str = "HEAD", under: str = "") -> dict[str, str]:

@@ -119,7 +119,7 @@ class Intents:
     def write(self, intent: Intent) -> None:
         """Durable when this returns."""
         if not self.folder.is_dir():
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
             sync_directory(self.folder.parent)
         write_durably(self.folder / f"{intent.op}.json", encode([intent]))
 

@@ -76,14 +76,20 @@ class Writer:
             if intent is None:
                 return None
             self._applier.at("promising")
-            self._applier.intents.write(intent)
+            try:
+                self._applier.intents.write(intent)
+            except OSError as exc:
+                self._applier.intents.remove(intent.op)
+                raise _unwritable(exc) from exc
             self._applier.at("promised")
             op = Queued(intent)
             self._enqueue(op)
         try:
             why = self._drain(op)
-        except BaseException:
+        except BaseException as exc:
             self._withdraw(op)
+            if isinstance(exc, OSError):
+                raise _unwritable(exc) from exc
             raise
         if not op.done.is_set():
             self._start_drainer()
@@ -96,6 +102,8 @@ class Writer:
                     hint="finish or abort the other git operation; nothing needs to be repeated",
                     data={"stored": True, "node_ids": intent.node_ids, "op": intent.op},
                 )
+        if isinstance(op.error, OSError):
+            raise _unwritable(op.error) from op.error
         if op.error is not None:
             raise op.error
         return op.result
@@ -288,3 +296,10 @@ class Writer:
             drainer.join()
         with self._pen:
             pass
+
+
+def _unwritable(exc: OSError) -> Unavailable:
+    return Unavailable(
+        f"the vault cannot be written: {exc.strerror or exc}; nothing was changed",
+        hint="make room, or make the folder writable, and repeat",
+    )

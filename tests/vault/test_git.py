@@ -1,0 +1,185 @@
+"""Reading the repository: objects through the long-lived child, commands, and what happens when they fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.errors import Unavailable
+from ormahd.vault.change import Kind
+from ormahd.vault.git import GitFailed
+from ormahd.vault.vault import Vault
+from tests.vault.git_house import git, open_vault, put, sound
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Iterator[Vault]:
+    with open_vault(tmp_path / "vault") as vault:
+        yield vault
+
+
+def test_the_child_sees_what_others_write_and_pack(vault: Vault) -> None:
+    put(vault, ("a.md", b"a\n"))
+    (vault.root / "theirs.txt").write_text("x\n")
+    git(vault.root, "add", "-A")
+    git(vault.root, "commit", "-qm", "theirs")
+    assert vault.committed("theirs.txt") == b"x\n"
+    git(vault.root, "repack", "-adq")
+    git(vault.root, "prune-packed")
+    put(vault, ("b.md", b"b\n"))
+    git(vault.root, "repack", "-adq")
+    assert (vault.committed("a.md"), vault.committed("b.md"), vault.committed("theirs.txt")) == (b"a\n", b"b\n", b"x\n")
+    assert vault.head() == git(vault.root, "rev-parse", "HEAD")
+
+
+def test_the_child_is_replaced_when_it_dies(vault: Vault) -> None:
+    put(vault, ("a.md", b"a\n"))
+    child = vault.git._child
+    assert child is not None
+    os.kill(child.pid, signal.SIGKILL)
+    assert vault.committed("a.md") == b"a\n"
+    assert put(vault, ("a.md", b"b\n")) is not None
+
+
+def test_the_child_answers_many_threads(vault: Vault) -> None:
+    files = [(f"{i}.md", b"%d\n" % i * (i + 1)) for i in range(40)]
+    put(vault, *files)
+    wrong: list[str] = []
+
+    def read() -> None:
+        wrong.extend(path for path, data in files * 5 if vault.committed(path) != data)
+
+    threads = [threading.Thread(target=read) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_what_is_not_there(vault: Vault) -> None:
+    assert vault.committed("no.md") is None
+    assert vault.committed("global") is None
+    assert vault.committed("global/person/x/y") is None
+    assert vault.git.resolve("no-such-branch") is None
+    assert vault.git.resolve("HEAD\nHEAD") is None
+    assert vault.git.resolve("") is None
+    assert vault.git.resolve("HEAD~99") is None
+    assert vault.git.resolve("main") == vault.head()
+    with pytest.raises(Unavailable, match="lacks the blob"):
+        vault.blob("0" * 40)
+
+
+def test_commands_and_their_failures(vault: Vault) -> None:
+    assert vault.git.run("rev-parse", "HEAD").decode().strip() == vault.head()
+    assert vault.git.run("hash-object", "--stdin", input=b"x\n").decode().strip() == vault.blob_id(b"x\n")
+    with pytest.raises(GitFailed, match="no-such-command") as caught:
+        vault.git.run("no-such-command")
+    assert caught.value.hint is not None
+    with pytest.raises(GitFailed):
+        list(vault.git.stream("log", "no-such-branch", "--"))
+
+
+def test_a_log_may_be_left_early(vault: Vault) -> None:
+    for i in range(20):
+        put(vault, ("a.md", b"%d" % i))
+    log = vault.git.log("--format=%s")
+    assert next(log) == b"remember: a thing"
+    log.close()  # type: ignore[attr-defined]
+    assert len(list(vault.git.log("--format=%s"))) == 21
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG) and os.waitpid(vault.git._child.pid + 1, os.WNOHANG)  # type: ignore[union-attr]
+
+
+def test_ignored_paths(vault: Vault) -> None:
+    (vault.root / ".gitignore").write_text("*.log\n/drafts/\n!keep.log\n")
+    put(vault, ("tracked.log", b"x"))
+    paths = ["a.md", "b.log", "drafts/c.md", "keep.log", ":(top)x.log", "*.log", "s p/ü.log", "tracked.log"]
+    assert vault.is_ignored(paths) == {"b.log", "drafts/c.md", ":(top)x.log", "*.log", "s p/ü.log"}
+    assert vault.is_ignored([]) == set()
+
+
+def test_ignored_paths_of_a_vault_below_the_top(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    git(tmp_path / "r", "init", "-q")
+    (tmp_path / "r/.gitignore").write_text("*.log\n")
+    with open_vault(tmp_path / "r/notes") as vault:
+        assert vault.is_ignored(["a.md", "a.log"]) == {"a.log"}
+
+
+def test_a_vault_that_is_moved_away_is_named(vault: Vault, tmp_path: Path) -> None:
+    put(vault, ("a.md", b"a"))
+    os.rename(vault.root, tmp_path / "elsewhere")
+    with pytest.raises((Unavailable, OSError)):
+        put(vault, ("a.md", b"b"))
+    assert not vault.root.exists()
+    os.rename(tmp_path / "elsewhere", vault.root)
+    assert put(vault, ("a.md", b"b")) is not None
+    sound(vault.root)
+
+
+def test_a_full_disk_changes_nothing_and_is_an_error(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+
+    from ormahd.vault import git_objects
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    put(vault, ("a.md", b"1"))
+    before = vault.head()
+    with monkeypatch.context() as patch:
+        patch.setattr(git_objects, "sync", full)
+        with pytest.raises(Unavailable, match="No space left"):
+            put(vault, ("a.md", b"2"), ("b/c.md", b"1"))
+    assert vault.head() == before
+    assert vault.read("a.md") == b"1"
+    assert not (vault.root / "b").exists()
+    assert put(vault, ("a.md", b"2")) is not None
+    sound(vault.root)
+
+
+def test_a_corrupt_index_changes_nothing_and_is_an_error(vault: Vault) -> None:
+    put(vault, ("a.md", b"1"))
+    before = vault.head()
+    index = (vault.root / ".git/index").read_bytes()
+    (vault.root / ".git/index").write_bytes(b"rubbish")
+    with pytest.raises(Unavailable, match="update-index"):
+        put(vault, ("a.md", b"2"))
+    assert (vault.head(), vault.read("a.md")) == (before, b"1")
+    (vault.root / ".git/index").write_bytes(index)
+    assert put(vault, ("a.md", b"2")) is not None
+    sound(vault.root)
+
+
+def test_an_index_that_cannot_be_replaced_after_the_branch_moved(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit stands; nobody can commit from the old index meanwhile; it is completed as soon as it can be."""
+    from ormahd.errors import VaultBusy
+    from ormahd.vault import git_index
+
+    real = os.replace
+    failures = [True]
+
+    def replace(source: object, target: object) -> None:
+        if failures and str(target).endswith(".git/index"):
+            raise OSError(5, "Input/output error")
+        real(source, target)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(git_index.os, "replace", replace)
+    with pytest.raises(VaultBusy, match="index cannot be written"):
+        put(vault, ("a.md", b"1"))
+    assert vault.committed("a.md") == b"1"
+    failures.clear()
+    assert put(vault, ("b.md", b"1"), kind=Kind.UPDATE) is not None
+    deadline = threading.Event()
+    for _ in range(500):
+        if vault.waiting == 0:
+            break
+        deadline.wait(0.01)
+    assert git(vault.root, "log", "--format=%s").split("\n").count("remember: a thing") == 2
+    sound(vault.root)
