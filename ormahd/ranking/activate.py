@@ -1,0 +1,57 @@
+"""Activate: what the best results are connected with comes to mind too (seeds: spreading activation)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ormahd.core.node import EdgeType
+from ormahd.index.rows import Filter
+from ormahd.ranking.gather import Searchable
+from ormahd.ranking.trace import Trace
+from ormahd.settings import ActivationSettings
+
+
+def activate(
+    index: Searchable, results: Sequence[Trace], chosen: Filter, settings: ActivationSettings, least: float
+) -> list[Trace]:
+    """Neighbours of the best results, one edge away in either direction, as results of their own; best first.
+
+    Score = seed's score × edge's weight × factor of its type × decay; of several ways the best one; the best
+    `max_per_seed` of each seed. A direct hit is never one of them; filters and expiry hold for them as for all.
+    Activation below `least` is no result.
+    """
+    seeds = list(results[: settings.seed_count])
+    if not seeds or not settings.max_per_seed:
+        return []
+    direct = {trace.node_id for trace in results}
+    by_seed: dict[str, list[Trace]] = {seed.node_id: [] for seed in seeds}
+    scores = {seed.node_id: seed.score for seed in seeds}
+    for edge in index.edges_of([seed.node_id for seed in seeds]):
+        for seed_id, other in ((edge.source, edge.target), (edge.target, edge.source)):
+            if seed_id not in by_seed or other in direct or other == seed_id:
+                continue
+            trace = Trace(other, {
+                "activation": 1.0, "seed": scores[seed_id], "weight": edge.weight,
+                "factor": edge.edge.activation_factor, "decay": settings.decay,
+            }, source="conflict" if edge.edge is EdgeType.CONTRADICTS else "activated")  # fmt: skip
+            trace.score = trace.recompute()
+            trace.path = [{"seed": seed_id, "edge": edge.edge.value, "out": edge.source == seed_id}]
+            by_seed[seed_id].append(trace)
+    return _best(by_seed.values(), index, chosen, settings, least)
+
+
+def _best(
+    found: Collection[list[Trace]], index: Searchable, chosen: Filter, settings: ActivationSettings, least: float
+) -> list[Trace]:
+    passing = set(index.keep(sorted({trace.node_id for some in found for trace in some}), chosen))
+    best: dict[str, Trace] = {}
+    for some in found:
+        per_seed: dict[str, Trace] = {}
+        for trace in sorted(some, key=lambda one: (-one.score, one.node_id)):
+            if trace.node_id in passing and trace.score >= least:
+                per_seed.setdefault(trace.node_id, trace)
+        for trace in list(per_seed.values())[: settings.max_per_seed]:
+            known = best.get(trace.node_id)
+            if known is None or trace.score > known.score:
+                best[trace.node_id] = trace
+    return sorted(best.values(), key=lambda one: (-one.score, one.node_id))

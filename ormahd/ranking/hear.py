@@ -1,0 +1,88 @@
+"""What is asked: the words, whether it is a question, what may be found, and the period that it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from ormahd.core.node import ABOUT_SELF, SearchQuery
+from ormahd.core.words import IDENTITY_WORDS, QUESTION_WORDS, is_question, query_terms, words
+from ormahd.index.rows import Filter
+from ormahd.ranking.times import Period, find_period
+from ormahd.settings import SearchSettings
+
+T = TypeVar("T")
+
+_IDLE = frozenset(
+    "anything do doing done happen happened happening have memories memory new notes recap remember remembered say "
+    "something stuff summarise summarize summary talk talked tell things thing update updates work worked working".split()  # noqa: SIM905
+)
+"""With these words alone a question has no topic: "what did we do yesterday" asks for a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A question, understood. `chosen` is what may be found at all: the caller's filters, nothing expired."""
+
+    text: str
+    terms: tuple[str, ...]
+    """What full text search looks for: words without stop words; `about_self` where the user is meant."""
+    topic: frozenset[str]
+    """Words of three letters or more that a title can share."""
+    question: bool
+    chosen: Filter
+    limit: int
+    space: str | None
+    """Where the caller works; None when spaces were asked for explicitly: then no space is favoured."""
+    period: Period | None
+    """The period that the text names, when the caller gave none."""
+    only_time: bool
+    """Nothing but a time is asked for: the newest of the window answer, whatever they are about."""
+    now: datetime
+
+    @property
+    def windowed(self) -> bool:
+        """True when the caller's own bounds narrow the time."""
+        return self.chosen.created_after is not None or self.chosen.created_before is not None
+
+
+def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: SearchSettings) -> Heard:
+    """Understand a query. A period in the text only favours, unless the text asks for nothing else: then it filters."""
+    period = None
+    if settings.time_phrases != "off" and query.created_after is None and query.created_before is None:
+        period = find_period(query.query, now)
+    said = period.rest if period is not None else query.query
+    topical = [term for term in query_terms(said) if term in _topics(said)]
+    windowed = query.created_after is not None or query.created_before is not None
+    only_time = (period is not None or windowed) and not topical
+    filters_time = period is not None and (only_time or settings.time_phrases == "filter")
+    heard_words = words(query.query)
+    terms = query_terms(query.query)
+    if any(word in IDENTITY_WORDS for word in heard_words):
+        terms = [*terms, ABOUT_SELF]
+    return Heard(
+        text=query.query,
+        terms=tuple(terms),
+        topic=frozenset(term for term in query_terms(query.query) if len(term) > 2),
+        question=is_question(query.query),
+        chosen=Filter(
+            types=_tuple(query.types), tiers=_tuple(query.tiers), spaces=_tuple(query.spaces), tags=_tuple(query.tags),
+            created_after=period.after if period is not None and filters_time else query.created_after,
+            created_before=period.before if period is not None and filters_time else query.created_before,
+            alive_at=now,
+        ),
+        limit=query.limit,
+        space=space if query.spaces is None else None,
+        period=period,
+        only_time=only_time,
+        now=now,
+    )  # fmt: skip
+
+
+def _topics(text: str) -> frozenset[str]:
+    return frozenset(query_terms(text)) - _IDLE - QUESTION_WORDS - IDENTITY_WORDS
+
+
+def _tuple(values: list[T] | None) -> tuple[T, ...] | None:
+    return None if values is None else tuple(values)

@@ -1,0 +1,139 @@
+"""Search, as a sentence: hear → gather → fuse → shape → activate → cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ormahd.core.node import Found, SearchQuery
+from ormahd.index.rows import NodeRow
+from ormahd.ranking.activate import activate
+from ormahd.ranking.fuse import Fused, fuse
+from ormahd.ranking.gather import Gathered, Query, Searchable, gather
+from ormahd.ranking.hear import Heard, hear
+from ormahd.ranking.late import max_sim
+from ormahd.ranking.shape import Evidence, shape, similarity
+from ormahd.ranking.trace import Trace
+from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
+
+TEMPORAL_SCORE = 0.001
+"""Of a note that is there for its time alone: behind everything that was found by its text (REFERENCE 4.3)."""
+
+EmbedQuery = Callable[[str], Query | None]
+"""A question's vectors, or None while the model is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One result. `cosine` and `late` are absolute (how near the text is, whatever else was found); None: no vectors."""
+
+    node_id: str
+    score: float
+    source: Found
+    cosine: float | None
+    late: float | None
+    trace: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    results: list[Hit]
+    degraded: list[str] = field(default_factory=list)
+    trace: dict[str, Any] = field(default_factory=dict)
+    """What was heard and gathered, and every candidate that is no result with the stage that dropped it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The settings that ranking follows."""
+
+    search: SearchSettings = field(default_factory=SearchSettings)
+    spaces: SpaceSettings = field(default_factory=SpaceSettings)
+    activation: ActivationSettings = field(default_factory=ActivationSettings)
+
+
+def rank(
+    index: Searchable, query: SearchQuery, *, embed: EmbedQuery, space: str | None, now: datetime, rules: Rules
+) -> Ranked:
+    """The memories that answer `query`, best first; at most `query.limit`.
+
+    `space`: where the caller works, favoured but not required. `now`: aware, UTC. Equal inputs give equal results.
+    """
+    heard = hear(query, space=space, now=now, settings=rules.search)
+    if heard.only_time:
+        newest = _newest(index, heard, heard.limit, ())
+        return _answer(heard, None, newest, [])
+    gathered = gather(index, heard, embed(heard.text), rules.search)
+    keep = max(rules.search.rerank_pool, 2 * heard.limit)
+    fused = fuse(gathered, question=heard.question, keep=keep, settings=rules.search)
+    traces = _shaped(index, fused, gathered, heard, rules)
+    results = _cut(traces, heard, rules.search)
+    late = _newest(index, heard, heard.limit - len(results), results) if heard.windowed else []
+    least = rules.search.min_result_score
+    activated = activate(index, results, heard.chosen, rules.activation, least)
+    merged = sorted([*results, *activated], key=lambda one: -one.score) + late
+    for trace in merged[heard.limit :]:
+        trace.dropped = f"cut: {trace.source} beyond the {heard.limit} best"
+    return _answer(heard, gathered, merged[: heard.limit], [*traces, *activated])
+
+
+def _shaped(index: Searchable, fused: list[Fused], gathered: Gathered, heard: Heard, rules: Rules) -> list[Trace]:
+    """Candidates with their scores, best first; equal ones newest first, then by id."""
+    known = index.notes([one.node_id for one in fused], connections=False)
+    fused = [one for one in fused if one.node_id in known]  # the others were forgotten a moment ago
+    rows = [known[one.node_id] for one in fused]
+    judged = similarity(rows, fused, _evidence(index, rows, gathered), rules.search)
+    traces = shape(rows, fused, judged, heard, rules.search, rules.spaces)
+    created = {row.id: row.created for row in rows}
+    return sorted(traces, key=lambda one: (-one.score, -created[one.node_id].timestamp(), one.node_id))
+
+
+def _evidence(index: Searchable, rows: Sequence[NodeRow], gathered: Gathered) -> Evidence | None:
+    meaning = gathered.meaning
+    if meaning is None:
+        return None
+    ids = [row.id for row in rows]
+    late = max_sim(meaning.tokens, meaning.weights, ids, index.tokens(ids))
+    return Evidence.of(ids, index.cosines(meaning.focus, ids), index.cosines(meaning.vector, ids), late)
+
+
+def _cut(traces: list[Trace], heard: Heard, settings: SearchSettings) -> list[Trace]:
+    """The best `limit` that are good enough; the others get the reason why not."""
+    results: list[Trace] = []
+    for trace in traces:
+        if trace.score < settings.min_result_score:
+            trace.dropped = f"cut: below min_result_score {settings.min_result_score}"
+        elif len(results) >= heard.limit:
+            trace.dropped = f"cut: beyond the {heard.limit} best"
+        else:
+            results.append(trace)
+    return results
+
+
+def _newest(index: Searchable, heard: Heard, room: int, results: Sequence[Trace]) -> list[Trace]:
+    """Newest notes of the window, for the room that is left: a question for a time is answered by a time."""
+    if room <= 0:
+        return []
+    there = {trace.node_id for trace in results}
+    found = [one for one in index.newest(heard.chosen, room + len(there)) if one not in there][:room]
+    return [Trace(one, {"temporal": TEMPORAL_SCORE}, score=TEMPORAL_SCORE, source="temporal") for one in found]
+
+
+def _answer(heard: Heard, gathered: Gathered | None, results: Sequence[Trace], candidates: Sequence[Trace]) -> Ranked:
+    chosen = {trace.node_id for trace in results}
+    hits = [Hit(one.node_id, one.score, one.source, *one.relevance, one.shown()) for one in results]
+    return Ranked(hits, list(gathered.degraded) if gathered else [], {
+        "question": heard.question, "terms": list(heard.terms), "space": heard.space,
+        "period": None if heard.period is None else {
+            "phrase": heard.period.phrase, "after": heard.period.after.isoformat(), "before": heard.period.before.isoformat(),
+            "filters": heard.chosen.created_after is not None,
+        },
+        "only_time": heard.only_time,
+        "pool": gathered.pool if gathered else 0,
+        "neighbours": gathered.how if gathered else "not asked",
+        "by_words": len(gathered.by_words) if gathered else 0,
+        "by_meaning": len(gathered.by_meaning) if gathered else 0,
+        "dropped": [trace.shown() for trace in candidates if trace.node_id not in chosen],
+    })  # fmt: skip

@@ -1,0 +1,56 @@
+"""Trace: for each candidate every number that made its score, and the stage that dropped it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from ormahd.core.node import Found
+
+
+@dataclass(slots=True)
+class Trace:
+    """How one candidate came to its score. `numbers` are by name what `shape` computed, unrounded."""
+
+    node_id: str
+    numbers: dict[str, float]
+    words_rank: int | None = None
+    bm25: float | None = None
+    meaning_rank: int | None = None
+    score: float = 0.0
+    source: Found = "search"
+    dropped: str | None = None
+    """Why it is no result: the stage and the bound; None: it is one."""
+    path: list[dict[str, Any]] = field(default_factory=list)
+    """Of an activated result: the edges that lead to it."""
+
+    def recompute(self) -> float:
+        """The score from the numbers alone: what `--explain` shows adds up."""
+        n = self.numbers
+        if "activation" in n:
+            return n["seed"] * n["weight"] * n["factor"] * n["decay"]
+        if "temporal" in n:
+            return n["temporal"]
+        if "similarity" in n:
+            base = (1.0 - n["blend"]) * n["rrf_norm"] + n["blend"] * n["similarity"]
+        else:
+            base = n["dampening"] * n["rrf_share"]
+        # For small scores the seeds' base × (1 + boost); it nears 1 but never passes it, so no two notes tie there.
+        titled = 1.0 - math.pow(1.0 - min(base, 1.0), 1.0 + n["title"])
+        adjusted = titled * n["confidence"]
+        final = min(1.0, adjusted * (n["tier"] + n["recency"] + n["access"]) * n["period"])
+        return round(final * n["space"], 6)
+
+    @property
+    def relevance(self) -> tuple[float | None, float | None]:
+        """(cosine, late interaction): absolute, for whoever decides whether to speak at all."""
+        return self.numbers.get("cosine"), self.numbers.get("late")
+
+    def shown(self) -> dict[str, Any]:
+        """For `--explain`: plain values, in the order in which they were made."""
+        return {
+            "node_id": self.node_id, "source": self.source, "score": self.score, "dropped": self.dropped,
+            "words_rank": self.words_rank, "bm25": self.bm25, "meaning_rank": self.meaning_rank,
+            **self.numbers, **({"path": self.path} if self.path else {}),
+        }  # fmt: skip
