@@ -154,4 +154,6 @@ def _reason(exc: BaseException) -> str:
         return f": {exc.strerror}"
     if isinstance(exc, sqlite3.Error):
         return f": {getattr(exc, 'sqlite_errorname', 'no code')}"
+    if isinstance(exc, (AttributeError, ImportError, NameError, TypeError)):
+        return f": {exc}"  # names of ours, no data
     return ""

@@ -92,11 +92,11 @@ def test_clients_see_the_wire_only(file: Path) -> None:
 
 
 def test_the_wire_is_light() -> None:
-    for stem in ("wire", "schema"):
+    for stem in ("wire", "schema", "codec", "frames", "peer"):
         for name in imports(ROOT / "ormahd" / "rpc" / f"{stem}.py"):
             if name.startswith("ormahd."):
                 seen = name.removeprefix("ormahd.")
-                assert seen.startswith(("errors", "rpc.schema", "rpc.frames", "paths", "__version__")), name
+                assert seen.startswith(("errors", "rpc.schema", "rpc.frames", "rpc.codec", "rpc.peer", "paths", "__version__")), name
             else:
                 assert name.split(".")[0] in {"msgspec", "__future__"} or name.split(".")[0] in _stdlib(), name
 

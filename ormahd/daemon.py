@@ -1,0 +1,171 @@
+"""The daemon: what starts, in order, and stops in reverse (DESIGN section 7, "Life cycle")."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from ormahd import __version__, paths
+from ormahd.config import Config
+from ormahd.logs import Logs
+from ormahd.ormah import Ormah
+from ormahd.rpc import sockets
+from ormahd.rpc.dispatch import Dispatcher
+from ormahd.rpc.schema import Call, HealthResult, Progress, Result
+from ormahd.rpc.server import Server
+from ormahd.signals import BROKEN, STOP, Signals
+from ormahd.supervisor import Supervisor
+
+log = logging.getLogger("ormahd.daemon")
+
+LOOP_SECONDS: Final = 30.0
+"""A server whose loop has not gone round for so long does not work: the watchdog is not fed (it goes round every 10)."""
+DESCRIPTORS: Final = 8192
+"""Open files wished for: connections, Chroma's segments, git. macOS grants 256 unless asked."""
+
+
+def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lambda _: None) -> int:
+    """Run until a signal comes, and return the exit status. `told` is called with the socket's path once it answers.
+
+    Raises:
+        OrmahError: it cannot start; what was begun has been taken back.
+    """
+    with ExitStack() as house:
+        logs = Logs(config.settings.log, foreground=foreground, environ=os.environ)
+        house.callback(logs.close)
+        supervisor = Supervisor(os.environ)
+        handed = sockets.activated(os.environ)
+        signals = Signals()
+        _more_descriptors()
+
+        log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
+        ormah = Ormah.open(config)
+        life = _Life(ormah, supervisor, config.settings.daemon.drain_seconds)
+        house.callback(life.close)
+        logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
+
+        listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
+        dispatcher = Dispatcher(ormah, socket=listening.path, clients=lambda: server.clients)
+
+        def answer(call: Call, progress: Callable[[Progress], None]) -> Result:
+            reply = dispatcher.answer(call, progress)
+            if isinstance(reply, HealthResult):  # what only the server and the log know
+                reply.warnings = [*reply.warnings, *server.warnings()]
+                reply.log_file = str(logs.file)
+            return reply
+
+        server = Server(listening, answer, config.settings.daemon, on_broken=signals.broken)
+        house.callback(life.stop_serving, server)
+        server.start()
+        told(listening.path)
+
+        life.warm()
+        house.callback(life.leave)
+        life.status = _stay(signals, logs, supervisor, server)
+    return life.status
+
+
+def socket_of(config: Config, root: Path) -> Path:
+    """Where to listen: as the settings say, else by the vault; as `paths.find_socket` finds it (DESIGN section 3)."""
+    if config.settings.daemon.socket is not None:
+        return config.settings.daemon.socket.expanduser()
+    configured = paths.configured({}, config.file).get("vault")
+    return paths.socket_path(root, usual=Path(configured) if configured else paths.default_vault())
+
+
+def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) -> int:
+    """Wait for a signal; meanwhile feed the watchdog as long as the server really goes round."""
+    while True:
+        came = signals.wait(supervisor.watchdog_seconds)
+        if BROKEN in came:
+            return 70
+        if came & STOP:
+            log.info("stopping: %s", signal.Signals(min(came & STOP)).name)
+            return 0
+        if signal.SIGHUP in came:
+            try:
+                logs.reopen()
+            except OSError as exc:
+                log.warning("the log file could not be opened again: %s", exc.strerror)
+            log.info("the log file was opened again")
+        if supervisor.watchdog_seconds is not None and server.alive(LOOP_SECONDS):
+            supervisor.watchdog()
+
+
+class _Life:
+    """The phases of one `Ormah` between opening and closing."""
+
+    def __init__(self, ormah: Ormah, supervisor: Supervisor, drain_seconds: float) -> None:
+        self._ormah = ormah
+        self._supervisor = supervisor
+        self._drain = drain_seconds
+        self._leaving = threading.Event()
+        self._warming = threading.Thread(target=self._warm, name="warm", daemon=True)
+        self._left: list[str] = []
+        self.status = 0
+
+    def warm(self) -> None:
+        """Reconcile and load models in a thread of their own: the main thread hears signals."""
+        self._warming.start()
+
+    def _warm(self) -> None:
+        self._try("warmed", lambda: self._ormah.warm(self._phase))
+        if self._leaving.is_set():
+            return
+        self._try("watched", self._ormah.watch)
+        nodes, parts = self._ormah.index.count(), self._ormah.degraded()
+        sentence = f"ready, {nodes} memories" + (f", without {', '.join(parts)}" if parts else "")
+        log.info("%s", sentence)
+        self._supervisor.ready(sentence)
+
+    def _try(self, done: str, step: Callable[[], None]) -> None:
+        """The daemon goes on without what fails here: words are searched, edits are seen by the next scan."""
+        try:
+            step()
+        except Exception:
+            log.exception("not everything could be %s", done)
+            self._ormah.warn(f"not everything could be {done}; the log says why")
+
+    def _phase(self, phase: str) -> None:
+        log.info("phase: %s", phase)
+        self._supervisor.status(phase)
+
+    def leave(self) -> None:
+        """The first step of stopping: nothing new begins."""
+        self._leaving.set()
+        self._ormah.phase = "stopping"
+        self._supervisor.stopping()
+
+    def stop_serving(self, server: Server) -> None:
+        if not server.stop(self._drain):
+            self._left.append("requests")
+
+    def close(self) -> None:
+        """Close the house. With something of it still at work it is not closed but left as a crash would leave it, which
+        the next start mends; closing under a running write would not be mended by anybody."""
+        self._leaving.set()
+        if self._warming.ident is not None:
+            self._warming.join(self._drain)
+            if self._warming.is_alive():
+                self._left.append("warming")
+        if self._left:
+            log.warning("stopped with %s still at work", " and ".join(self._left))
+            logging.shutdown()
+            os._exit(self.status)
+        self._ormah.close()
+        log.info("stopped")
+
+
+def _more_descriptors() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wished = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wished:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wished, hard))

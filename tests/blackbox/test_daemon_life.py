@@ -1,0 +1,358 @@
+"""The daemon as a process: it starts in order, says why when it cannot, is found by its socket, and stops cleanly."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ormahd import __version__
+from ormahd.rpc import wire
+from tests.house import House, open_house, wait_until
+
+
+def ormahd(house: House, *args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ormahd", *args], env=house.env | (env or {}), cwd=house.home, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+def log_of(house: House) -> str:
+    return (house.state / "ormahd.log").read_text("utf-8")
+
+
+def complaint(done: subprocess.CompletedProcess[str]) -> str:
+    """The one sentence and the hint of a program that failed."""
+    lines = [line for line in done.stderr.splitlines() if line.startswith(("error: ", "hint: "))]
+    assert [line.split(":")[0] for line in lines] == ["error", "hint"], done.stderr
+    assert "Traceback" not in done.stderr
+    return lines[0]
+
+
+# ---------------------------------------------------------------- starting
+
+
+def test_it_listens_before_anything_heavy_is_imported():
+    with open_house() as house:
+        # the real model: its libraries take seconds to import
+        env = {**house.env, "PYTHONPROFILEIMPORTTIME": "1"}
+        del env["ORMAH_EMBEDDING_MODEL"]
+        with (house.home / "stderr").open("wb") as stderr:
+            process = subprocess.Popen([sys.executable, "-m", "ormahd", "run"], env=env, cwd=house.home, stderr=stderr)
+        try:
+            wait_until(
+                lambda: "listening at" in (house.home / "stderr").read_text(errors="replace"), "it to listen", 60
+            )
+            with wire.connect(house.socket) as connection:
+                assert connection.call("hello", timeout=60).phase in {"starting", "reconciling", "warming", "ready"}
+        finally:
+            process.kill()
+            process.wait()
+        said = (house.home / "stderr").read_text(errors="replace").split("listening at")[0]
+        imported = set(re.findall(r"\| +(\w+)$", said, re.MULTILINE))
+        assert "msgspec" in imported
+        assert not imported & {
+            "torch",
+            "chromadb",
+            "sentence_transformers",
+            "transformers",
+            "scipy",
+            "rich",
+            "detect_secrets",
+        }
+
+
+def test_it_becomes_ready_and_stops_cleanly_by_either_signal(house: House):
+    for number in (signal.SIGTERM, signal.SIGINT):
+        house.start()
+        assert stat.S_IMODE(house.socket.lstat().st_mode) == 0o600
+        house.signal(number)
+        assert house.process is not None
+        assert house.process.wait(60) == 0
+        assert not house.socket.exists()
+    log = log_of(house)
+    order = [
+        log.index(word)
+        for word in ("begins", "listening at", "reconciling", "warming", ": ready", "SIGTERM", "stopped")
+    ]
+    assert order == sorted(order)
+
+
+def test_the_second_signal_ends_it_at_once(house: House):
+    house.start()
+    house.signal(signal.SIGSTOP)  # so that both are there before it looks
+    house.signal(signal.SIGTERM)
+    house.signal(signal.SIGINT)
+    house.signal(signal.SIGCONT)
+    assert house.process is not None
+    assert house.process.wait(60) in {128 + signal.SIGTERM, 128 + signal.SIGINT}
+    house.start()
+    assert house.call("admin.health").status
+
+
+def test_a_killed_daemon_leaves_a_stale_socket_that_the_next_one_replaces(house: House):
+    house.start()
+    made = house.call("agent.remember", content="kept over a kill")
+    house.kill()
+    assert house.socket.exists()
+    house.start()
+    assert house.call("agent.get", node_id=made.node_id).content == "kept over a kill"
+
+
+def test_a_second_daemon_is_refused_and_the_first_goes_on(daemon: House):
+    done = ormahd(daemon, "run")
+    assert done.returncode == 69
+    assert "in use by process" in complaint(done)
+    elsewhere = ormahd(daemon, "run", "--vault", str(daemon.home / "other"))
+    assert elsewhere.returncode == 4
+    assert "already running" in complaint(elsewhere)
+    assert daemon.call("hello").phase == "ready"
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "status", "words"),
+    [
+        ((), {"ORMAH_SEARCH_RRF_K": "many"}, 2, "search.rrf_k"),
+        ((), {"ORMAH_NONSENSE": "1"}, 2, "ORMAH_NONSENSE"),
+        (("--config", "/nowhere/c.toml"), {}, 2, "no configuration file"),
+        (("--socket", "/" + "x" * 120), {}, 2, "103"),
+    ],
+)
+def test_what_keeps_it_from_starting_is_one_sentence_and_a_hint(house: House, args, env, status, words):
+    done = ormahd(house, "run", *args, env=env)
+    assert done.returncode == status
+    assert words in (done.stderr if "no configuration" in words else complaint(done))
+
+
+def test_a_file_in_the_sockets_place_stays_and_the_vault_is_free_again(house: House):
+    house.socket.write_text("precious")
+    done = ormahd(house, "run")
+    assert done.returncode == 2
+    assert "left alone" in complaint(done)
+    assert house.socket.read_text() == "precious"
+    house.socket.unlink()
+    house.start()
+
+
+def test_running_requests_are_finished_before_it_stops(house: House):
+    house.start()
+    lines = [json.dumps({"content": f"memory number {number}"}) for number in range(300)]
+    answer: list[object] = []
+
+    def ask() -> None:
+        try:
+            answer.append(house.call("admin.import", lines=lines))
+        except wire.Unavailable as exc:
+            answer.append(exc)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    wait_until(lambda: house.vault.is_dir() and len(house.notes()) > 1, "the import to begin")
+    assert house.stop() == 0
+    thread.join(60)
+    assert getattr(answer[0], "added", None) == 300, answer
+    house.start()
+    assert house.call("admin.stats").total_nodes >= 300
+
+
+# ---------------------------------------------------------------- detached
+
+
+def test_detached_it_answers_when_the_command_returns(house: House):
+    done = ormahd(house, "run", "--detach")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert str(house.socket) in done.stdout
+    hello = house.call("hello")
+    assert hello.version == __version__
+    pid = house.call("admin.health").pid
+    assert os.getsid(pid) != os.getsid(0)
+    assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
+    assert os.path.samefile(f"/proc/{pid}/fd/2", house.state / "ormahd.log"), (
+        "a native crash leaves its words in the log"
+    )
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not house.socket.exists() and not Path(f"/proc/{pid}").exists(), "it to stop")
+    assert "stopped" in log_of(house)
+
+
+def test_detached_it_fails_with_the_same_sentence_and_status(daemon: House):
+    done = ormahd(daemon, "run", "--detach")
+    assert done.returncode == 69
+    assert "in use by process" in complaint(done)
+    bad = ormahd(daemon, "run", "--detach", env={"ORMAH_LOG_LEVEL": "loud"})
+    assert bad.returncode == 2
+    assert "log.level" in complaint(bad)
+
+
+def test_detached_paths_are_meant_from_where_the_command_ran(house: House):
+    (house.home / "run").mkdir()
+    env = dict.fromkeys(("ORMAH_SOCKET", "ORMAH_VAULT"), "")
+    done = ormahd(house, "run", "--detach", "--vault", "mine", "--socket", "run/o.sock", env=env)
+    assert done.returncode == 0, done.stderr
+    with wire.connect(house.home / "run" / "o.sock") as connection:
+        health = connection.call("admin.health")
+    assert health.vault == os.path.realpath(house.home / "mine")
+    os.kill(health.pid, signal.SIGTERM)
+    wait_until(lambda: not Path(f"/proc/{health.pid}").exists(), "it to stop")
+
+
+# ---------------------------------------------------------------- supervised
+
+
+def notifications(path: Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    sock.bind(str(path))
+    sock.settimeout(60)
+    return sock
+
+
+def test_systemd_hears_how_it_is(house: House):
+    with notifications(house.home / "notify") as heard:
+        house.settings |= {
+            "NOTIFY_SOCKET": str(house.home / "notify"), "WATCHDOG_USEC": "300000", "ORMAH_DAEMON_THREADS": "3",
+        }  # fmt: skip
+        house.start(phase="")
+        said = ""
+        while "WATCHDOG=1" not in said.partition("READY=1")[2]:
+            said += heard.recv(4096).decode() + "\n"
+        assert "STATUS=reconciling" in said.partition("READY=1")[0]
+        assert "STATUS=ready, " in said
+        house.signal(signal.SIGTERM)
+        while "STOPPING=1" not in said:
+            said += heard.recv(4096).decode() + "\n"
+        assert house.process is not None
+        assert house.process.wait(60) == 0
+        del house.settings["NOTIFY_SOCKET"], house.settings["WATCHDOG_USEC"]
+
+
+def test_under_a_supervisor_it_stays_in_the_foreground(house: House):
+    with notifications(house.home / "notify") as heard:
+        env = house.env | {"NOTIFY_SOCKET": str(house.home / "notify")}
+        process = subprocess.Popen([sys.executable, "-m", "ormahd", "run", "--detach"], env=env, cwd=house.home)
+        said = ""
+        while "READY=1" not in said:
+            said += heard.recv(4096).decode()
+        assert process.poll() is None
+        assert house.call("admin.health").pid == process.pid
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+def test_the_first_connection_starts_it(house: House):
+    tool = "/usr/bin/systemd-socket-activate"
+    if not os.access(tool, os.X_OK):
+        pytest.skip("no systemd-socket-activate here")
+    given = [f"--setenv={name}={value}" for name, value in house.env.items()]
+    with (house.home / "stderr").open("wb") as stderr:
+        process = subprocess.Popen(
+            [tool, f"--listen={house.socket}", *given, sys.executable, "-m", "ormahd", "run"],
+            cwd=house.home, stdout=stderr, stderr=stderr,
+        )  # fmt: skip
+    try:
+        wait_until(house.socket.exists, "systemd to listen")
+        assert not house.vault.exists(), "nothing runs before somebody asks"
+        with wire.connect(house.socket) as connection:
+            assert connection.call("hello", timeout=60).version == __version__
+            health = connection.call("admin.health", timeout=60)
+        assert health.pid == process.pid, "it is the process that was activated"
+        assert health.socket == str(house.socket)
+        process.terminate()
+        assert process.wait(60) == 0
+        assert house.socket.exists(), "the socket is systemd's"
+        house.socket.unlink()
+    finally:
+        process.kill()
+        process.wait()
+
+
+# ---------------------------------------------------------------- the socket, running
+
+
+def test_a_socket_file_that_somebody_removes_comes_back(daemon: House):
+    with daemon.connect() as known:
+        daemon.socket.unlink()
+        assert any("taken away" in warning for warning in known.call("admin.health").warnings)
+        wait_until(daemon.socket.exists, "the socket to come back")
+        wait_until(lambda: not known.call("admin.health").warnings, "the warning to go")
+    assert daemon.call("hello").phase == "ready"
+
+
+def test_many_idle_connections_are_carried(daemon: House):
+    before = daemon.call("admin.health").threads
+    idle = [daemon.connect() for _ in range(120)]
+    for connection in idle:
+        connection.call("hello")
+    health = daemon.call("admin.health")
+    assert health.clients == 121
+    assert health.threads <= before + 8
+    for connection in idle:
+        connection.close()
+
+
+# ---------------------------------------------------------------- the log
+
+
+def test_the_log_is_private_and_holds_no_texts(daemon: House):
+    made = daemon.call("agent.remember", content="the orchid needs water on Tuesdays", agent="claude-code")
+    daemon.call("agent.recall", query="when does the orchid want water")
+    with pytest.raises(wire.NotFound):
+        daemon.call("agent.get", node_id="00000000")
+    with pytest.raises(wire.BadRequest):
+        daemon.call("agent.remember", content="orchid", type="orchid")
+    daemon.call("agent.forget", node_id=made.node_id)
+    wait_until(lambda: "agent.forget" in log_of(daemon), "the last line")
+    log = log_of(daemon)
+    assert "orchid" not in log
+    assert re.search(r"info ormahd\.rpc: claude-code agent\.remember \d+\.\d ms ok$", log, re.MULTILINE)
+    assert re.search(r"info ormahd\.rpc: test agent\.get \d+\.\d ms not_found$", log, re.MULTILINE)
+    assert stat.S_IMODE((daemon.state / "ormahd.log").stat().st_mode) == 0o600
+    assert stat.S_IMODE(daemon.state.stat().st_mode) == 0o700
+    assert daemon.call("admin.health").log_file == str(daemon.state / "ormahd.log")
+    assert "agent.remember" in daemon.said(), "and on stderr in the foreground"
+
+
+def test_the_log_is_json_where_that_is_wished(house: House):
+    house.settings["ORMAH_LOG_FORMAT"] = "json"
+    house.start()
+    house.call("agent.recall", query="anything", agent="claude-code")
+    wait_until(lambda: "agent.recall" in log_of(house), "the line")
+    lines = [json.loads(line) for line in log_of(house).splitlines()]
+    assert {"time", "level", "where", "message"} <= set(lines[0])
+    (found,) = [line for line in lines if line.get("method") == "agent.recall"]
+    assert (found["agent"], found["outcome"], type(found["ms"])) == ("claude-code", "ok", float)
+
+
+def test_a_hangup_opens_the_log_again(daemon: House):
+    file = daemon.state / "ormahd.log"
+    moved = file.rename(file.with_name("moved"))
+    daemon.signal(signal.SIGHUP)
+    wait_until(file.exists, "the new file")
+    daemon.call("agent.recall", query="anything")
+    wait_until(lambda: "agent.recall" in file.read_text(), "a line in the new file")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "agent.recall" not in moved.read_text()
+    assert daemon.call("hello").phase == "ready", "a hangup is no reason to end"
+
+
+def test_the_log_turns_over_and_stays_private(house: House):
+    house.settings |= {"ORMAH_LOG_MAX_BYTES": "10000", "ORMAH_LOG_KEEP": "2"}
+    house.start()
+    with house.connect() as connection:
+        for _ in range(600):
+            connection.call("hello")
+    files = {path.name for path in house.state.glob("ormahd.log*")}
+    assert files == {"ormahd.log", "ormahd.log.1", "ormahd.log.2"}
+    for name in files:
+        found = (house.state / name).stat()
+        assert found.st_size <= 10_000
+        assert stat.S_IMODE(found.st_mode) == 0o600

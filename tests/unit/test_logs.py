@@ -1,0 +1,113 @@
+"""Lines of the log as people, programs and systemd's journal read them; what systemd is told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import sys
+
+import pytest
+
+from ormahd.logs import Logs, formatter
+from ormahd.settings import LogSettings
+from ormahd.supervisor import LABEL, Supervisor, is_supervised
+
+
+@pytest.fixture
+def logs():
+    made = []
+
+    def make(**values) -> Logs:
+        made.append(Logs(LogSettings(**values), foreground=True, environ={}))
+        return made[-1]
+
+    root = logging.getLogger()
+    level = root.level
+    yield make
+    for one in made:
+        one.close()
+    root.setLevel(level)
+
+
+def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
+    found = logging.LogRecord("ormahd.rpc", logging.INFO, "f.py", 1, message, args, None)
+    found.created = 1_795_291_200.25
+    found.__dict__.update(extra)
+    return found
+
+
+def test_a_line_for_people():
+    assert formatter("text").format(record("%s asked", "we")) == "2026-11-21T20:00:00.250Z info ormahd.rpc: we asked"
+
+
+def test_a_line_for_programs():
+    line = formatter("json").format(record("a\nb", fields={"agent": "x", "ms": 1.5}))
+    assert "\n" not in line
+    assert json.loads(line) == {
+        "time": "2026-11-21T20:00:00.250Z", "level": "info", "where": "ormahd.rpc", "agent": "x", "ms": 1.5, "message": "a\nb",
+    }  # fmt: skip
+
+
+def test_the_journal_gets_priorities_on_every_line(capfd):
+    with_journal = Logs(LogSettings(), foreground=True, environ={"JOURNAL_STREAM": "8:1"})
+    logging.getLogger("ormahd.x").warning("one\ntwo")
+    with_journal.close()
+    assert capfd.readouterr().err == "<4>ormahd.x: one\n<4>two\n"
+
+
+def test_what_was_said_before_the_file_was_known_is_in_it(logs, tmp_path):
+    log = logs()
+    logging.getLogger("ormahd.x").info("early")
+    logging.getLogger("guest").info("a guest's chatter")
+    log.to_file(tmp_path / "state")
+    logging.getLogger("ormahd.x").info("late")
+    logging.getLogger("guest").warning("a guest's worry")
+    said = [line.split(" ", 1)[1] for line in (tmp_path / "state/ormahd.log").read_text().splitlines()]
+    assert said == ["info ormahd.x: early", "info ormahd.x: late", "warning guest: a guest's worry"]
+
+
+def test_the_level_is_the_settings_one(logs, tmp_path):
+    log = logs(level="error")
+    log.to_file(tmp_path)
+    logging.getLogger("ormah").warning("not heard")
+    logging.getLogger("ormah").error("heard")
+    assert "not heard" not in (tmp_path / "ormahd.log").read_text()
+    assert "heard" in (tmp_path / "ormahd.log").read_text()
+
+
+def test_a_link_in_the_logs_place_is_not_followed(logs, tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "ormahd.log").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic link"):
+        logs().to_file(tmp_path)
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_systemd_is_told_in_ascii_and_children_cannot_speak_for_us(tmp_path, monkeypatch):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(str(tmp_path / "n"))
+        heard.settimeout(20)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "n"))
+        monkeypatch.setenv("WATCHDOG_USEC", "30000000")
+        monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
+        assert is_supervised(os.environ, os.getpid())
+        supervisor = Supervisor(os.environ)
+        assert "NOTIFY_SOCKET" not in os.environ
+        assert "WATCHDOG_USEC" not in os.environ
+        assert supervisor.watchdog_seconds == 10
+        supervisor.ready("bereit für 記憶")
+        assert heard.recv(1000) == b"READY=1\nSTATUS=bereit f?r ??"
+
+
+def test_without_a_supervisor_nothing_is_told(monkeypatch):
+    for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "LISTEN_PID"):
+        monkeypatch.delenv(name, raising=False)
+    supervisor = Supervisor(os.environ)
+    supervisor.ready("x")
+    supervisor.watchdog()
+    assert supervisor.watchdog_seconds is None
+    assert not is_supervised({"LISTEN_PID": "1"}, 2)
+    assert is_supervised({"LISTEN_PID": "2"}, 2)
+    assert is_supervised({"XPC_SERVICE_NAME": LABEL}, 2) == (sys.platform == "darwin")
