@@ -1,0 +1,254 @@
+"""`ormahd`: run the daemon, or look at configuration and vault without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+
+from ormahd import __version__
+from ormahd.errors import OrmahError
+
+HELLO_SECONDS: Final = 10.0
+"""How long a daemon that listens may take for its first answer."""
+
+Place = click.Path(path_type=Path, resolve_path=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The entry point: every failure becomes a sentence, a hint and an exit status (DESIGN section 12)."""
+    sys.exit(status_of(lambda: cli.main(arguments, prog_name="ormahd", standalone_mode=False)))
+
+
+def status_of(act: Callable[[], Any]) -> int:
+    try:
+        status = act()
+    except OrmahError as exc:
+        return complain(exc.message, exc.hint, exc.exit_status)
+    except click.ClickException as exc:
+        exc.show()
+        return exc.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        sys.stdout = None  # whoever read has gone: nothing to flush at the end
+        return 0
+    except OSError as exc:
+        return complain(f"{exc.strerror or exc}: {exc.filename or 'ormahd'}", "look after that file or disk", 70)
+    return status if isinstance(status, int) else 0
+
+
+def complain(message: str, hint: str | None, status: int) -> int:
+    """Say on stderr what went wrong, in the form that `ormahctl up` reads."""
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+    return status
+
+
+def settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options by which a command finds vault, configuration and socket."""
+    for option in (
+        click.option("--socket", type=Place, help="The Unix socket (setting daemon.socket)."),
+        click.option("--config", type=Place, help="The configuration file instead of the usual one."),
+        click.option("--vault", type=Place, help="The folder of notes (setting vault.path)."),
+    ):
+        command = option(command)
+    return command
+
+
+def load(vault: Path | None = None, config: Path | None = None, socket: Path | None = None) -> Any:
+    """The configuration with this command's flags on top, as a `config.Config`."""
+    from ormahd.config import load as load_config
+
+    given = {"vault.path": vault, "daemon.socket": socket}
+    return load_config(
+        None if config is None else Path(os.path.abspath(config.expanduser())),
+        flags={key: None if path is None else os.path.abspath(path.expanduser()) for key, path in given.items()},
+    )
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", message="%(prog)s %(version)s")
+def cli() -> None:
+    """The daemon that keeps a git-versioned vault of markdown notes as the memory of AI agents.
+
+    People use ormahctl; these commands are for supervisors and for when the daemon is down.
+    """
+
+
+@cli.command()
+@settings
+@click.option("--detach", is_flag=True, help="Go on in the background once it answers (not under systemd or launchd).")
+def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bool) -> int:
+    """Run the daemon."""
+    from ormahd.supervisor import is_supervised
+
+    found = load(vault, config, socket)
+    if detach and not is_supervised(os.environ, os.getpid()):
+        return _detached(found)
+    from ormahd import daemon
+
+    return daemon.run(found, foreground=True)
+
+
+def _detached(config: Any) -> int:
+    """Begin the daemon in the background; return once it answers, or with what it said instead."""
+    read, write = os.pipe()
+    child = os.fork()  # no thread has been started yet, and none was by what is imported so far
+    if child:
+        os.close(write)
+        os.waitpid(child, 0)
+        return _follow(read)
+    os.close(read)
+    import daemon as python_daemon
+
+    umask = os.umask(0)
+    with python_daemon.DaemonContext(files_preserve=[write], umask=umask, detach_process=True):
+        # from here on stderr goes nowhere: what is to be said goes through the pipe, as {error, hint, exit} or {socket}
+        def tell(message: dict[str, Any]) -> None:
+            nonlocal write
+            if write >= 0:
+                os.write(write, json.dumps(message).encode() + b"\n")
+                os.close(write)
+                write = -1
+
+        def begin() -> int:
+            from ormahd import daemon
+
+            return daemon.run(config, foreground=False, told=lambda path: tell({"socket": str(path)}))
+
+        try:
+            status = begin()
+        except OrmahError as exc:
+            status = exc.exit_status
+            tell({"error": exc.message, "hint": exc.hint, "exit": status})
+        except Exception as exc:  # noqa: BLE001 - the edge of the process: the parent says it
+            status = 70
+            tell({"error": f"the daemon could not start: {type(exc).__name__}: {exc}", "hint": None, "exit": status})
+    return status
+
+
+def _follow(pipe: int) -> int:
+    """The parent's side: wait for what the daemon says, then for its first answer."""
+    with open(pipe, encoding="utf-8") as stream:
+        line = stream.readline()
+    if not line:
+        return complain("the daemon ended while it started, without a word", "try: ormahd run (in the foreground)", 70)
+    said: dict[str, Any] = json.loads(line)
+    if "error" in said:
+        return complain(said["error"], said["hint"], said["exit"])
+    from ormahd.rpc.wire import connect
+
+    end = time.monotonic() + HELLO_SECONDS
+    with connect(Path(said["socket"]), HELLO_SECONDS) as connection:
+        hello = connection.call("hello", timeout=max(0.1, end - time.monotonic()))
+    click.echo(f"ormahd {hello.version} answers at {said['socket']}")
+    return 0
+
+
+# ---------------------------------------------------------------- looking
+
+
+@cli.group(name="config")
+def config_group() -> None:
+    """Settings: what is in force, what there is, what is wrong."""
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="For programs.")
+config_option = click.option("--config", type=Place, help="The configuration file instead of the usual one.")
+
+
+@config_group.command()
+@config_option
+@as_json
+def show(config: Path | None, as_json: bool) -> None:
+    """The settings in force, and where each comes from."""
+    from ormahd.config import keys
+
+    found = load(config=config)
+    dumped = found.settings.model_dump(mode="json")
+    rows = [(f"{group}.{name}", dumped[group][name], found.origin(f"{group}.{name}")) for group, name in keys()]
+    if as_json:
+        settings = {key: {"value": value, "origin": origin} for key, value, origin in rows}
+        click.echo(json.dumps({"file": str(found.file), "settings": settings}, indent=2, ensure_ascii=False))
+        return
+    click.echo(f"# {found.file}{'' if found.file.exists() else ' (not there)'}")
+    for key, value, origin in rows:
+        click.echo(f"{key} = {json.dumps(value, ensure_ascii=False)}{'' if origin == 'default' else f'    # {origin}'}")
+
+
+@config_group.command()
+@as_json
+def default(as_json: bool) -> None:
+    """Every setting with its default and its reason, as a config.toml."""
+    from ormahd.config import default_document
+
+    document = default_document()
+    click.echo(json.dumps({"document": document}) if as_json else document, nl=as_json)
+
+
+@config_group.command(name="check")
+@config_option
+@as_json
+def check_config(config: Path | None, as_json: bool) -> int:
+    """Look for faults in the file and the environment."""
+    from ormahd.looking import config_findings
+
+    found = config_findings(lambda: load(config=config))
+    return _report(found, as_json, "the configuration is in order")
+
+
+@cli.command()
+@settings
+@as_json
+def check(vault: Path | None, config: Path | None, socket: Path | None, as_json: bool) -> int:
+    """Look at configuration and vault without changing anything; exit 1 when something is found."""
+    from ormahd.looking import config_findings, vault_findings
+
+    found = config_findings(lambda: load(vault, config, socket))
+    if not found:
+        found = vault_findings(load(vault, config, socket))
+    return _report(found, as_json, "configuration and vault are in order")
+
+
+@cli.command()
+@settings
+@as_json
+@click.option("--fix", is_flag=True, help="Mend what can be mended without asking.")
+def doctor(vault: Path | None, config: Path | None, socket: Path | None, as_json: bool, fix: bool) -> int:
+    """Examine the vault and its index while the daemon is down; exit 1 when something is found."""
+    from ormahd.looking import config_findings, doctor_findings
+
+    found = config_findings(lambda: load(vault, config, socket))
+    if not found:
+        found = doctor_findings(load(vault, config, socket), fix=fix)
+    return _report(found, as_json, "nothing was found")
+
+
+def _report(found: Sequence[Any], as_json: bool, fine: str) -> int:
+    from ormahd.looking import shown
+
+    if as_json:
+        findings = [shown(finding) for finding in found]
+        click.echo(json.dumps({"findings": findings}, indent=2, ensure_ascii=False))
+    else:
+        for finding in found:
+            place = finding.path or ""
+            place = f"{place}:{finding.line}" if finding.line else place
+            click.echo(f"{finding.level}: {f'{place}: ' if place else ''}{finding.what}")
+            if finding.mend:
+                click.echo(f"    mend: {finding.mend}")
+        if not found:
+            click.echo(fine)
+    return 1 if any(finding.level != "info" for finding in found) else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Looking without a daemon: is the configuration right, can every note be read. `check` changes nothing and takes no
+lock, so it works beside a running daemon too; `doctor` opens the house without its models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ormahd import paths
+from ormahd.config import Config
+from ormahd.core.note import NoteKind, parse
+from ormahd.errors import NotFound, OrmahError
+from ormahd.rpc.schema import Call, DoctorParams, DoctorResult, Finding
+from ormahd.vault.create import CARD, find_card
+from ormahd.vault.excluded import Excluded
+from ormahd.vault.git import Git, locate
+from ormahd.vault.scan import walk
+
+WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
+
+
+def shown(finding: Finding) -> dict[str, Any]:
+    """A finding for `--json`."""
+    found: dict[str, Any] = msgspec.to_builtins(finding)
+    return found
+
+
+def config_findings(load: Callable[[], Config]) -> list[Finding]:
+    """What is wrong with file, environment or flags: the first fault, as `load` names it."""
+    try:
+        config = load()
+    except OrmahError as exc:
+        return [Finding(level="error", what=exc.message, mend=exc.hint or "")]
+    too_long = config.settings.daemon.socket
+    if too_long is not None and len(os.fsencode(too_long.expanduser())) > paths.MAX_SOCKET_PATH:
+        what = f"daemon.socket has more than {paths.MAX_SOCKET_PATH} bytes: {too_long}"
+        return [Finding(level="error", what=what, mend="set a shorter path")]
+    return []
+
+
+def root_of(config: Config) -> Path:
+    return Path(os.path.realpath((config.settings.vault.path or paths.default_vault()).expanduser()))
+
+
+def vault_findings(config: Config) -> list[Finding]:
+    """Notes that cannot be read or wait for a person, and two notes with one id; an absent vault."""
+    root = root_of(config)
+    if not (root / CARD).exists():
+        what = f"there is no vault at {root}"
+        return [Finding(level="warning", what=what, mend="the daemon makes one when it starts: ormahctl up")]
+    try:
+        find_card(root)
+    except OrmahError as exc:
+        return [Finding(level="error", what=exc.message, path=CARD, mend=exc.hint or "")]
+    place = locate(root)
+    if place is None:
+        what = f"{root} is a vault, but its git repository is gone"
+        return [Finding(level="error", what=what, mend="bring .git back from a backup")]
+    git = Git(place)
+    try:
+        inside = os.path.relpath(root, os.path.realpath(place.top))
+        prefix = "" if inside == "." else inside + "/"
+        excluded = Excluded(
+            root, lambda given: {p[len(prefix) :] for p in git.is_ignored(prefix + path for path in given)}
+        )
+        return sorted(_notes(root, excluded, config), key=_order)
+    finally:
+        git.close()
+
+
+def _notes(root: Path, excluded: Excluded, config: Config) -> list[Finding]:
+    met = walk(root, {}, excluded, max_bytes=config.settings.vault.max_note_bytes)
+    found = [Finding(level="warning", what=why, path=path) for path, why in met.skipped]
+    first: dict[str, str] = {}
+    for path in sorted(met.changed):
+        try:
+            note = parse((root / path).read_bytes(), path)
+        except OSError as exc:
+            found.append(Finding(level="warning", what=f"cannot be read: {exc.strerror}", path=path))
+            continue
+        found += [Finding(level=p.level, what=p.what, path=path, line=p.line, mend=p.mend) for p in note.problems]
+        if note.kind is NoteKind.NOTE and note.id is not None and first.setdefault(note.id, path) != path:
+            what = f"has the same id as {first[note.id]}"
+            found.append(
+                Finding(level="warning", what=what, path=path, mend="ormahctl doctor --fix gives one a new id")
+            )
+    return found
+
+
+def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
+    """What the running daemon's `doctor` would name, but for what needs its models.
+
+    Raises:
+        Unavailable: a daemon has the vault; ask that one.
+        NotFound: there is no vault yet.
+    """
+    from ormahd.ormah import Ormah
+    from ormahd.rpc.dispatch import Dispatcher
+
+    root = root_of(config)
+    if not (root / CARD).exists():
+        raise NotFound(f"there is no vault at {root}", hint="the daemon makes one when it starts: ormahctl up")
+    ormah = Ormah.open(config)
+    try:
+        ormah.reconciler.problems(fresh=True)
+        call = Call(method="admin.doctor", params=DoctorParams(fix=fix))
+        answer = Dispatcher(ormah, socket=Path()).answer(call, lambda _: None)
+        assert isinstance(answer, DoctorResult)
+    finally:
+        ormah.close()
+    return sorted((finding for finding in answer.findings if not finding.what.startswith("degraded: ")), key=_order)
+
+
+def _order(finding: Finding) -> tuple[int, str, int]:
+    return WORST_FIRST.get(finding.level, 3), finding.path or "", finding.line or 0

@@ -1,0 +1,105 @@
+"""`ormahd config`, `check` and `doctor`: for when the daemon is down, or cannot come up."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ormahd import __version__
+from tests.blackbox.test_daemon_life import complaint, ormahd
+from tests.house import House
+
+
+def test_version(house: House):
+    assert ormahd(house, "--version").stdout == f"ormahd {__version__}\n"
+
+
+def test_a_wrong_command_is_usage(house: House):
+    done = ormahd(house, "rnu")
+    assert done.returncode == 2
+    assert "rnu" in done.stderr
+
+
+def test_config_show_says_where_each_setting_comes_from(house: House):
+    file = house.home / "c.toml"
+    file.write_text("[search]\nrrf_k = 30\n")
+    done = ormahd(house, "config", "show", "--json", "--config", str(file))
+    found = json.loads(done.stdout)
+    assert found["file"] == str(file)
+    assert found["settings"]["search.rrf_k"] == {"value": 30, "origin": str(file)}
+    assert found["settings"]["embedding.model"] == {"value": "hashing", "origin": "ORMAH_EMBEDDING_MODEL"}
+    assert found["settings"]["daemon.threads"]["origin"] == "default"
+    text = ormahd(house, "config", "show", "--config", str(file)).stdout
+    assert f"search.rrf_k = 30    # {file}" in text
+    assert "daemon.threads = 8\n" in text
+
+
+def test_config_default_is_a_file_that_can_be_used(house: House):
+    file = house.home / "c.toml"
+    document = ormahd(house, "config", "default").stdout
+    file.write_text(document)
+    assert ormahd(house, "config", "check", "--config", str(file)).returncode == 0
+    assert "frame_bytes" in document
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("[search]\nrrf_k = 'x'\n", "search.rrf_k"), ("[nope]\na = 1\n", "nope.a"), ("=", "not valid TOML")],
+)
+def test_config_check_finds_faults(house: House, text, words):
+    file = house.home / "c.toml"
+    file.write_text(text)
+    done = ormahd(house, "config", "check", "--json", "--config", str(file))
+    assert done.returncode == 1
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert finding["level"] == "error"
+    assert words in finding["what"]
+    assert ormahd(house, "check", "--config", str(file)).returncode == 1
+    assert ormahd(house, "config", "show", "--config", str(file)).returncode == 2
+
+
+def test_check_finds_what_is_wrong_with_notes_and_changes_nothing(house: House):
+    assert ormahd(house, "check").returncode == 1, "there is no vault yet"
+    assert not house.vault.exists(), "and looking makes none"
+    house.start()
+    made = house.call("agent.remember", content="a good note")
+    house.stop()
+    fine = ormahd(house, "check")
+    assert (fine.returncode, fine.stdout) == (0, "configuration and vault are in order\n")
+    (house.vault / "broken.md").write_text("---\ntags: [unclosed\n---\ntext\n")
+    (house.vault / "copy.md").write_bytes((house.vault / made.path).read_bytes())
+    (house.vault / ".obsidian").mkdir()
+    (house.vault / ".obsidian" / "x.md").write_text("---\ntags: [unclosed\n---\n")
+    before = house.git("status", "--porcelain")
+    done = ormahd(house, "check", "--json")
+    assert done.returncode == 1
+    findings = {finding["path"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert findings["broken.md"]["level"] == "error"
+    assert findings["broken.md"]["line"]
+    assert any("same id" in finding["what"] for finding in findings.values())
+    assert not any(path and path.startswith(".obsidian") for path in findings)
+    assert house.git("status", "--porcelain") == before
+    text = ormahd(house, "check").stdout
+    assert "error: broken.md:" in text
+    assert "mend: " in text
+
+
+def test_check_works_beside_a_running_daemon(daemon: House):
+    assert ormahd(daemon, "check").returncode == 0
+
+
+def test_doctor_examines_while_the_daemon_is_down_and_defers_to_it_while_it_runs(house: House):
+    absent = ormahd(house, "doctor")
+    assert absent.returncode == 3
+    assert "no vault" in complaint(absent)
+    house.start()
+    running = ormahd(house, "doctor")
+    assert running.returncode == 69
+    assert "in use" in complaint(running)
+    house.stop()
+    assert ormahd(house, "doctor").returncode == 0
+    (house.vault / "broken.md").write_text("---\ntags: [unclosed\n---\ntext\n")
+    done = ormahd(house, "doctor", "--json")
+    assert done.returncode == 1
+    assert [finding["path"] for finding in json.loads(done.stdout)["findings"]] == ["broken.md"]
