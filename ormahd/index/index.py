@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ormahd.core.node import NodeType, Strength
 from ormahd.errors import NotFound
-from ormahd.index import links, lookup, text, write
+from ormahd.index import cache, links, lookup, text, write
+from ormahd.index.cache import TokenVectors
 from ormahd.index.database import Database
-from ormahd.index.rows import Edge, FileState, Filter, NodeRow, StateLike, Stats, Unresolved
-from ormahd.index.write import FirstPath
+from ormahd.index.embed import DocumentVectors, Embedder
+from ormahd.index.fill import Filler
+from ormahd.index.late import Float
+from ormahd.index.meaning import Meaning
+from ormahd.index.rows import Edge, FileState, Filter, NodeRow, StateLike, Stats, Unresolved, micros
+from ormahd.index.write import Entry, FirstPath
 from ormahd.settings import EmbeddingSettings, VectorSettings
 
 EVERYTHING = Filter()
 BATCH = 1000
 """Files in one transaction of a rebuild: large enough to be quick, small enough that writers get a turn."""
+AT_ONCE = 32
+"""Texts that `apply` embeds before it returns; more of them wait for the background, so that writing goes on."""
+AT_ONCE_CHARACTERS = 50_000
+FEW = 0.05
+"""Share of nodes that a filter lets through, up to which they are scored exactly (DESIGN section 9)."""
+POOL = 100
+LATE_PIECES = 4
+"""Pieces of a long note whose tokens are compared with a question's."""
+
+log = logging.getLogger(__name__)
 
 
 class Index:
@@ -27,10 +46,11 @@ class Index:
         self, database: Database, embedding: EmbeddingSettings, vectors: VectorSettings, clock: Callable[[], datetime]
     ) -> None:
         self._database = database
-        self._embedding = embedding
+        self.embedding = embedding
         self._vectors = vectors
         self._clock = clock
         self._applying = threading.Lock()
+        self._filler = Filler(database, self._applying, clock)
         self._strength: Mapping[str, Strength] = {}
         self.first_path: FirstPath | None = None
         """Asked which of several files with one id had it first; set by whoever knows the history."""
@@ -61,10 +81,40 @@ class Index:
         batch, kept as `position`; None leaves it.
         """
         entries = [write.entry(path, data, state) for path, (data, state) in upserts.items()]
-        with self._applying, self._database.write() as connection:
-            write.store(connection, entries, removals, self.first_path)
-            if head is not None:
-                connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
+        made = self._embed_now(entries)
+        now = micros(self._clock())
+        with self._applying:
+            with self._database.write() as connection:
+                ids = write.store(connection, entries, removals, self.first_path)
+                if made is not None:
+                    cache.put(connection, made[0].number, made[1], now)
+                deltas = {model: cache.follow(connection, model, ids, now) for model in cache.models(connection)}
+                if head is not None:
+                    connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
+            for meaning in self._meanings():
+                meaning.take(deltas[meaning.number])
+        self._filler.wake()
+
+    def _embed_now(self, entries: Sequence[Entry]) -> tuple[Meaning, dict[bytes, DocumentVectors]] | None:
+        """Vectors of a few new texts, so that they are found by meaning as soon as they are written."""
+        meaning = self._filler.active
+        if meaning is None or len(entries) > AT_ONCE:
+            return None
+        texts = [cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims]
+        with self._database.read() as connection:
+            known = cache.cached(connection, meaning.number, {one.sha for one in texts})
+        missing = {one.sha: one for one in texts if one.sha not in known}
+        if not missing or sum(len(one.content) for one in missing.values()) > AT_ONCE_CHARACTERS:
+            return None
+        try:
+            vectors = meaning.embedder.embed_documents(
+                [one.content for one in missing.values()], [one.heading for one in missing.values()], urgent=True
+            )
+        except Exception:
+            # The edge to a foreign library: what cannot be embedded now waits, and is found by its words.
+            log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
+            return None
+        return meaning, dict(zip(missing, vectors, strict=True))
 
     def rebuild(self, files: Iterable[tuple[str, bytes, StateLike]], *, head: str | None = None) -> int:
         """Make the index hold exactly `files`; embeddings stay cached. Returns how many there were."""
@@ -79,7 +129,61 @@ class Index:
                 self.apply(batch, (), head=None)
                 batch = {}
         self.apply(batch, left, head=head)
+        with self._applying:
+            with self._database.write() as connection:
+                text.refresh(connection)
+                for meaning in self._meanings():
+                    meaning.recount(connection)
+            for meaning in self._meanings():
+                meaning.distrust()
+        self._filler.wake()
         return done
+
+    def attach(self, embedder: Embedder) -> None:
+        """Bring in the model: load its vectors, and embed in the background what has none yet.
+
+        A second model (another fingerprint) is filled beside the first one and replaces it when it is complete.
+        """
+        with self._applying:
+            active = self._filler.active
+            if active is not None and active.embedder.fingerprint == embedder.fingerprint:
+                active.embedder = embedder
+                return
+            meaning = Meaning(embedder, self._database.directory, self._vectors)
+            with self._database.write() as connection:
+                meaning.load(connection)
+            if active is None:
+                self._filler.active = meaning
+                self._filler.start()
+            else:
+                self._filler.next = meaning
+        self._filler.wake()
+
+    def pending(self) -> int:
+        """Nodes that wait for their vectors."""
+        return self._filler.pending()
+
+    def wait_filled(self, timeout: float, *, settled: bool = False) -> bool:
+        """Wait until every node has its vectors; with `settled` also until Chroma knows them. False: time is over."""
+        return self._filler.wait(timeout, settled=settled)
+
+    @property
+    def degraded(self) -> list[str]:
+        """What search has to do without: "vectors" (no model, or many nodes without vectors), "chroma" (only slower)."""
+        active = self._filler.active
+        if active is None:
+            return ["vectors"]
+        waiting = len(active.waiting)
+        out = ["vectors"] if waiting > max(AT_ONCE, FEW * (waiting + len(active.matrix))) else []
+        return out + (["chroma"] if active.trouble else [])
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The model whose vectors answer at the moment: questions must be embedded with this one."""
+        return self._filler.active.embedder if self._filler.active else None
+
+    def _meanings(self) -> list[Meaning]:
+        return [one for one in (self._filler.active, self._filler.next) if one is not None]
 
     def set_strength(self, strength: Mapping[str, Strength]) -> None:
         """What use has made of nodes, by id, as last folded; nodes that are not in it have the default."""
@@ -181,10 +285,57 @@ class Index:
         with self._database.read() as connection:
             return text.search_plain(connection, query, limit)
 
+    def search_vectors(self, vector: Float, limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:
+        """Nodes near `vector` (unit, of `embedder`): (id, exact cosine of the best piece), best first.
+
+        With a filter: fetched wider and filtered after; where few pass, those are scored exactly.
+        """
+        meaning = self._filler.active
+        if meaning is None:
+            return []
+        if chosen.empty:
+            return meaning.search(vector, limit)
+        pool = max(3 * limit, POOL)
+        for _ in range(2):
+            found = meaning.search(vector, pool)
+            kept = set(self.keep([node_id for node_id, _ in found], chosen))
+            if len(kept) >= limit or len(found) < pool:
+                return [hit for hit in found if hit[0] in kept][:limit]
+            if self.count(chosen) <= FEW * len(meaning.matrix):
+                break
+            pool *= 4
+        scores = self.cosines(vector, self.ids(chosen))
+        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+    def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
+        """Exact cosine of `vector` and the best piece of each node; nodes without vectors are left out."""
+        meaning = self._filler.active
+        return meaning.matrix.cosines(vector, lookup.full(ids)) if meaning else {}
+
+    def vectors(self, node_id: str) -> Float | None:
+        """The vectors of a node's pieces, float32[pieces, dimensions]; None: it has none yet."""
+        meaning = self._filler.active
+        return meaning.matrix.vectors(node_id) if meaning else None
+
+    def tokens(self, ids: Sequence[str], vector: Float | None = None, *, pieces: int = LATE_PIECES) -> TokenVectors | None:  # fmt: skip
+        """Token vectors of nodes, one after the other, for MaxSim; of a long note those of the pieces nearest to `vector`."""
+        meaning = self._filler.active
+        if meaning is None:
+            return None
+        chosen = meaning.best_pieces(lookup.full(ids), vector, pieces)
+        with self._database.read() as connection:
+            return cache.tokens(connection, meaning.number, chosen, meaning.embedder.late_dimensions)
+
+    def idf(self, token_ids: NDArray[np.uint32]) -> Float:
+        """How rare each of the embedder's tokens is among the notes: ln((notes + 1) / (notes with it + 1))."""
+        meaning = self._filler.active
+        return meaning.idf(token_ids) if meaning else np.zeros(len(token_ids), np.float32)
+
     def stats(self) -> Stats:
         with self._database.read() as connection:
-            return lookup.stats(connection, pending=0, size=self._database.bytes())
+            return lookup.stats(connection, pending=self.pending(), size=self._database.bytes())
 
     def close(self) -> None:
         """Close everything; what is still to be written to Chroma is written at the next start."""
+        self._filler.stop()
         self._database.close()

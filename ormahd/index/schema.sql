@@ -81,7 +81,7 @@ CREATE VIRTUAL TABLE words USING fts5 (
 );
 
 -- Embeddings are kept by content: a note that moves, or comes back, is not embedded again.
-CREATE TABLE model (model INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, basis BLOB);
+CREATE TABLE model (model INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);
 CREATE TABLE document (
     document INTEGER PRIMARY KEY,
     model INTEGER NOT NULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from typing import Any
@@ -82,3 +83,19 @@ def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple
             f"LEFT JOIN node n USING (number) WHERE f.number IN ({marks(some)})", some
         )  # fmt: skip
     return found
+
+
+def refresh(connection: sqlite3.Connection) -> None:
+    """Fill the full text table anew from the texts, whatever is in it now."""
+    connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+    numbers = [row[0] for row in connection.execute("SELECT number FROM file ORDER BY number")]
+    for some in chunks(numbers):
+        put(connection, [fts_row(*row) for row in stored(connection, some)])
+    connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+
+
+def fts_row(number: int, path: str, content: str, title: str | None, tags: str | None, aliases: str | None) -> tuple[int, str, str, str]:  # fmt: skip
+    """What the full text table holds of a row of `stored`."""
+    if tags is None or aliases is None:
+        return (number, *plain_columns(path, content))
+    return (number, *columns(title, path, content, json.loads(tags), json.loads(aliases)))

@@ -109,13 +109,7 @@ def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int
 def _take(connection: sqlite3.Connection, old: Mapping[str, tuple[int, str | None]]) -> None:
     """Remove all rows of these files but the file's own."""
     numbers = [number for number, _ in old.values()]
-    words = []
-    for number, path, content, title, tags, aliases in text.stored(connection, numbers):
-        if tags is None:
-            words.append((number, *text.plain_columns(path, content)))
-        else:
-            words.append((number, *text.columns(title, path, content, json.loads(tags), json.loads(aliases))))
-    text.take(connection, words)
+    text.take(connection, [text.fts_row(*row) for row in text.stored(connection, numbers)])
     for table in ("text", "node", "tag", "name", "edge"):
         connection.executemany(f"DELETE FROM {table} WHERE number = ?", [(number,) for number in numbers])
 

@@ -1,0 +1,293 @@
+"""Embeddings in SQLite: kept by the content they were made of, tied to the nodes that have that content.
+
+`document` is a text that was embedded (by its sha256), `embedded` says which document a node has now, `token_df` in
+how many nodes a token occurs. Everything here goes by model, so that the vectors of a new model grow beside the old.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ormahd.index.embed import DocumentVectors
+from ormahd.index.late import Int8
+from ormahd.index.matrix import Half
+from ormahd.index.rows import chunks, marks
+from ormahd.index.text import heading
+
+KEEP_FREE_US = 7 * 86_400 * 1_000_000
+"""Microseconds that the embedding of a text which no note has any more is kept: an undo within a week is free."""
+PURGE_BATCH = 2000
+"""Embeddings that are dropped in one transaction, so that writers get their turn."""
+KEEP_FREE_SHARE = 0.1
+"""Of all documents: how many such embeddings are kept at most (and 1,000 in any case)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is embedded of a node."""
+
+    heading: str | None
+    content: str
+    sha: bytes
+
+
+def source(title: str | None, path: str, content: str) -> Source:
+    name = heading(title, path)
+    if name and content[: len(name)].casefold() == name.casefold():
+        name = None  # the text begins with it already
+    return Source(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())
+
+
+@dataclass(slots=True)
+class Delta:
+    """What changed for one model, to be repeated in memory once it is committed."""
+
+    vectors: dict[str, Half] = field(default_factory=dict)
+    """Of nodes that have other vectors now: float16[pieces, dimensions]."""
+    gone: set[str] = field(default_factory=set)
+    """Nodes without vectors: removed, or changed and not embedded yet."""
+    waiting: set[str] = field(default_factory=set)
+    """Of `gone`, those that exist."""
+    learn: set[str] = field(default_factory=set)
+    """Nodes whose pieces in Chroma are no longer right."""
+    df: Counter[int] = field(default_factory=Counter)
+
+
+def model_number(connection: sqlite3.Connection, fingerprint: str) -> int:
+    connection.execute("INSERT OR IGNORE INTO model (fingerprint) VALUES (?)", (fingerprint,))
+    return int(connection.execute("SELECT model FROM model WHERE fingerprint = ?", (fingerprint,)).fetchone()[0])
+
+
+def models(connection: sqlite3.Connection) -> list[int]:
+    return [row[0] for row in connection.execute("SELECT model FROM model")]
+
+
+def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Source]:
+    found: dict[str, Source] = {}
+    for some in chunks(ids):
+        rows = connection.execute(
+            "SELECT n.id, n.title, f.path, t.content FROM node n JOIN text t USING (number) JOIN file f USING (number) "
+            f"WHERE n.held = 1 AND n.id IN ({marks(some)})", some
+        )  # fmt: skip
+        found |= {row[0]: source(*row[1:]) for row in rows}
+    return found
+
+
+def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) -> dict[bytes, int]:
+    """Which texts are embedded already: document by sha256."""
+    found: dict[bytes, int] = {}
+    for some in chunks(list(shas)):
+        select = f"SELECT sha, document FROM document WHERE model = ? AND sha IN ({marks(some)})"
+        found |= dict(connection.execute(select, (model, *some)))
+    return found
+
+
+def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, DocumentVectors], now: int) -> None:
+    """Keep what was embedded; until a node is tied to it, it counts as free."""
+    known = cached(connection, model, made)
+    free = connection.execute("SELECT coalesce(max(document), 0) FROM document").fetchone()[0]
+    vectors, tokens, documents = [], [], []
+    for sha, document in made.items():
+        if sha in known:
+            continue
+        free += 1
+        documents.append((free, model, sha, len(document.pieces), now))
+        for number, piece in enumerate(document.pieces):
+            key = free << 16 | number
+            vectors.append((key, piece.vector.astype(np.float16).tobytes()))
+            tokens.append((key, piece.token_ids.astype(np.uint32).tobytes(), piece.tokens.tobytes()))
+    connection.executemany("INSERT INTO document VALUES (?, ?, ?, ?, ?)", documents)
+    connection.executemany("INSERT INTO vector VALUES (?, ?)", vectors)
+    connection.executemany("INSERT INTO token VALUES (?, ?, ?)", tokens)
+
+
+def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
+    """Tie nodes to the documents of their texts as they are now, as far as those are embedded.
+
+    Also keeps `token_df`, marks documents that nobody has any more, and notes what Chroma has to learn.
+    """
+    wanted = sources(connection, list(ids))
+    had = _had(connection, model, list(ids))
+    tied = {one: document[1] for one, document in had.items()}
+    now_is = {one: text.sha for one, text in wanted.items()}
+    changed = [one for one in ids if tied.get(one) != now_is.get(one)]
+    if not changed:
+        return Delta()
+    there = cached(connection, model, {wanted[one].sha for one in changed if one in wanted})
+    ties = [(one, there[wanted[one].sha]) for one in changed if one in wanted and wanted[one].sha in there]
+    untied = [had[one][0] for one in changed if one in had]
+    delta = Delta(gone=set(changed) - {one for one, _ in ties})
+    delta.waiting = delta.gone & wanted.keys()
+    delta.learn = {one for one in changed if one in had} | {one for one, _ in ties}
+    _count(connection, untied, -1, delta.df)
+    _count(connection, [document for _, document in ties], +1, delta.df)
+    connection.executemany("DELETE FROM embedded WHERE model = ? AND id = ?", [(model, one) for one in changed])
+    connection.executemany("INSERT INTO embedded VALUES (?, ?, ?)", [(model, *tie) for tie in ties])
+    connection.executemany("UPDATE document SET free = NULL WHERE document = ? AND free IS NOT NULL", [tie[1:] for tie in ties])  # fmt: skip
+    connection.executemany(
+        "UPDATE document SET free = ? WHERE document = ? AND NOT EXISTS "
+        "(SELECT 1 FROM embedded e WHERE e.document = document.document)", [(now, one) for one in untied]
+    )  # fmt: skip
+    connection.executemany(
+        "INSERT INTO token_df VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
+        [(model, token, n) for token, n in delta.df.items() if n],
+    )
+    connection.executemany(
+        "INSERT INTO chroma_pending VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET pieces = max(pieces, excluded.pieces)",
+        [(model, one, had[one][2] if one in had else 0) for one in delta.learn],
+    )
+    by_document = _vectors(connection, [document for _, document in ties])
+    delta.vectors = {one: by_document[document] for one, document in ties}
+    return delta
+
+
+def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes, int]]:
+    """Document, its sha256 and number of pieces, by node."""
+    found: dict[str, tuple[int, bytes, int]] = {}
+    for some in chunks(ids):
+        rows = connection.execute(
+            "SELECT e.id, d.document, d.sha, d.pieces FROM embedded e JOIN document d USING (document) "
+            f"WHERE e.model = ? AND e.id IN ({marks(some)})", (model, *some)
+        )  # fmt: skip
+        found |= {row[0]: (row[1], row[2], row[3]) for row in rows}
+    return found
+
+
+def _pieces(connection: sqlite3.Connection, column: str, documents: Collection[int]) -> Iterator[tuple[int, bytes]]:
+    """(document, blob) of each piece, in order."""
+    for document in sorted(set(documents)):
+        select = f"SELECT {column} FROM {'vector' if column == 'vector' else 'token'} WHERE key BETWEEN ? AND ? ORDER BY key"  # fmt: skip
+        for row in connection.execute(select, (document << 16, document << 16 | 0xFFFF)):
+            yield document, row[0]
+
+
+def _count(connection: sqlite3.Connection, documents: Sequence[int], sign: int, into: Counter[int]) -> None:
+    times = Counter(documents)
+    sets: dict[int, set[int]] = {}
+    for document, ids in _pieces(connection, "ids", times):
+        sets.setdefault(document, set()).update(np.frombuffer(ids, np.uint32).tolist())
+    for document, tokens in sets.items():
+        for token in tokens:
+            into[token] += sign * times[document]
+
+
+def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict[int, Half]:
+    blobs: dict[int, list[bytes]] = {}
+    for document, blob in _pieces(connection, "vector", documents):
+        blobs.setdefault(document, []).append(blob)
+    return {document: np.frombuffer(b"".join(some), np.float16).reshape(len(some), -1) for document, some in blobs.items()}  # fmt: skip
+
+
+def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:
+    """Vectors of all nodes, to fill the matrix: (id, float16[pieces, dimensions])."""
+    select = (
+        "SELECT e.id, v.vector FROM embedded e JOIN vector v ON v.key BETWEEN e.document << 16 "
+        "AND (e.document << 16) + 65535 WHERE e.model = ? ORDER BY e.id, v.key"
+    )
+    node_id: str | None = None
+    blobs: list[bytes] = []
+    for one, blob in connection.execute(select, (model,)):
+        if one != node_id and node_id is not None:
+            yield node_id, np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
+            blobs = []
+        node_id = one
+        blobs.append(blob)
+    if node_id is not None:
+        yield node_id, np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
+
+
+def waiting(connection: sqlite3.Connection, model: int) -> list[str]:
+    """Nodes that have no vectors yet, the newest first: what was just written is asked for first."""
+    select = (
+        "SELECT n.id FROM node n LEFT JOIN embedded e ON e.model = ? AND e.id = n.id "
+        "WHERE n.held = 1 AND e.id IS NULL ORDER BY n.updated DESC, n.id"
+    )
+    return [row[0] for row in connection.execute(select, (model,))]
+
+
+def df(connection: sqlite3.Connection, model: int) -> dict[int, int]:
+    return dict(connection.execute("SELECT token, n FROM token_df WHERE model = ? AND n > 0", (model,)))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVectors:
+    """Token vectors of some nodes, one after the other, for MaxSim.
+
+    Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `vectors` (int8[n, late]; times a query's float token
+    vector, divided by 127: cosine) and of `token_ids` (uint32[n]). Nodes without tokens are left out.
+    """
+
+    ids: list[str]
+    offsets: NDArray[np.int64]
+    vectors: Int8
+    token_ids: NDArray[np.uint32]
+
+
+def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Sequence[int]], width: int) -> TokenVectors:
+    """Token vectors of the given pieces of nodes."""
+    documents = {one: found[0] for one, found in _had(connection, model, list(pieces)).items()}
+    ids: list[str] = []
+    ends = [0]
+    vectors: list[bytes] = []
+    numbers: list[bytes] = []
+    for node_id, wanted in pieces.items():
+        if node_id not in documents:
+            continue
+        length = 0
+        for piece in wanted:
+            select = "SELECT ids, vectors FROM token WHERE key = ?"
+            for blob, small in connection.execute(select, (documents[node_id] << 16 | piece,)):
+                numbers.append(blob)
+                vectors.append(small)
+                length += len(blob) // 4
+        if length:
+            ids.append(node_id)
+            ends.append(ends[-1] + length)
+    return TokenVectors(
+        ids,
+        np.array(ends, np.int64),
+        np.frombuffer(b"".join(vectors), np.int8).reshape(-1, width),
+        np.frombuffer(b"".join(numbers), np.uint32),
+    )
+
+
+def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
+    """Drop embeddings of other models, and those that no note has had for a week or that are too many.
+
+    At most `PURGE_BATCH` at a time; returns how many.
+    """
+    total = connection.execute("SELECT count(*) FROM document").fetchone()[0]
+    keep = max(1000, int(KEEP_FREE_SHARE * total))
+    old = connection.execute(
+        "SELECT document FROM document WHERE model <> ? OR (free IS NOT NULL AND (free < ? OR document IN "
+        "(SELECT document FROM document WHERE free IS NOT NULL ORDER BY free DESC LIMIT -1 OFFSET ?))) LIMIT ?",
+        (model, now - KEEP_FREE_US, keep, PURGE_BATCH),
+    ).fetchall()
+    keys = [(row[0] << 16, row[0] << 16 | 0xFFFF) for row in old]
+    for table in ("vector", "token"):
+        connection.executemany(f"DELETE FROM {table} WHERE key BETWEEN ? AND ?", keys)
+    connection.executemany("DELETE FROM document WHERE document = ?", old)
+    return len(old)
+
+
+def forget_others(connection: sqlite3.Connection, model: int) -> None:
+    """Drop the rest of other models, once their embeddings are gone."""
+    for table in ("embedded", "token_df", "chroma_pending", "model"):
+        connection.execute(f"DELETE FROM {table} WHERE model <> ?", (model,))
+
+
+def recount(connection: sqlite3.Connection, model: int) -> dict[int, int]:
+    """Work `token_df` out from nothing; returns it."""
+    counts: Counter[int] = Counter()
+    rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (model,)).fetchall()
+    _count(connection, [row[0] for row in rows], +1, counts)
+    connection.execute("DELETE FROM token_df WHERE model = ?", (model,))
+    connection.executemany("INSERT INTO token_df VALUES (?, ?, ?)", [(model, *item) for item in counts.items()])
+    return dict(counts)

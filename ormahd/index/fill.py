@@ -1,0 +1,213 @@
+"""The index's background thread: embeds what waits, tells Chroma, tidies up. In small steps, behind everything else."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from ormahd.errors import Unavailable
+from ormahd.index import cache
+from ormahd.index.database import Database
+from ormahd.index.meaning import Meaning
+from ormahd.index.rows import micros
+from ormahd.index.vectors import ChromaTrouble
+
+FILL_BATCH = 128
+"""Nodes that are embedded and committed together; a write that comes in between waits for the commit only."""
+REST_S = 1.0
+"""Seconds without a change after which Chroma is told: a write to it costs 30 ms, however small."""
+FULL = 500
+"""Nodes that Chroma has to learn, from which it is told although somebody is still writing."""
+RETRY_S = 30.0
+"""Seconds after a failure before it is tried again."""
+
+IDLE_S = 60.0
+"""Seconds between two looks when there is nothing to do; a change wakes the thread at once."""
+TIDY_S = 3600.0
+
+log = logging.getLogger(__name__)
+
+
+class Filler:
+    """One thread that works through what `Meaning` says is to be done, for the active model and the next one."""
+
+    def __init__(self, database: Database, applying: threading.Lock, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._applying = applying
+        self._clock = clock
+        self._turn = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._hurry = 0
+        self._seen = 0
+        self._tidy_at = 0.0
+        self.active: Meaning | None = None
+        self.next: Meaning | None = None
+        """A model that is being filled beside the active one, and replaces it when it is complete."""
+        self.failure: str | None = None
+        """Why the last step failed, None when it did not."""
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="index-fill", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something to do."""
+        with self._turn:
+            self._turn.notify_all()
+
+    def pending(self) -> int:
+        """Nodes that wait for their vectors."""
+        meanings = [one for one in (self.active, self.next) if one is not None]
+        return max((len(one.waiting) for one in meanings), default=0)
+
+    def wait(self, timeout: float, *, settled: bool) -> bool:
+        """Until nothing waits for its vectors (and, with `settled`, Chroma knows them all). False: time is over."""
+        end = time.monotonic() + timeout
+        with self._turn:
+            self._hurry += 1
+            self._turn.notify_all()
+            try:
+                while not self._done(settled):
+                    left = end - time.monotonic()
+                    if left <= 0 or self._stopping:
+                        return False
+                    self._turn.wait(min(left, 1.0))
+            finally:
+                self._hurry -= 1
+        return True
+
+    def _done(self, settled: bool) -> bool:
+        if self.active is None:
+            return False
+        if self.next is not None or self.active.waiting:
+            return False
+        known = self.active.chroma is not None and not self.active.unsettled
+        return not settled or known
+
+    def stop(self) -> None:
+        with self._turn:
+            self._stopping = True
+            self._turn.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        for meaning in (self.active, self.next):
+            if meaning is not None:
+                meaning.close()
+
+    # The thread
+
+    def _run(self) -> None:
+        while not self._stopping:
+            pause = self._attempt()
+            with self._turn:
+                self._turn.notify_all()
+                if pause and not self._stopping:
+                    self._turn.wait(pause)
+
+    def _attempt(self) -> float:
+        """One step; returns the seconds to wait before the next one."""
+        try:
+            pause = self._step()
+        except ChromaTrouble as trouble:
+            for meaning in (self.active, self.next):
+                if meaning is not None:
+                    meaning.fail(trouble)
+            return RETRY_S
+        except Unavailable as error:
+            self.failure = error.message
+            return RETRY_S
+        except Exception as error:
+            # The edge of a background thread: whatever it was, search goes on with what there is.
+            log.exception("filling the index failed; it is tried again in %.0f s", RETRY_S)
+            self.failure = f"{type(error).__name__}: {error}"
+            return RETRY_S
+        self.failure = None
+        return pause
+
+    def _step(self) -> float:
+        for meaning in (self.active, self.next):
+            if meaning is None:
+                continue
+            if meaning.waiting:
+                self._embed(meaning)
+                return 0.0
+        if self.next is not None:
+            self._switch()
+            return 0.0
+        if self.active is None:
+            return IDLE_S
+        return self._tell(self.active)
+
+    def _embed(self, meaning: Meaning) -> None:
+        ids = list(meaning.waiting)[:FILL_BATCH]
+        with self._database.read() as connection:
+            sources = cache.sources(connection, ids)
+            known = cache.cached(connection, meaning.number, {one.sha for one in sources.values()})
+        missing = {one.sha: one for one in sources.values() if one.sha not in known}
+        texts = [one.content for one in missing.values()]
+        vectors = meaning.embedder.embed_documents(texts, [one.heading for one in missing.values()]) if texts else []
+        now = micros(self._clock())
+        with self._applying:
+            with self._database.write() as connection:
+                cache.put(connection, meaning.number, dict(zip(missing, vectors, strict=True)), now)
+                delta = cache.follow(connection, meaning.number, ids, now)
+            meaning.take(delta)
+            for (
+                node_id
+            ) in ids:  # also those that are gone, or changed while they were embedded (`take` adds them again)
+                if node_id not in delta.waiting:
+                    meaning.waiting.pop(node_id, None)
+
+    def _switch(self) -> None:
+        """The next model is complete: it answers from now on, and the old one's vectors go."""
+        with self._applying:
+            old, new = self.active, self.next
+            assert new is not None
+            self.active, self.next = new, None
+        self._tidy_at = 0.0
+        if old is not None:
+            old.close()
+
+    def _tell(self, meaning: Meaning) -> float:
+        if meaning.chroma is None:
+            self._open(meaning)
+            return 0.0
+        if meaning.unsettled:
+            before, self._seen = self._seen, meaning.changes
+            if not self._hurry and meaning.unsettled < FULL and before != self._seen:
+                return REST_S  # somebody is still writing
+            with self._database.read() as connection:
+                done = meaning.settle(connection)
+            with self._applying, self._database.write() as connection:
+                meaning.settled(connection, done)
+            return 0.0
+        if not meaning.complete():
+            log.warning("Chroma holds another number of vectors than the index; it is filled again")
+            with self._applying, self._database.write() as connection:
+                meaning.refill(connection)
+            return 0.0
+        if time.monotonic() >= self._tidy_at and not self._tidy(meaning):
+            self._tidy_at = time.monotonic() + TIDY_S
+        return 0.0 if time.monotonic() >= self._tidy_at else IDLE_S
+
+    def _open(self, meaning: Meaning) -> None:
+        if not meaning.open_chroma():
+            with self._applying, self._database.write() as connection:
+                meaning.refill(connection)
+
+    def _tidy(self, meaning: Meaning) -> bool:
+        """Nothing else to do: drop some of what nobody needs any more. True: there may be more of it."""
+        with self._applying, self._database.write() as connection:
+            others = cache.models(connection) != [meaning.number]
+            dropped = cache.purge(connection, meaning.number, micros(self._clock()))
+            if others and not dropped:
+                cache.forget_others(connection, meaning.number)
+        if others and not dropped:
+            meaning.drop_others()
+        if dropped or others:
+            self._database.checkpoint()
+        return bool(dropped)
