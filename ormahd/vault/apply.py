@@ -16,11 +16,12 @@ from ormahd.errors import Conflict
 from ormahd.vault.change import Committed
 from ormahd.vault.disk import Flusher, sync_directory
 from ormahd.vault.files import Worktree, Write
-from ormahd.vault.git import Git, GitFailed, Identity
+from ormahd.vault.git import Git, Identity
 from ormahd.vault.git_busy import busy
 from ormahd.vault.git_index import IndexLock, NextIndex
 from ormahd.vault.git_objects import EXECUTABLE, FILE, Entry, Objects
-from ormahd.vault.git_refs import Moved, move_head
+from ormahd.vault.git_refs import Moved, find_commit, move_head
+from ormahd.vault.git_run import GitFailed
 from ormahd.vault.intent import Intent, Intents
 from ormahd.vault.settle import late_save
 
@@ -48,8 +49,12 @@ class Queued:
     error: BaseException | None = None
 
 
-class _IndexLost(Exception):
-    """The branch has moved, the index has not."""
+Refused = Callable[["Queued", Conflict, bool], Intent | None]
+"""Asked when a file is not as expected: (op, what is wrong, whether it is the last time) -> a new intent, or None."""
+
+
+class _LookAgain(Exception):
+    """The branch has moved, and it must be found out with which ops: they become uncertain."""
 
 
 @dataclass(slots=True)
@@ -88,7 +93,7 @@ class Applier:
         """A path of the vault as git's trees have it."""
         return (self._prefix + path).encode("utf-8", "surrogateescape")
 
-    def apply(self, batch: Sequence[Queued], refused: Callable[[Queued, Conflict], Intent | None]) -> str | None:
+    def apply(self, batch: Sequence[Queued], refused: Refused) -> str | None:
         """Bring ops into the history, in order; why it must wait, or None. Those that are through have a `result` (None
         when HEAD had it all). `refused` is asked when a file is not as expected: a new intent to try, or None to leave
         the op out. An exception means that nothing of the batch was done."""
@@ -97,21 +102,27 @@ class Applier:
         if not self.lock.take(batch[0].intent.op):
             return HELD
         placed: list[_Placed] = []
+        keep = False
         try:
-            if why := busy(self.git, self.lock, held=True):
-                return why
-            self.at("locked")
-            self._place(batch, refused, placed)
-            why = self._commit(placed) if placed else None
-        except _IndexLost as exc:
-            return self._look_again(placed, exc)
+            why = busy(self.git, self.lock, held=True)
+            if why is None:
+                self.at("locked")
+                self._place(batch, refused, placed)
+                why = self._commit(placed) if placed else None
+            if why:
+                self._take_back(placed)
+        except _LookAgain as exc:
+            # HEAD has ops that the index does not know: nobody may commit from it before that is completed.
+            keep = True
+            for one in placed:
+                one.op.acknowledged = one.op.uncertain = True
+            return str(exc)
         except BaseException:
             self._take_back(placed)
-            self.lock.release()
             raise
-        if why:
-            self._take_back(placed)
-        self.lock.release()
+        finally:
+            if not keep:
+                self.lock.release()
         if why:
             return why
         self.at("unlocked")
@@ -119,19 +130,9 @@ class Applier:
             self._finish(one)
         return None
 
-    @staticmethod
-    def _look_again(placed: Sequence[_Placed], exc: _IndexLost) -> str:
-        """HEAD has the ops, but the index could not be replaced: keep the lock, so that nobody commits from the old one,
-        and let the next attempt complete it."""
-        for one in placed:
-            one.op.acknowledged = one.op.uncertain = True
-        return f"the index cannot be written: {exc.__cause__}"
-
     # Files
 
-    def _place(
-        self, batch: Sequence[Queued], refused: Callable[[Queued, Conflict], Intent | None], placed: list[_Placed]
-    ) -> None:
+    def _place(self, batch: Sequence[Queued], refused: Refused, placed: list[_Placed]) -> None:
         waiting = [_Placed(op, self._writes(op.intent)) for op in batch]
         try:
             self._flusher.each(self.worktree.stage, [write for one in waiting for _, write in one.writes])
@@ -148,21 +149,30 @@ class Applier:
                 raise
         self.at("placed")
 
-    def _place_one(self, one: _Placed, refused: Callable[[Queued, Conflict], Intent | None]) -> bool:
-        while True:
+    def _place_one(self, one: _Placed, refused: Refused) -> bool:
+        for attempt in range(ATTEMPTS):
             try:
+                self._check(one.op.intent)
                 for _, write in one.writes:
                     self.worktree.place(write)
                     self.at("exchanged")
                 return True
             except Conflict as conflict:
                 self._take_back([one])
-                intent = refused(one.op, conflict)
+                intent = refused(one.op, conflict, attempt == ATTEMPTS - 1)
                 if intent is None:
-                    return False
+                    break
                 one.op.intent = intent
                 one.writes = self._writes(intent)
                 self._flusher.each(self.worktree.stage, [write for _, write in one.writes])
+        return False
+
+    def _check(self, intent: Intent) -> None:
+        """Raise Conflict where the repository has something else than a folder on the way to a file."""
+        root = self.objects.root(self.git.head())
+        for step in intent.steps:
+            if step.data is not None:
+                self.objects.passable(root, self.where(step.path))
 
     @staticmethod
     def _writes(intent: Intent) -> list[tuple[int, Write]]:
@@ -217,6 +227,8 @@ class Applier:
                     return "another git command holds the branch's lock"
                 if outcome is Moved.YES:
                     break
+                if any(find_commit(self.git, one.op.intent.op, since=head) for one in placed):
+                    raise _LookAgain("an earlier attempt has moved the branch")
                 if why := busy(self.git, self.lock, held=True):
                     return why
             else:
@@ -229,7 +241,8 @@ class Applier:
         try:
             index.publish()
         except (OSError, GitFailed) as exc:
-            raise _IndexLost from exc
+            index.drop()
+            raise _LookAgain(f"the index cannot be written: {exc}") from exc
         self.at("index")
         return None
 

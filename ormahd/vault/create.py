@@ -19,7 +19,8 @@ from ormahd.errors import Incompatible, Unavailable
 from ormahd.vault.change import Entropy
 from ormahd.vault.disk import sync_directory, write_durably
 from ormahd.vault.files import Worktree
-from ormahd.vault.git import Identity, Place, call, ignored_around, locate
+from ormahd.vault.git import Identity, Place, ignored_around, locate
+from ormahd.vault.git_run import call
 from ormahd.vault.intent import Intents
 
 FORMAT = 1

@@ -1,4 +1,5 @@
-"""What the kernel does for us: durable writes, several at once, and renames that exchange or never replace."""
+"""What the kernel does for us: durable writes, several at once, renames that exchange or never replace, and files by
+their folder's descriptor, so that no link on the way is followed."""
 
 from __future__ import annotations
 
@@ -6,11 +7,14 @@ import contextlib
 import ctypes
 import errno
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
+
+from ormahd.errors import Conflict
 
 T = TypeVar("T")
 
@@ -110,3 +114,62 @@ def rename2(from_dir: int, old: str, to_dir: int, new: str, *, exchange: bool) -
     if number in _UNSUPPORTED:
         return False
     raise OSError(number, os.strerror(number), new)
+
+
+def exists(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def read_regular(folder: int, name: str, path: str, *, strict: bool = True) -> bytes | None:
+    """Bytes of a regular file, None where there is none. Not regular: Conflict, or None unless `strict`."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        if exc.errno not in {errno.ELOOP, errno.ENXIO}:
+            raise
+        fd = -1
+    try:
+        if fd >= 0 and stat.S_ISREG(os.fstat(fd).st_mode):
+            with open(fd, "rb", closefd=False) as file:
+                return file.read()
+    finally:
+        if fd >= 0:
+            os.close(fd)
+    if strict:
+        raise Conflict(f"{path} is no regular file", hint="links, folders and devices in the vault are left alone")
+    return None
+
+
+def move(from_dir: int, old: str, to_dir: int, new: str) -> None:
+    """Rename, never over something."""
+    if rename2(from_dir, old, to_dir, new, exchange=False):
+        return
+    try:
+        os.link(old, new, src_dir_fd=from_dir, dst_dir_fd=to_dir, follow_symlinks=False)
+    except OSError as exc:
+        if exc.errno not in {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}:
+            raise
+        if exists(to_dir, new):  # a file system without links: the check and the rename are two steps
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from exc
+        os.rename(old, new, src_dir_fd=from_dir, dst_dir_fd=to_dir)
+        return
+    os.unlink(old, dir_fd=from_dir)
+
+
+def copy_bytes(data: bytes, folder: int, name: str) -> None:
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    with open(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        sync(fd)
+
+
+def forget(folder: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ormahd.errors import BadRequest, Conflict, Unavailable
 from ormahd.vault.change import sha256
-from ormahd.vault.disk import rename2, sync
+from ormahd.vault.disk import copy_bytes, exists, forget, move, read_regular, rename2, sync
 
 STAGING = ".ormah/tmp"
 MAX_COMPONENT = 255
@@ -109,7 +109,7 @@ class Worktree:
                     ) from exc
                 os.close(fd)
                 fd = inner
-                if _exists(fd, ".git"):
+                if exists(fd, ".git"):
                     raise Conflict(
                         f"{path} lies in another git repository ({'/'.join(folders[: depth + 1])})",
                         hint="open that folder as a vault of its own",
@@ -122,7 +122,7 @@ class Worktree:
         """The file's bytes; None where there is none. What is no regular file (a link, a device) raises Conflict."""
         try:
             with self._parent(path) as (folder, name):
-                return _read(folder, name, path)
+                return read_regular(folder, name, path)
         except FileNotFoundError:
             return None
 
@@ -175,44 +175,44 @@ class Worktree:
 
     def _add(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
         try:
-            _move(staging, token, folder, name)
+            move(staging, token, folder, name)
         except FileExistsError:
-            found = _read(folder, name, write.path)
+            found = read_regular(folder, name, write.path)
             if found != write.data:
                 raise Displaced(write.path, found) from None
 
     def _replace(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
-        found = _read(folder, name, write.path)
+        found = read_regular(folder, name, write.path)
         if found is None or sha256(found) != write.old:
             raise Displaced(write.path, found)
         if rename2(staging, token, folder, name, exchange=True):
-            out = _read(staging, token, write.path, strict=False)
+            out = read_regular(staging, token, write.path, strict=False)
             if out is None or sha256(out) != write.old:
                 rename2(staging, token, folder, name, exchange=True)
                 raise Displaced(write.path, out)
             return
         # No exchange on this file system: keep the old version under a second name, look, then rename over it.
         kept = token + ".old"
-        _forget(staging, kept)
+        forget(staging, kept)
         try:
             os.link(name, kept, src_dir_fd=folder, dst_dir_fd=staging, follow_symlinks=False)
         except OSError:
-            _copy(found, staging, kept)
-        out = _read(folder, name, write.path)
+            copy_bytes(found, staging, kept)
+        out = read_regular(folder, name, write.path)
         if out != found:
-            _forget(staging, kept)
+            forget(staging, kept)
             raise Displaced(write.path, out)
         os.rename(token, name, src_dir_fd=staging, dst_dir_fd=folder)
         os.rename(kept, token, src_dir_fd=staging, dst_dir_fd=staging)
 
     def _remove(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
-        _forget(staging, token)
-        _read(folder, name, write.path)
-        _move(folder, name, staging, token)
-        out = _read(staging, token, write.path, strict=False)
+        forget(staging, token)
+        read_regular(folder, name, write.path)
+        move(folder, name, staging, token)
+        out = read_regular(staging, token, write.path, strict=False)
         if out is None or sha256(out) != write.old:
             with contextlib.suppress(FileExistsError):  # a newer save stands there already
-                _move(staging, token, folder, name)
+                move(staging, token, folder, name)
             raise Displaced(write.path, out)
 
     def take_back(self, write: Write) -> None:
@@ -226,7 +226,7 @@ class Worktree:
                 self._take_back(write, folder, name, staging, token)
             write.placed = False
         with self._twin(write) as (staging, token):
-            _forget(staging, token)
+            forget(staging, token)
         for made in reversed(write.made):
             with contextlib.suppress(OSError):  # not empty any more: somebody uses it
                 os.rmdir(self.root / made)
@@ -235,15 +235,15 @@ class Worktree:
     def _take_back(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
         if write.data is None:
             with contextlib.suppress(FileExistsError):
-                _move(staging, token, folder, name)
+                move(staging, token, folder, name)
         elif write.old is None:
-            if _read(folder, name, write.path, strict=False) == write.data:
-                _move(folder, name, staging, token)
-                if _read(staging, token, write.path, strict=False) != write.data:
-                    _move(staging, token, folder, name)
-        elif _read(folder, name, write.path, strict=False) == write.data:
+            if read_regular(folder, name, write.path, strict=False) == write.data:
+                move(folder, name, staging, token)
+                if read_regular(staging, token, write.path, strict=False) != write.data:
+                    move(staging, token, folder, name)
+        elif read_regular(folder, name, write.path, strict=False) == write.data:
             if rename2(staging, token, folder, name, exchange=True):
-                if _read(staging, token, write.path, strict=False) != write.data:
+                if read_regular(staging, token, write.path, strict=False) != write.data:
                     rename2(staging, token, folder, name, exchange=True)
             else:
                 os.rename(token, name, src_dir_fd=staging, dst_dir_fd=folder)
@@ -254,9 +254,9 @@ class Worktree:
         late = None
         with self._twin(write) as (staging, token):
             if write.placed and write.old is not None:
-                out = _read(staging, token, write.path, strict=False)
+                out = read_regular(staging, token, write.path, strict=False)
                 late = out if out is not None and sha256(out) != write.old else None
-            _forget(staging, token)
+            forget(staging, token)
         if write.placed and write.data is None and late is None:
             self._prune(write.path)
         return late
@@ -265,7 +265,7 @@ class Worktree:
         """The bytes under the token, after a crash; None where there are none."""
         for write.beside in (True, False):
             with contextlib.suppress(FileNotFoundError, Conflict), self._twin(write) as (staging, token):
-                found = _read(staging, token, write.path, strict=False)
+                found = read_regular(staging, token, write.path, strict=False)
                 if found is not None:
                     return found
         return None
@@ -298,62 +298,3 @@ class Worktree:
             yield fd, write.token
         finally:
             os.close(fd)
-
-
-def _exists(folder: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _read(folder: int, name: str, path: str, *, strict: bool = True) -> bytes | None:
-    """Bytes of a regular file, None where there is none. Not regular: Conflict, or None unless `strict`."""
-    try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except FileNotFoundError:
-        return None
-    except OSError as exc:
-        if exc.errno not in {errno.ELOOP, errno.ENXIO}:
-            raise
-        fd = -1
-    try:
-        if fd >= 0 and stat.S_ISREG(os.fstat(fd).st_mode):
-            with open(fd, "rb", closefd=False) as file:
-                return file.read()
-    finally:
-        if fd >= 0:
-            os.close(fd)
-    if strict:
-        raise Conflict(f"{path} is no regular file", hint="links, folders and devices in the vault are left alone")
-    return None
-
-
-def _move(from_dir: int, old: str, to_dir: int, new: str) -> None:
-    """Rename, never over something."""
-    if rename2(from_dir, old, to_dir, new, exchange=False):
-        return
-    try:
-        os.link(old, new, src_dir_fd=from_dir, dst_dir_fd=to_dir, follow_symlinks=False)
-    except OSError as exc:
-        if exc.errno not in {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}:
-            raise
-        if _exists(to_dir, new):  # a file system without links: the check and the rename are two steps
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from exc
-        os.rename(old, new, src_dir_fd=from_dir, dst_dir_fd=to_dir)
-        return
-    os.unlink(old, dir_fd=from_dir)
-
-
-def _copy(data: bytes, folder: int, name: str) -> None:
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    with open(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        sync(fd)
-
-
-def _forget(folder: int, name: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)

@@ -7,14 +7,18 @@ made beside the old one while `index.lock` is ours, and renamed over it as soon 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from ormahd.vault.disk import sync_directory
-from ormahd.vault.git import Git, GitFailed
+from ormahd.vault.git import Git
 from ormahd.vault.git_objects import Entry
+from ormahd.vault.git_run import GitFailed
+
+_numbers = itertools.count()
 
 MARK = "ormah "
 """How the content of an `index.lock` of ours begins; the vault's id and the op follow. Git never reads it."""
@@ -72,9 +76,9 @@ class NextIndex:
     def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None]) -> None:
         """`entries`: path relative to the top -> what HEAD will have there (None: nothing)."""
         self._git = git
-        self._file = git.git_dir / f"index.ormah-{vault_id}"
+        # A name of its own each time: the orphan of a killed life may still be writing under another one.
+        self._file = git.git_dir / f"index.ormah-{vault_id}-{os.getpid()}-{next(_numbers)}"
         self._index = git.git_dir / "index"
-        discard(git, vault_id)
         with contextlib.suppress(FileNotFoundError):
             _twin(self._index, self._file)
         lines = []
@@ -129,9 +133,9 @@ def _communicate(child: subprocess.Popen[bytes], rest: bytes) -> tuple[bytes, by
 
 def discard(git: Git, vault_id: str) -> None:
     """Remove what an interrupted update left."""
-    for name in (f"index.ormah-{vault_id}", f"index.ormah-{vault_id}.lock", f"ormah-{vault_id}.lock"):
+    for path in [*git.git_dir.glob(f"index.ormah-{vault_id}*"), git.git_dir / f"ormah-{vault_id}.lock"]:
         with contextlib.suppress(FileNotFoundError):
-            (git.git_dir / name).unlink()
+            path.unlink()
 
 
 def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:

@@ -99,6 +99,20 @@ class Objects:
             oid = entry.oid
         return None if oid is None else self.tree(oid, fresh).get(name)
 
+    def passable(self, root: str | None, path: bytes) -> None:
+        """Raise Conflict when a submodule or a link is in the way of a file at `path`."""
+        *folders, _ = names = path.split(b"/")
+        oid = root
+        for depth, name in enumerate(names):
+            entry = None if oid is None else self.tree(oid).get(name)
+            if entry is not None and entry.mode in {GITLINK, LINK}:
+                what = "submodule" if entry.mode == GITLINK else "link"
+                raise Conflict(
+                    f"{os.fsdecode(b'/'.join(names[: depth + 1]))} is a {what} in the repository",
+                    hint="choose another folder, or remove it from the repository",
+                )
+            oid = entry.oid if entry is not None and entry.mode == TREE and depth < len(folders) else None
+
     def blob(self, root: str | None, path: bytes) -> bytes | None:
         """The bytes of the regular file that a tree has at `path`, or None."""
         entry = self.find(root, path)
@@ -130,11 +144,6 @@ class Objects:
                 del entries[name]
         for name, inner in below.items():
             old = entries.get(name)
-            if old is not None and old.mode in {GITLINK, LINK}:
-                raise Conflict(
-                    f"{os.fsdecode(name)} is a {'submodule' if old.mode == GITLINK else 'link'} in the repository",
-                    hint="notes cannot be stored below it",
-                )
             if (old is None or old.mode != TREE) and all(entry is None for entry in inner.values()):
                 continue
             made = self._edit(old.oid if old is not None and old.mode == TREE else None, inner, fresh)

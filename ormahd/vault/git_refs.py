@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from ormahd.vault import message
 from ormahd.vault.disk import sync_directory
-from ormahd.vault.git import Git, GitFailed, Identity
+from ormahd.vault.git import Git, Identity
+from ormahd.vault.git_run import GitFailed
 
 
 class Moved(Enum):
@@ -52,3 +54,13 @@ def _arrived(git: Git, new: str) -> bool:
             return False
         raise
     return True
+
+
+def find_commit(git: Git, op: str, *, since: str | None = None) -> str | None:
+    """The commit that holds an op: on any branch, or only among those that HEAD has more than the commit `since`."""
+    where = ["--branches", "HEAD"] if since is None else ["HEAD", f"^{since}"]
+    for record in git.log(*where, "--fixed-strings", f"--grep=Ormah-Op: {op}", "--format=%H%n%B"):
+        commit, _, text = record.decode("utf-8", "replace").partition("\n")
+        if message.parse(text).trailer("Ormah-Op") == op:
+            return commit.strip()
+    return None

@@ -5,26 +5,15 @@ from __future__ import annotations
 import os
 
 from ormahd.errors import Conflict
-from ormahd.vault import message
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.change import Committed, sha256
 from ormahd.vault.files import STAGING, Write
-from ormahd.vault.git import Git
 from ormahd.vault.git_busy import busy
 from ormahd.vault.git_index import NextIndex, entries
 from ormahd.vault.git_objects import Entry
+from ormahd.vault.git_refs import find_commit
 from ormahd.vault.intent import Intent, op_of
 from ormahd.vault.settle import late_save, on_today, save_aside
-
-
-def find_commit(git: Git, op: str) -> str | None:
-    """The commit on some branch that holds the op."""
-    asked = ("--branches", "HEAD", "--fixed-strings", f"--grep=Ormah-Op: {op}", "--format=%H%n%B")
-    for record in git.log(*asked):
-        commit, _, text = record.decode("utf-8", "replace").partition("\n")
-        if message.parse(text).trailer("Ormah-Op") == op:
-            return commit.strip()
-    return None
 
 
 def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
@@ -51,7 +40,7 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
             applier.intents.write(today)
             op.intent = today
             op.uncertain = False
-            said.append(f"finished “{intent.subject}”, which a crash had interrupted")
+            said.append(f"wrote “{intent.subject}”, which was promised before")
             return None  # the lock stays ours: `apply` takes it over, so that nobody commits in between
     applier.intents.remove(intent.op)
     applier.lock.release()

@@ -53,12 +53,16 @@ def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[st
         (lost if rewritten is None else steps).append(rewritten or step)
     whole = any(step.data is None for step in intent.steps)
     if lost and whole:
-        lost = list(intent.steps)
         for number, step in enumerate(steps):
             _as_before(worktree, intent, step, number)
-        steps = []
+        return None, give_up(worktree, intent)
     said = [_set_aside(worktree.root, intent, step) for step in lost]
     return (replace(intent, steps=tuple(steps)) if steps else None), said
+
+
+def give_up(worktree: Worktree, intent: Intent) -> list[str]:
+    """Set a whole op aside."""
+    return [_set_aside(worktree.root, intent, step) for step in intent.steps]
 
 
 def _step_today(step: Step, now: bytes | None) -> Step | None:

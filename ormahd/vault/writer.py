@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections.abc import Callable
@@ -10,17 +11,19 @@ from ormahd.errors import Conflict, Internal, OrmahError, Unavailable, VaultBusy
 from ormahd.vault import message
 from ormahd.vault.apply import Applier, Queued
 from ormahd.vault.change import Clock, Committed, sha256
+from ormahd.vault.drainer import Drainer
 from ormahd.vault.files import Displaced
 from ormahd.vault.git_busy import clear_stale
 from ormahd.vault.intent import Intent, Step
 from ormahd.vault.recovery import repair
-from ormahd.vault.settle import on_today
+from ormahd.vault.settle import give_up, on_today
 from ormahd.vault.transaction import Transaction
 
-BACKOFF = (0.005, 1.0)
-"""Seconds between two looks at a busy repository: the first (a `git status` is over in milliseconds) and the longest."""
 MAX_BATCH = 64
 """Ops made durable in one go, so that the first of them does not wait for the hundredth."""
+
+_NEVER = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
+"""What a file system says of a name or size that it will never take."""
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +41,8 @@ class Writer:
         self._queue: list[Queued] = []
         self._promised: dict[str, tuple[Queued, bytes | None]] = {}
         self._listeners: list[Callable[[Committed], None]] = []
-        self._wake = threading.Condition()
         self._closed = False
-        self._drainer: threading.Thread | None = None
+        self._drainer = Drainer(self._keep_promises, lambda: len(self._queue))
         self.said: list[str] = []
         """Sentences about what was merged, set aside or cleaned; for the log."""
 
@@ -92,7 +94,7 @@ class Writer:
                 raise _unwritable(exc) from exc
             raise
         if not op.done.is_set():
-            self._start_drainer()
+            self._drainer.kick()
             op.done.wait(self._wait)
         with self._door:
             if not op.done.is_set():
@@ -156,7 +158,7 @@ class Writer:
         """Write what waits; why it still waits, or None."""
         why = self._drain(None)
         if why:
-            self._start_drainer()
+            self._drainer.kick()
         return why
 
     def _drain(self, until: Queued | None) -> str | None:
@@ -197,8 +199,15 @@ class Writer:
                     self._done(batch[0])
                     return None
             why = self._applier.apply(batch, self._refused)
+        except (OrmahError, OSError) as exc:
+            if len(batch) > 1:  # one of them is at fault: each for itself
+                return next((why for op in batch if (why := self._write([op]))), None)
+            if self._failed(batch[0], exc):
+                raise
+            return None
         except BaseException as exc:
-            self._failed(batch, exc)
+            for op in batch:
+                self._failed(op, exc)
             raise
         if why:
             return why
@@ -206,29 +215,34 @@ class Writer:
             self._done(op)
         return None
 
-    def _refused(self, op: Queued, conflict: Conflict) -> Intent | None:
+    def _refused(self, op: Queued, conflict: Conflict, last: bool) -> Intent | None:
         with self._door:
             if not op.acknowledged:
                 self._applier.intents.remove(op.intent.op)
                 op.error = conflict
                 return None
-            intent, said = on_today(self._applier.worktree, op.intent)
-            self.said += said
-            if intent is None:
+            intent, said = (None, []) if last else on_today(self._applier.worktree, op.intent)
+            if intent is None or intent == op.intent:
+                self.said += said or give_up(self._applier.worktree, op.intent)
                 self._applier.intents.remove(op.intent.op)
                 return None
+            self.said += said
             self._applier.intents.write(intent)
             return intent
 
-    def _failed(self, batch: list[Queued], exc: BaseException) -> None:
-        """Nothing of the batch was done. Whoever was promised nothing yet gets the error; the others stay queued."""
+    def _failed(self, op: Queued, exc: BaseException) -> bool:
+        """Nothing of the op was done. Its caller gets the error; True when it was acknowledged and must stay queued.
+        One that this file system will never take is set aside, lest everything after it waits for ever."""
         with self._door:
-            for op in batch:
-                if not op.acknowledged:
-                    self._applier.intents.remove(op.intent.op)
-                    op.error = op.error or exc
-                    self._leave(op)
-                    op.done.set()
+            if op.acknowledged and not (isinstance(exc, OSError) and exc.errno in _NEVER):
+                return True
+            if op.acknowledged:
+                self.said += give_up(self._applier.worktree, op.intent)
+            op.error = op.error or exc
+            self._applier.intents.remove(op.intent.op)
+            self._leave(op)
+            op.done.set()
+            return False
 
     def _withdraw(self, op: Queued) -> None:
         """Its caller gets an error, so it must not happen later."""
@@ -253,47 +267,20 @@ class Writer:
         for path in [path for path, (owner, _) in self._promised.items() if owner is op]:
             del self._promised[path]
 
-    # The drainer
-
-    def _start_drainer(self) -> None:
-        with self._wake:
-            if self._drainer is None and not self._closed:
-                self._drainer = threading.Thread(target=self._keep_draining, name="vault-drainer", daemon=True)
-                self._drainer.start()
-            self._wake.notify_all()
-
-    def _keep_draining(self) -> None:
-        pause = BACKOFF[0]
-        while True:
-            with self._wake:
-                if self._closed:
-                    return
-                if not self._queue:
-                    pause = BACKOFF[0]
-                    self._wake.wait()
-                    continue
-            try:
-                why = self._drain(None)
-                if why:
-                    self.said += clear_stale(self._applier.git, self._applier.lock, self._clock)
-            except (OrmahError, OSError) as exc:
-                log.warning("%d writes still wait: %s", len(self._queue), exc)
-                why = str(exc)
-            with self._wake:
-                if why and not self._closed:
-                    self._wake.wait(pause)
-                    pause = min(pause * 2, BACKOFF[1])
-                else:
-                    pause = BACKOFF[0]
+    def _keep_promises(self) -> str | None:
+        """What the drainer does: write what can be written, and see to stale locks where it cannot."""
+        why = self._drain(None)
+        if why:
+            self.said += clear_stale(self._applier.git, self._applier.lock, self._clock)
+        for sentence in self.take_said():
+            log.warning("%s", sentence)
+        return why
 
     def close(self) -> None:
-        """Stop the drainer; what still waits stays promised in its intent."""
-        with self._wake:
+        """Take nothing more, and stop the drainer; what still waits stays promised in its intent."""
+        with self._door:
             self._closed = True
-            self._wake.notify_all()
-            drainer = self._drainer
-        if drainer is not None:
-            drainer.join()
+        self._drainer.close()
         with self._pen:
             pass
 

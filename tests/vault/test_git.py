@@ -12,7 +12,7 @@ import pytest
 
 from ormahd.errors import Unavailable
 from ormahd.vault.change import Kind
-from ormahd.vault.git import GitFailed
+from ormahd.vault.git_run import GitFailed
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sound
 

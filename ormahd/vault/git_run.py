@@ -1,0 +1,99 @@
+"""The one place that starts git: with an environment and a configuration of our own, whatever the caller's are.
+
+The caller's `GIT_DIR`, `GIT_INDEX_FILE` and the like would send our commits into another repository when the daemon was
+started from a git hook; GitPython's own children inherit them, which is why it only opens and reads here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import git as gitpython
+
+from ormahd.errors import NotFound, Unavailable
+
+_KEPT = {
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS",
+    "GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+}  # fmt: skip
+"""Of the caller's `GIT_*` only these reach our git: where configuration and transport are, never which repository."""
+
+CONFIG = {
+    "core.hooksPath": "/dev/null",
+    "commit.gpgSign": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "core.fsync": "committed,loose-object,pack-metadata,reference,index",
+    "core.fsyncMethod": "fsync",
+    "core.autocrlf": "false",
+    "core.fsmonitor": "false",
+    "core.quotePath": "false",
+    "core.logAllRefUpdates": "true",
+    "advice.detachedHead": "false",
+    "log.showSignature": "false",
+}
+"""What our git runs with, whatever the person has configured: git 2.39 fsyncs nothing of this by default; hooks,
+signing and automatic gc belong to the person's own commands."""
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of every git that we start: the caller's, without what would redirect or prompt."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") or key in _KEPT}
+    env |= {
+        "LC_ALL": "C",
+        "LANGUAGE": "C",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_PAGER": "cat",
+    }
+    return env | dict(extra or {})
+
+
+def executable() -> str:
+    return str(gitpython.Git.GIT_PYTHON_GIT_EXECUTABLE or "git")
+
+
+class GitFailed(Unavailable):
+    """A git command that ended badly; `status` and `stderr` are git's own."""
+
+    def __init__(self, command: Sequence[str], status: int, stderr: str) -> None:
+        said = stderr.strip() or f"exit status {status}"
+        super().__init__(
+            f"git {' '.join(command[:2])} failed: {said}",
+            hint="look at the repository with `git status` and `git fsck`",
+            data={"status": status, "stderr": stderr},
+        )
+        self.status = status
+        self.stderr = stderr
+
+
+def call(
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    input: bytes | None = None,  # noqa: A002 - subprocess names it so
+    env: Mapping[str, str] | None = None,
+    ok: Iterable[int] = (0,),
+) -> bytes:
+    """Run git once, without a repository given: what it printed. Raises GitFailed with git's own words."""
+    try:
+        done = subprocess.run(
+            [executable(), *arguments],
+            cwd=cwd,
+            env=environment(env),
+            input=input or b"",
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as exc:
+        if not cwd.is_dir():
+            raise NotFound(f"{cwd} is gone", hint="put the vault back, or set vault.path to where it is now") from exc
+        raise Unavailable("git is not installed", hint="install git 2.36 or newer") from exc
+    if done.returncode not in set(ok):
+        raise GitFailed(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
+    return done.stdout
