@@ -21,7 +21,7 @@ from ormahctl import house
 from ormahctl.client import Client
 from ormahctl.session import PERSON
 from ormahd.rpc.schema import HealthResult, HelloParams, HelloResult, NoParams
-from ormahd.rpc.wire import Incompatible, OrmahError, Unavailable
+from ormahd.rpc.wire import OrmahError, Unavailable
 
 UNIT: Final = "ormahd.service"
 SOCKET_UNIT: Final = "ormahd.socket"
@@ -36,6 +36,8 @@ START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0
 """Draining requests (10 s by default) and a job's current slice."""
 POLL_SECONDS: Final = 0.05
+READY_POLL_SECONDS: Final = 0.25
+"""Loading a model takes seconds, and every question is a line in the log."""
 TOOL_SECONDS: Final = 30.0
 
 _ELSEWHERE = ("ORMAH_SOCKET", "ORMAH_VAULT", "ORMAH_CONFIG")
@@ -94,7 +96,7 @@ def wait_until_ready(socket: Path, told: Callable[[str], None], seconds: float) 
                 told(last)
             if answer.phase == "ready":
                 return answer
-        time.sleep(POLL_SECONDS)
+        time.sleep(READY_POLL_SECONDS)
     raise Unavailable(
         f"the daemon is not ready after {seconds:.0f} s (phase: {last or 'it stopped answering'})",
         hint="see: ormahctl logs",
@@ -204,7 +206,7 @@ def _pid(socket: Path) -> int:
             return client.call("admin.health", NoParams(), HealthResult, timeout=HELLO_SECONDS).pid
         finally:
             client.close()
-    except (Unavailable, Incompatible):
+    except OrmahError:  # it hangs, speaks another protocol, or stumbles: it is to be stopped all the same
         pid = _peer(socket)
         if pid is not None and _is_ormahd(pid):
             return pid

@@ -11,14 +11,16 @@ from pathlib import Path
 import click
 
 from ormahctl import render
+from ormahctl.client import Client
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd import paths
 from ormahd.rpc.schema import HealthResult, HelloParams, HelloResult, NoParams
-from ormahd.rpc.wire import NotFound, Unavailable
+from ormahd.rpc.wire import NotFound, OrmahError
 
 LOG_NAME = "ormahd.log"
 POLL_SECONDS = 0.2
+SECONDS = 5.0
 
 
 @click.command(
@@ -76,14 +78,24 @@ def _log_file(session: Session) -> Path:
     """Where the log is: asked of the daemon, or, while it is down, worked out from the vault."""
     try:
         client = session.client
-        health = client.call("admin.health", NoParams(), HealthResult, timeout=5.0)
-        if health.log_file:
-            return Path(health.log_file)
-        hello = client.call("hello", HelloParams(client="ormahctl"), HelloResult, timeout=5.0)
-        return paths.state_dir(Path(hello.vault), hello.vault_id) / LOG_NAME
-    except Unavailable:
+        told = _told(client)
+        if told is not None:
+            return told
+        hello = client.call("hello", HelloParams(client="ormahctl"), HelloResult, timeout=SECONDS)
+        vault, vault_id = Path(hello.vault), hello.vault_id
+    except OrmahError:  # it is down, hangs or stumbles: just then the log is wanted
         vault = Path(os.environ.get("ORMAH_VAULT") or paths.configured().get("vault") or paths.default_vault())
-        return paths.state_dir(vault, _vault_id(vault)) / LOG_NAME
+        vault_id = _vault_id(vault)
+    return paths.state_dir(vault, vault_id) / LOG_NAME
+
+
+def _told(client: Client) -> Path | None:
+    """The log file that the daemon names; None when it cannot say."""
+    try:
+        file = client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS).log_file
+    except OrmahError:
+        return None
+    return Path(file) if file else None
 
 
 def _vault_id(vault: Path) -> str:

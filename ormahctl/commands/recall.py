@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 import msgspec
 
 from ormahctl import render
+from ormahctl.commands.explain import explain as explain_
 from ormahctl.options import TIER, TYPE, When, text_or_stdin
 from ormahctl.session import Session, pass_session, space
 from ormahctl.verbs import Verb
@@ -75,7 +75,7 @@ def recall(
     if not found.results:
         render.note(f"nothing found for: {render.cut(render.line(text), 80)}")
     if explain:
-        _explain(found)
+        explain_(found)
     render.degraded(found.degraded)
 
 
@@ -95,56 +95,3 @@ def _print(number: int, hit: RecallHit) -> None:
     snippet = render.cut(render.line(rest), SNIPPET)
     if snippet and snippet != render.line(title):
         render.out("   " + snippet)
-
-
-def _explain(found: RecallResult) -> None:
-    """The trace: a row a result with every number, then what each stage did."""
-    rows: list[dict[str, Any]] = []
-    for number, hit in enumerate(found.results, 1):
-        trace = hit.trace if isinstance(hit.trace, dict) else {}
-        rows.append({"#": number, "id": hit.short_id, **_flat(trace)})
-    if rows:
-        render.out()
-        _grid(rows)
-    if isinstance(found.trace, dict):
-        for name, value in found.trace.items():
-            render.out()
-            if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-                render.out(render.paint(render.line(name), "bold"))
-                _grid([_flat(item) for item in value])
-            elif isinstance(value, dict):
-                render.out(render.paint(render.line(name), "bold"))
-                for key, item in _flat(value).items():
-                    render.out(f"  {render.line(key)}: {_shown(item)}")
-            else:
-                render.out(f"{render.line(name)}: {_shown(value)}")
-
-
-def _flat(trace: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in trace.items():
-        if isinstance(value, dict):
-            flat.update(_flat(value, f"{prefix}{key}."))
-        else:
-            flat[prefix + key] = value
-    return flat
-
-
-def _grid(rows: list[dict[str, Any]]) -> None:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    numbers = {place for place, name in enumerate(names) if all(_number(row.get(name)) for row in rows)}
-    render.table(names, [[_shown(row.get(name)) for name in names] for row in rows], right=sorted(numbers))
-
-
-def _number(value: Any) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.4f}".rstrip("0").rstrip(".")
-    if isinstance(value, list):
-        return ", ".join(_shown(item) for item in value)
-    return render.line(str(value))

@@ -178,17 +178,23 @@ def test_results_as_json(desk: Desk) -> None:
     }  # fmt: skip
 
 
-def test_explain_shows_every_number(desk: Desk) -> None:
+def test_explain_shows_every_number_and_what_was_dropped(desk: Desk) -> None:
+    dropped = [{"node_id": f"{number:08}-x", "score": 0.05, "dropped": "cut: below \x1b"} for number in range(30)]
     desk.answers["agent.recall"] = schema.RecallResult(
         text="prose",
-        results=[hit(trace={"fts": 0.5, "vector": {"cosine": 0.25}}), hit(trace={"fts": None, "dropped": "no"})],
-        trace={"stages": [{"stage": "gather", "kept": 12}, {"stage": "fuse", "kept": 3}], "question": True},
+        results=[
+            hit(trace={"node_id": hit().id, "rrf": 0.5, "path": [{"edge": "supports"}], "dropped": None}),
+            hit(short_id="1a2b3c4d", trace={"node_id": "1a2b", "rrf": None, "cosine": 0.25}),
+        ],
+        trace={"question": True, "terms": ["a\x1b", "b"], "period": {"after": "x"}, "dropped": dropped},
     )
     out = desk.ctl("recall", "tea", "--explain").stdout
-    assert "#  id        fts  vector.cosine  dropped" in out
-    assert "1  97acbe8e  0.5           0.25  -" in out
-    assert "stage   kept" in out
-    assert "question: True" in out
+    assert "          1. 97acbe8e  2. 1a2b3c4d\n" in out
+    assert "rrf               0.5            -\n" in out
+    assert "path    edge=supports            -\n" in out
+    assert "question: yes\nterms: a\\x1b, b\nperiod.after: x\n" in out
+    assert "dropped (30)\nnode_id   score  dropped\n00000000  0.05   cut: below \\x1b\n" in out
+    assert "and 10 more" in out
 
 
 def test_show_prints_the_note_and_its_connections(desk: Desk) -> None:
