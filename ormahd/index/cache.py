@@ -89,6 +89,15 @@ def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) 
     return found
 
 
+def vector(connection: sqlite3.Connection, document: int) -> NDArray[np.float32]:
+    """One vector for a cached text: the mean of its pieces', unit."""
+    rows = connection.execute(
+        "SELECT vector FROM vector WHERE key >= ? AND key < ?", (document << 16, (document + 1) << 16)
+    )
+    mean = np.mean([np.frombuffer(row[0], np.float16).astype(np.float32) for row in rows], axis=0)
+    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)
+
+
 def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, DocumentVectors], now: int) -> None:
     """Keep what was embedded; until a node is tied to it, it counts as free."""
     known = cached(connection, model, made)

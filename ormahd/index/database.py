@@ -26,7 +26,7 @@ READERS = 8
 """Connections that read at the same time. SQLite scales with cores; a ninth reader waits for a moment."""
 _READ_WAIT_S = 30.0
 _READS_NOTES = ("note", "frontmatter", "markdown", "naming", "words")
-_DERIVED = ("file", "text", "node", "tag", "name", "edge", "words")
+_DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words")
 """Tables that are read from the notes; embeddings are not among them."""
 
 

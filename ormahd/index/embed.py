@@ -76,6 +76,8 @@ class QueryVectors:
     vector: Float
     token_ids: NDArray[np.uint32]
     tokens: Float
+    wide: Float
+    """The tokens' vectors before they were made small: unit, float32[m, dimensions]."""
 
 
 class Embedder(Protocol):
@@ -184,8 +186,8 @@ class SentenceTransformers:
         if len(window.ids) > self._window:
             half = self._window // 2
             window = Ids(window.ids[:half] + window.ids[-half:], window.special[:half] + window.special[-half:])
-        vector, ids, tokens = self._forward([window])[0]
-        return QueryVectors(vector, ids, tokens)
+        vectors, ids, wide = self._wide([window])
+        return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0])
 
     # Texts to windows
 
@@ -224,6 +226,15 @@ class SentenceTransformers:
         return [made[at] for at in range(len(windows))]
 
     def _forward(self, windows: Sequence[Ids]) -> list[Made]:
+        vectors, ids, wide = self._wide(windows)
+        ends = np.cumsum([len(one) for one in ids])[:-1]
+        return list(zip(vectors, ids, np.split(self._small(np.concatenate(wide)), ends), strict=True))
+
+    def _small(self, wide: Float) -> Float:
+        return wide if self._basis is None else late.project(wide, self._basis)
+
+    def _wide(self, windows: Sequence[Ids]) -> tuple[Float, list[NDArray[np.uint32]], list[Float]]:
+        """One forward pass: of each window its vector, its own tokens' ids, and their vectors (unit)."""
         import torch
 
         longest = max(len(window.ids) for window in windows)
@@ -243,11 +254,8 @@ class SentenceTransformers:
             out = self._model(features)
         vectors = late.unit(out["sentence_embedding"].float().numpy())
         tokens = late.unit(out["token_embeddings"].float().numpy()[ours])
-        if self._basis is not None:
-            tokens = late.project(tokens, self._basis)
         ends = np.cumsum(ours.sum(axis=1))[:-1]
-        kept = np.split(ids[ours].astype(np.uint32), ends)
-        return list(zip(vectors, kept, np.split(tokens, ends), strict=True))
+        return vectors, np.split(ids[ours].astype(np.uint32), ends), np.split(tokens, ends)
 
     # What is fixed for a model
 

@@ -58,14 +58,18 @@ class Hashing:
 
     def embed_query(self, text: str) -> QueryVectors:
         vector, ids, tokens = self._vectors(text)
-        return QueryVectors(vector, ids, tokens)
+        wide = [direction for _, direction, _ in self._known(text)]
+        return QueryVectors(vector, ids, tokens, np.stack(wide) if wide else np.empty((0, DIMENSIONS), np.float32))
 
     def _piece(self, text: str) -> Piece:
         vector, ids, tokens = self._vectors(text)
         return Piece(vector, ids, late.quantise(tokens))
 
+    def _known(self, text: str) -> list[tuple[int, Float, Float]]:
+        return [_direction(self.salt + word, self.late_dimensions) for word in words(text)]
+
     def _vectors(self, text: str) -> tuple[Float, NDArray[np.uint32], Float]:
-        known = [_direction(self.salt + word, self.late_dimensions) for word in words(text)]
+        known = self._known(text)
         if not known:
             nothing = np.zeros(DIMENSIONS, np.float32)
             nothing[0] = 1.0

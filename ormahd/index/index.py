@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from ormahd.core.node import NodeType, Strength
 from ormahd.errors import NotFound
-from ormahd.index import cache, links, lookup, text, write
+from ormahd.index import cache, links, lookup, text, verify, write
 from ormahd.index.cache import TokenVectors
 from ormahd.index.database import Database
 from ormahd.index.embed import DocumentVectors, Embedder
 from ormahd.index.fill import Filler
 from ormahd.index.late import Float
 from ormahd.index.meaning import Meaning
-from ormahd.index.rows import Edge, FileState, Filter, NodeRow, StateLike, Stats, Unresolved, micros
+from ormahd.index.rows import Difference, Edge, FileState, Filter, NodeRow, StateLike, Stats, Unresolved, micros
 from ormahd.index.write import Entry, FirstPath
 from ormahd.settings import EmbeddingSettings, VectorSettings
 
@@ -66,6 +66,10 @@ class Index:
     ) -> Index:
         """Open or make the index in `directory`: SQLite only, within a fraction of a second. See `attach`."""
         return cls(Database(directory), embedding or EmbeddingSettings(), vectors or VectorSettings(), clock)
+
+    @property
+    def directory(self) -> Path:
+        return self._database.directory
 
     @property
     def dropped(self) -> str | None:
@@ -115,6 +119,32 @@ class Index:
             log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
             return None
         return meaning, dict(zip(missing, vectors, strict=True))
+
+    def embed_ahead(self, texts: Sequence[tuple[str | None, str]]) -> list[Float] | None:
+        """Vectors (unit, float32[dimensions]) of texts (title, content) that are about to become notes; None: no model yet.
+
+        They are kept in the cache, so that `apply` finds them: embedding is slow and belongs outside of every lock.
+        """
+        meaning = self._filler.active
+        if meaning is None:
+            return None
+        sources = [cache.source(title, "", content) for title, content in texts]
+        wanted = {one.sha: one for one in sources}
+        with self._database.read() as connection:
+            known = cache.cached(connection, meaning.number, wanted)
+        missing = [one for sha, one in wanted.items() if sha not in known]
+        made: dict[bytes, DocumentVectors] = {}
+        if missing:
+            vectors = meaning.embedder.embed_documents(
+                [one.content for one in missing], [one.heading for one in missing], urgent=len(missing) <= AT_ONCE
+            )
+            made = {one.sha: document for one, document in zip(missing, vectors, strict=True)}
+            with self._applying, self._database.write() as connection:
+                cache.put(connection, meaning.number, made, micros(self._clock()))
+        with self._database.read() as connection:
+            return [
+                made[one.sha].vector if one.sha in made else cache.vector(connection, known[one.sha]) for one in sources
+            ]
 
     def rebuild(self, files: Iterable[tuple[str, bytes, StateLike]], *, head: str | None = None) -> int:
         """Make the index hold exactly `files`; embeddings stay cached. Returns how many there were."""
@@ -185,6 +215,24 @@ class Index:
     def _meanings(self) -> list[Meaning]:
         return [one for one in (self._filler.active, self._filler.next) if one is not None]
 
+    def verify(self, vault: Iterable[tuple[str, bytes]] | None = None) -> list[Difference]:
+        """Everything in which the index, its parts and the vault's files (path, bytes) differ; empty when all is well.
+
+        Nodes that still wait for their vectors are no difference: `pending` counts them. Writers wait meanwhile.
+        """
+        with self._applying, self._database.read() as connection:
+            found = list(verify.check(connection))
+            if found:
+                return found
+            if vault is not None:
+                found += verify.files(connection, vault)
+            found += verify.words(connection)
+            found += verify.edges(connection)
+            if self._filler.active is not None:
+                found += verify.vectors(connection, self._filler.active)
+                found += verify.chroma(self._filler.active)
+        return found
+
     def set_strength(self, strength: Mapping[str, Strength]) -> None:
         """What use has made of nodes, by id, as last folded; nodes that are not in it have the default."""
         self._strength = dict(strength)
@@ -237,6 +285,11 @@ class Index:
         """Ids of all nodes that the filter lets through."""
         with self._database.read() as connection:
             return lookup.passing(connection, chosen)
+
+    def newest(self, chosen: Filter, limit: int) -> list[str]:
+        """The youngest nodes that the filter lets through, youngest first; equally young ones by id."""
+        with self._database.read() as connection:
+            return lookup.newest(connection, chosen, limit)
 
     def count(self, chosen: Filter = EVERYTHING) -> int:
         with self._database.read() as connection:
@@ -334,6 +387,10 @@ class Index:
     def stats(self) -> Stats:
         with self._database.read() as connection:
             return lookup.stats(connection, pending=self.pending(), size=self._database.bytes())
+
+    def size(self) -> int:
+        """Bytes that the index takes on the disk, Chroma included."""
+        return sum(file.stat().st_size for file in self._database.directory.rglob("*") if file.is_file())
 
     def close(self) -> None:
         """Close everything; what is still to be written to Chroma is written at the next start."""

@@ -15,7 +15,7 @@ from ormahd.index.write import fingerprint
 MIN_PREFIX = 4
 SHOWN = 20
 """Ids that an `Ambiguous` lists at most."""
-_PREFIX = re.compile(r"[0-9a-f]{1,8}(?:-[0-9a-f]{0,4}){0,3}(?:-[0-9a-f]{0,12})?")
+_PREFIX = re.compile(r"[0-9a-f-]{1,36}")
 _DASHES = (8, 13, 18, 23)
 
 
@@ -25,8 +25,7 @@ def clean_prefix(text: str) -> str:
     if re.fullmatch(r"[0-9a-f]{9,32}", prefix):  # an id without its dashes
         for at in _DASHES:
             prefix = prefix[:at] + "-" + prefix[at:] if len(prefix) > at else prefix
-    valid = _PREFIX.fullmatch(prefix) and len(prefix) <= 36
-    if not valid or any(len(prefix) > at and prefix[at] != "-" for at in _DASHES):
+    if not _PREFIX.fullmatch(prefix) or any((char == "-") != (at in _DASHES) for at, char in enumerate(prefix)):
         raise BadRequest(
             f"{text[:60]!r} is no memory id",
             hint=f"give the id, or at least its first {MIN_PREFIX} characters (0-9, a-f)",
@@ -89,6 +88,13 @@ def passing(connection: sqlite3.Connection, chosen: Filter) -> list[str]:
     """Ids of all nodes that the filter lets through."""
     condition, values = chosen.sql()
     return [row[0] for row in connection.execute(f"SELECT n.id FROM node n WHERE {condition}", values)]
+
+
+def newest(connection: sqlite3.Connection, chosen: Filter, limit: int) -> list[str]:
+    """Ids of the youngest nodes that the filter lets through, youngest first, equally young ones by id."""
+    condition, values = chosen.sql()
+    select = f"SELECT n.id FROM node n WHERE {condition} ORDER BY n.created DESC, n.id LIMIT ?"
+    return [row[0] for row in connection.execute(select, (*values, limit))]
 
 
 def count(connection: sqlite3.Connection, chosen: Filter) -> int:

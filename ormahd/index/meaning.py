@@ -97,6 +97,10 @@ class Meaning:
     def recount(self, connection: sqlite3.Connection) -> None:
         self._df = cache.recount(connection, self.number)
 
+    def unsettled_ids(self) -> set[str]:
+        with self._lock:
+            return set(self._unsettled)
+
     # Search
 
     def search(self, vector: Float, limit: int) -> list[tuple[str, float]]:

@@ -79,6 +79,7 @@ CREATE VIRTUAL TABLE words USING fts5 (
     title, content, tags,
     content = '', tokenize = "{tokenize}"
 );
+CREATE VIRTUAL TABLE words_instance USING fts5vocab (words, instance);  -- for `verify`
 
 -- Embeddings are kept by content: a note that moves, or comes back, is not embedded again.
 CREATE TABLE model (model INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);

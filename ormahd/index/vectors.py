@@ -97,7 +97,7 @@ class Chroma:
             except NotFoundError:
                 return None
             marks = collection.metadata or {}
-            if collection.configuration["hnsw"]["ef_search"] != self._settings.search_ef:
+            if collection.configuration_json["hnsw"]["ef_search"] != self._settings.search_ef:
                 collection.modify(configuration={"hnsw": {"ef_search": self._settings.search_ef}})
             if collection.count():  # loads the graph: damage shows here, and the first question need not wait
                 near = collection.get(limit=1, include=["embeddings"])["embeddings"]

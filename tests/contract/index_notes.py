@@ -1,0 +1,50 @@
+"""Notes for tests of the index: made with the real codec, as files of a vault."""
+
+import hashlib
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ormahd.core.node import NodeType, Tier
+from ormahd.core.note import Link, compose
+from ormahd.index.hashing import Hashing
+from ormahd.index.index import Index
+from ormahd.index.rows import FileState
+
+NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
+
+
+def node_id(number: int) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"index test {number}"))
+
+
+def note(number: int | str, content: str = "", *, links: Sequence[Link] = (), **fields: Any) -> bytes:
+    made: dict[str, Any] = {
+        "type": NodeType.FACT, "tier": Tier.WORKING, "space": None, "title": None, "tags": [], "source": "agent:test",
+        "confidence": 1.0, "created": NOW, "updated": NOW,
+    } | fields  # fmt: skip
+    identity = number if isinstance(number, str) else node_id(number)
+    return compose(id=identity, content=content, links=links, **made)
+
+
+def state(path: str, data: bytes) -> FileState:
+    return FileState(path, len(data), 1_760_000_000_000_000_000, 7, hashlib.sha256(data).hexdigest())
+
+
+def upserts(files: dict[str, bytes]) -> dict[str, tuple[bytes, FileState]]:
+    return {path: (data, state(path, data)) for path, data in files.items()}
+
+
+def apply(
+    index: Index, files: dict[str, bytes] | None = None, removals: Sequence[str] = (), head: str = "head"
+) -> None:
+    index.apply(upserts(files or {}), removals, head=head)
+
+
+def open_index(directory: Path, *, attach: bool = False, salt: str = "") -> Index:
+    index = Index.open(directory, clock=lambda: NOW)
+    if attach:
+        index.attach(Hashing(salt=salt))
+    return index
