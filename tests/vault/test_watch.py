@@ -1,0 +1,360 @@
+"""The watcher with real files, real git and the real kernel: everything that an editor does is found without a poke."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.note import NoteKind, parse
+from ormahd.vault import watch, watch_folders
+from ormahd.vault.watch import Watcher
+from ormahd.vault.watch_source import Tree, native
+from tests.vault.observed import House, uuid
+
+ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
+QUIET = 0.3
+
+
+class Watched(House):
+    def __init__(self, root: Path, source=native, **options) -> None:
+        super().__init__(root, quiet=QUIET, **options)
+        self.sources = []
+
+        def make(told, lost):
+            self.sources.append(source(told, lost))
+            return self.sources[-1]
+
+        self.watcher = Watcher(self.vault, self.reconciler, self.settings, source=make)
+
+    def start(self) -> None:
+        self.watcher.start()
+        assert self.watcher.wait_idle(20), self.watcher.state
+
+    def close(self) -> None:
+        self.watcher.stop()
+        super().close()
+
+    def found(self, words: str, *paths: str) -> None:
+        self.index.wait(lambda index: index.find(words) == sorted(paths))
+
+    def log_is(self, subject: str) -> None:
+        assert self.watcher.wait_idle(20)
+        assert self.log() == [subject]
+        assert self.clean()
+
+
+@pytest.fixture(params=[native, Tree], ids=["folders", "tree"])
+def house(request, tmp_path: Path) -> Iterator[Watched]:
+    house = Watched(tmp_path / "vault", request.param)
+    house.path = house.remember("first words", title="Title", node_id=ONE)
+    house.other = house.remember("other words", title="Other", node_id=TWO)
+    house.start()
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[Watched]:
+    house = Watched(tmp_path / "vault")
+    house.path = house.remember("first words", title="Title", node_id=ONE)
+    yield house
+    house.close()
+
+
+def test_edited_in_place(house: Watched) -> None:
+    data = house.read(house.path).replace(b"tags: []", b"tags: []   # mine\nmood: sunny").replace(b"\n", b"\r\n")
+    house.write(house.path, data.replace(b"first", b"second") + b"no final newline")
+    house.found("second words", house.path)
+    house.log_is("Edit: Title")
+    assert house.read(house.path) == data.replace(b"first", b"second") + b"no final newline"
+    assert house.git("log", "-1", "--format=%an") == "Ada Example"
+
+
+def test_saved_like_vim(house: Watched) -> None:
+    """4913 is tried, the file becomes a backup, a new one is written, the backup goes."""
+    file = house.root / house.path
+    data = file.read_bytes().replace(b"first", b"second")
+    (file.parent / "4913").touch()
+    (file.parent / "4913").unlink()
+    backup = file.with_name(file.name + "~")
+    file.rename(backup)
+    file.write_bytes(data)
+    backup.unlink()
+    house.found("second words", house.path)
+    house.log_is("Edit: Title")
+    assert house.read(house.path) == data
+
+
+def test_saved_by_atomic_replace(house: Watched) -> None:
+    file = house.root / house.path
+    data = file.read_bytes().replace(b"first", b"second")
+    temporary = file.with_name("." + file.name + ".tmp-1234")
+    temporary.write_bytes(data)
+    os.replace(temporary, file)
+    house.found("second words", house.path)
+    house.log_is("Edit: Title")
+
+
+def test_saved_by_an_editor_that_lost_our_block(house: Watched) -> None:
+    house.write(house.path, "only the words\n")
+    house.found("only the words", house.path)
+    house.log_is("Adopt: " + Path(house.path).stem)
+    assert house.index.nodes()[ONE] == house.path
+    assert house.read(house.path).endswith(b"only the words\n")
+
+
+def test_renamed_and_moved(house: Watched) -> None:
+    target = house.root / "new folder/deep/My title.md"
+    target.parent.mkdir(parents=True)
+    (house.root / house.path).rename(target)
+    house.found("first words", "new folder/deep/My title.md")
+    house.log_is("Move: Title")
+    target.rename(target.with_name("again.md"))
+    house.found("first words", "new folder/deep/again.md")
+    house.log_is("Move: Title")
+    assert house.index.nodes()[ONE] == "new folder/deep/again.md"
+
+
+def test_a_whole_folder_is_renamed_and_then_edited_in(house: Watched) -> None:
+    (house.root / "work").rename(house.root / "play")
+    moved = [path.replace("work/", "play/", 1) for path in (house.path, house.other)]
+    house.found("words", *moved)
+    house.log_is("Move 2 notes: Other, Title" if len(moved[1]) <= len(moved[0]) else "Move 2 notes: Title, Other")
+    house.write(moved[0], house.read(moved[0]).replace(b"first", b"third"))
+    house.found("third words", moved[0])
+    house.log_is("Edit: Title")
+
+
+def test_deleted_and_a_folder_deleted(house: Watched) -> None:
+    (house.root / house.path).unlink()
+    house.found("first words")
+    house.log_is("Delete: Title")
+    shutil.rmtree(house.root / "work")
+    house.found("other words")
+    house.log_is("Delete: Other")
+
+
+def test_duplicated(house: Watched) -> None:
+    shutil.copy(house.root / house.path, house.root / "copy.md")
+    house.found("first words", house.path, "copy.md")
+    assert house.watcher.wait_idle(20)
+    assert house.index.nodes()[ONE] == house.path
+    assert house.log() == ["remember: Other"]
+
+
+def test_created_without_frontmatter_in_new_folders(house: Watched) -> None:
+    for number in range(3):
+        house.write(f"new/{number}/deep/idea.md", f"# Idea\r\n\r\nabout rivers {number}")
+    for number in range(3):
+        house.found(f"rivers {number}", f"new/{number}/deep/idea.md")
+        data = house.read(f"new/{number}/deep/idea.md")
+        assert parse(data, "x.md").kind is NoteKind.NOTE
+        assert data.endswith(b"# Idea\r\n\r\nabout rivers %d" % number)
+    assert house.watcher.wait_idle(20)
+    assert house.clean()
+    house.write("new/1/deep/another.md", "about hills")
+    house.found("about hills", "new/1/deep/another.md")
+
+
+def test_git_checkout_revert_and_branches(house: Watched) -> None:
+    before = house.git("rev-parse", "HEAD")
+    house.write(house.path, house.read(house.path).replace(b"first", b"second"))
+    house.found("second words", house.path)
+    house.log_is("Edit: Title")
+    house.git("revert", "--no-edit", "HEAD")
+    house.found("first words", house.path)
+    house.git("checkout", "-q", "HEAD~1")
+    house.found("second words", house.path)
+    house.git("checkout", "-q", before)
+    house.found("first words", house.path)
+    house.git("switch", "-q", "main")
+    house.git("commit", "-q", "--allow-empty", "-m", "only HEAD moves")
+    head = house.git("rev-parse", "HEAD")
+    house.index.wait(lambda index: index.head == head)
+    house.log_is("only HEAD moves")
+
+
+def test_touch_and_chmod_change_nothing(house: Watched) -> None:
+    calls, scans = len(house.index.calls), house.watcher.scans
+    os.utime(house.root / house.path)
+    (house.root / house.path).chmod(0o600)
+    wait_for(lambda: house.watcher.scans > scans)
+    assert house.watcher.wait_idle(20)
+    assert len(house.index.calls) == calls
+    assert house.log() == ["remember: Other"]
+
+
+def test_a_merge_in_progress_is_waited_for(house: Watched) -> None:
+    house.git("switch", "-qc", "side")
+    house.write(house.path, house.read(house.path).replace(b"first", b"their"))
+    house.git("commit", "-qam", "theirs")
+    house.git("switch", "-q", "main")
+    house.write(house.path, house.read(house.path).replace(b"first", b"our"))
+    house.git("commit", "-qam", "ours")
+    house.found("our words", house.path)
+    assert house.watcher.wait_idle(20)
+    house.git("merge", "side", ok=False)
+    house.write(house.other, house.read(house.other).replace(b"other", b"edited"))
+    wait_for(lambda: any(problem["path"] == house.path for problem in house.reconciler.problems()))
+    assert house.index.find("our words") == [house.path]
+    assert house.log() == ["ours"]
+    house.git("checkout", "--theirs", house.path)
+    house.git("add", house.path)
+    house.git("commit", "-qm", "merged")
+    house.found("edited words", house.other)
+    house.found("their words", house.path)
+    assert house.watcher.wait_idle(20)
+    assert house.log(2) == ["Edit: Other", "merged"]
+
+
+def test_what_is_not_watched(plain: Watched) -> None:
+    plain.write(".gitignore", "node_modules/\n")
+    plain.write("node_modules/a/readme.md", "x")
+    plain.write(".trash/old.md", "x")
+    plain.write("nested/readme.md", "x")
+    subprocess.run(["git", "init", "-q", plain.root / "nested"], check=True)
+    os.symlink(plain.root / "work", plain.root / "link")
+    plain.start()
+    folders = {os.path.relpath(folder, plain.root) for folder in plain.sources[0].folders()}
+    assert not any(name.startswith(("node_modules", ".trash", "nested", "link", ".git/objects")) for name in folders)
+    assert {".", "work", ".git", ".git/refs/heads"} <= folders
+    plain.write("more/node_modules/b/c.md", "x")
+    plain.write("more/real/c.md", "about lakes")
+    plain.found("about lakes", "more/real/c.md")
+    folders = {os.path.relpath(folder, plain.root) for folder in plain.sources[0].folders()}
+    assert not any("node_modules" in name for name in folders)
+
+
+def test_without_room_for_watches_it_polls_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "POLL_S", 0.3)
+
+    def full(told, lost):
+        raise OSError(errno.ENOSPC, "inotify watch limit reached")
+
+    house = Watched(tmp_path / "vault", full)
+    path = house.remember("first words", title="Title", node_id=ONE)
+    house.watcher.start()
+    house.write("idea.md", "about rivers")
+    house.found("about rivers", "idea.md")
+    (house.root / path).unlink()
+    house.found("first words")
+    assert house.watcher.alive
+    assert house.watcher.state == "polling every 2 s: inotify watch limit reached"
+    house.close()
+
+
+def test_lost_events_bring_a_new_watcher_and_a_full_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_folders, "BACKOFF_S", (0.1, 60.0))
+    deaf = threading.Event()
+    lose = []
+
+    def source(told, lost):
+        lose.append(lost)
+        return native(lambda *event: None if deaf.is_set() else told(*event), lost)
+
+    house = Watched(tmp_path / "vault", source)
+    house.start()
+    deaf.set()
+    house.write("new/idea.md", "about rivers")
+    lose[0]("the kernel's queue of events overflowed")
+    house.found("about rivers", "new/idea.md")
+    deaf.clear()
+    assert house.watcher.wait_idle(20)
+    assert (len(house.sources), house.sources[0].alive, house.sources[1].alive) == (2, False, True)
+    house.write("new/more.md", "about hills")
+    house.found("about hills", "new/more.md")
+    house.close()
+
+
+def test_a_dead_source_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(watch_folders, "BACKOFF_S", (0.1, 60.0))
+    house = Watched(tmp_path / "vault")
+    house.start()
+    house.sources[0].stop()
+    house.write("idea.md", "about rivers")
+    house.found("about rivers", "idea.md")
+    house.close()
+    assert len(house.sources) == 2
+
+
+def test_a_vault_that_goes_away_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "BACKOFF_S", (0.1, 0.2))
+    house = Watched(tmp_path / "vault")
+    house.remember("first words", title="Title", node_id=ONE)
+    house.start()
+    away = house.root.with_name("away")
+    house.root.rename(away)
+    house.watcher.poke()
+    wait_for(lambda: not house.watcher.alive)
+    away.rename(house.root)
+    wait_for(lambda: house.watcher.alive)
+    assert house.watcher.wait_idle(20)
+    assert ONE in house.index.nodes()
+    house.write("idea.md", "about rivers")
+    house.found("about rivers", "idea.md")
+    house.close()
+
+
+def wait_for(what) -> None:
+    condition = threading.Condition()
+    with condition:
+        for _ in range(2000):
+            if what():
+                return
+            condition.wait(0.01)
+    raise AssertionError("it did not happen")
+
+
+def test_stop_leaves_nothing_behind(plain: Watched) -> None:
+    plain.start()
+    plain.watcher.stop()
+    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        watcher = Watcher(plain.vault, plain.reconciler, plain.settings)
+        watcher.start()
+        assert watcher.wait_idle(20)
+        assert watcher.state.startswith("watching")
+        watcher.stop()
+        assert watcher.state == "stopped"
+    assert threading.active_count() == threads
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_one_typing_person_does_not_keep_others_waiting(plain: Watched) -> None:
+    plain.start()
+    stop = threading.Event()
+
+    def type_on() -> None:
+        text = "typing"
+        while not stop.wait(0.05):
+            text += " on"
+            plain.write("typing.md", text)
+
+    typist = threading.Thread(target=type_on)
+    typist.start()
+    try:
+        plain.write("idea.md", "about rivers")
+        plain.found("about rivers", "idea.md")
+        assert plain.index.find("typing") == []
+        assert b"id:" not in plain.read("typing.md")
+    finally:
+        stop.set()
+        typist.join()
+    plain.found("typing", "typing.md")
+
+
+def test_own_writes_start_no_commits(plain: Watched) -> None:
+    plain.start()
+    for number in range(20):
+        plain.remember(f"text {number}", title=f"T{number}", node_id=uuid(number + 100))
+    assert plain.watcher.wait_idle(30)
+    assert plain.index.calls == [] or all(not gone for _, gone in plain.index.calls)
+    assert plain.log() == ["remember: T19"]
