@@ -80,7 +80,7 @@ def verify(session: Session) -> int:
     else:
         for difference in found.differences:
             place = render.line(difference.path or difference.id or "")
-            values = f" (expected {difference.expected}, found {difference.found})" if difference.expected else ""
+            values = f": {difference.detail}" if difference.detail else ""
             render.out(f"{place}: {render.line(difference.what)}{render.line(values) and ' ' + render.line(values)}")
         sys.stdout.flush()
         render.note("the index can be made anew from the vault: ormahctl rebuild", label="hint", colour="cyan")

@@ -357,8 +357,7 @@ class Difference(Result):
     what: str
     path: str | None = None
     id: str | None = None
-    expected: str | None = None
-    found: str | None = None
+    detail: str = ""
 
 
 class VerifyResult(Result):

@@ -1,0 +1,139 @@
+"""How the house is doing: health, counts, checks, repairs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ormahd.core import note as codec
+from ormahd.errors import NotFound
+from ormahd.vault.change import Kind
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    status: str
+    nodes_indexed: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: str
+    what: str
+    path: str | None = None
+    line: int | None = None
+    mend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    job: str
+    proposals: int
+    applied: int
+    skipped: int
+    commits: list[str] = field(default_factory=list)
+
+
+def stats(ormah: Ormah) -> dict[str, Any]:
+    """Counts by tier, type, space and edge type."""
+    counted = ormah.index.stats()
+    by_edge = Counter(edge.edge.value for edge in ormah.index.edges_of())
+    return {
+        "total_nodes": counted.nodes, "by_tier": counted.by_tier, "by_type": counted.by_type, "by_space": counted.by_space,
+        "total_edges": counted.edges, "by_edge": dict(by_edge.most_common()), "plain_files": counted.plain,
+    }  # fmt: skip
+
+
+def rss_mb() -> float:
+    """Resident memory of this process in MB; 0 where the system does not say."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return round(int(line.split()[1]) / 1024, 1)
+    except OSError:
+        pass
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / 1_048_576, 1)
+
+
+def rebuild(ormah: Ormah, progress: Progress) -> Rebuilt:
+    """Make the index anew from the vault; embeddings of texts that did not change are kept."""
+    begun = time.monotonic()
+    count = ormah.rebuild(progress)
+    return Rebuilt("rebuilt", count, round(time.monotonic() - begun, 3))
+
+
+def run_task(ormah: Ormah, name: str) -> TaskRun:
+    """Run one job now. `index_updater` is the reconciling scan.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    if name != "index_updater":
+        raise NotFound(f"there is no job '{name}'", hint="there is: index_updater")
+    result = ormah.reconciler.scan()
+    return TaskRun(name, 0, result.adopted + result.edited + result.removed + result.indexed, len(result.skipped))
+
+
+def doctor(ormah: Ormah) -> list[Finding]:
+    """Everything that wants a person's eye, worst first: files, index, git, models."""
+    found = [Finding(**problem) for problem in ormah.reconciler.problems()]
+    found += [Finding("warning", text) for text in ormah.warnings]
+    busy = ormah.vault.busy()
+    if busy:
+        found.append(Finding("warning", f"git is held: {busy}", mend="finish it (git status); writes wait until then"))
+    queued = ormah.vault.waiting
+    if queued:
+        found.append(
+            Finding("warning", f"{queued} writes are safe and wait for git", mend="finish what holds git (git status)")
+        )
+    found += [Finding("warning", f"degraded: {part}", mend=_mend(part)) for part in ormah.degraded()]
+    if ormah.phase == "ready":
+        found += [
+            Finding(
+                "error",
+                f"the index differs from the vault ({one.what}): {one.detail}",
+                one.path,
+                mend="run: ormahctl rebuild",
+            )
+            for one in ormah.index.verify((path, data) for path, data, _ in ormah.files())
+        ]
+    order = {"error": 0, "warning": 1, "info": 2}
+    return sorted(found, key=lambda finding: (order.get(finding.level, 3), finding.path or "", finding.line or 0))
+
+
+def fix(ormah: Ormah) -> list[str]:
+    """Mend what can be mended without a person: of several notes with one id all but the first get ids of their own.
+
+    Returns the paths that were changed, each in a commit of its own.
+    """
+    changed = []
+    with ormah.writing:
+        for path in sorted(path for path, kind in ormah.index.kinds().items() if kind == "duplicate"):
+            data = ormah.vault.read(path)
+            if data is None:
+                continue
+            node_id = ormah.new_id()
+            with ormah.vault.transaction(f"A new id for the copy {path}", kind=Kind.ADOPT, source="person") as tx:
+                tx.put(path, codec.edit(data, path, set={"id": node_id}), node_id=node_id, expect=codec.digest(data))
+            changed.append(path)
+    return changed
+
+
+def _mend(part: str) -> str:
+    return {
+        "vectors": "wait until the model is loaded (ormahctl status), or look into the log (ormahctl logs)",
+        "watcher": "edits are still found by the periodic scan; look into the log (ormahctl logs)",
+    }.get(part, "look into the log (ormahctl logs)")

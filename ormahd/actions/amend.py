@@ -1,0 +1,155 @@
+"""Changing notes that exist: read the fresh bytes, decide, commit; retry once when a person was faster.
+
+Every action that edits a note goes through `amending`, so that the rule of DESIGN section 5 (a decision is based on
+a version, and refused when that version is gone) stands in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from ormahd.actions.caller import PERSON
+from ormahd.actions.views import stem
+from ormahd.core import note as codec
+from ormahd.core.node import EdgeType, Tier
+from ormahd.core.note import Link, NoteKind
+from ormahd.core.secrets import redact
+from ormahd.errors import Conflict, InvalidNote, NotFound, VaultBusy
+
+if TYPE_CHECKING:
+    from ormahd.actions.caller import Caller
+    from ormahd.core.note import Note
+    from ormahd.index.rows import NodeRow
+    from ormahd.ormah import Ormah
+    from ormahd.vault.change import Kind
+    from ormahd.vault.transaction import Transaction
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A note as it stood when a decision was based on it."""
+
+    id: str
+    path: str
+    data: bytes
+    digest: str
+    note: Note
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a transaction came to: `op` and `commit` None when nothing changed; `stored` when git was busy."""
+
+    op: str | None
+    commit: str | None
+    stored: bool
+
+
+def see(ormah: Ormah, node_id: str) -> Seen:
+    """The note of a node as it is on disk now (`node_id`: full id).
+
+    Raises:
+        NotFound: the file is gone. Conflict: it holds another memory by now. InvalidNote: it cannot be read as a note.
+    """
+    row = ormah.index.note(node_id)
+    data = ormah.vault.read(row.path)
+    if data is None:
+        raise NotFound(f"the note of {node_id[:8]} ({row.path}) is not in the vault any more", data={"id": node_id})
+    note = codec.parse(data, row.path)
+    if note.kind is not NoteKind.NOTE:
+        first = note.problems[0] if note.problems else None
+        what = (
+            f"line {first.line}: {first.what}" if first and first.line else (first.what if first else note.kind.value)
+        )
+        raise InvalidNote(
+            f"{row.path} cannot be changed while it is not a readable note: {what}",
+            hint=first.mend if first else "run: ormahctl doctor",
+            data={"path": row.path, "id": node_id},
+        )
+    if note.id != node_id:
+        raise Conflict(
+            f"{row.path} holds another memory now ({(note.id or '?')[:8]})",
+            hint="ask again in a few seconds; the edit is being read in",
+        )
+    return Seen(node_id, row.path, data, note.digest, note)
+
+
+def amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
+    """Run `attempt` (see, decide, commit) under the writers' lock; once more when the note changed in between."""
+    with ormah.writing:
+        try:
+            return attempt()
+        except Conflict:
+            return attempt()
+
+
+def commit(
+    ormah: Ormah,
+    subject: str,
+    *,
+    kind: Kind,
+    caller: Caller,
+    body: str = "",
+    run: str | None = None,
+    fill: Callable[[Transaction], None],
+) -> Outcome:
+    """One transaction that `fill` puts its changes into. A write that is safe but waits for git is an outcome, no error."""
+    tx = ormah.vault.transaction(
+        subject, kind=kind, source=caller.source, body=body, run=run, person=caller.source == PERSON
+    )
+    try:
+        with tx:
+            fill(tx)
+    except VaultBusy as exc:
+        if not exc.data.get("stored"):
+            raise
+        return Outcome(tx.op, None, stored=True)
+    if tx.committed is None:
+        return Outcome(None, None, stored=False)
+    return Outcome(tx.op, tx.committed.commit, stored=False)
+
+
+def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
+    """`text` without secrets; what was found is added to `found` by kind. Before anything else sees the text."""
+    if text is None or not ormah.settings.secrets.redact:
+        return text
+    result = redact(text)
+    found.extend(finding.kind for finding in result.found)
+    return result.text
+
+
+def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[NodeRow]:
+    """Move the least important core nodes to working, in the same commit, so that `keep` fits under the cap.
+
+    Lowest importance first, then oldest access; the self node and `keep` are excepted. Source: seeds/data-model.
+    """
+    core = [row for row in ormah.in_tier(Tier.CORE) if row.id not in keep]
+    spare = len(core) + len(keep) - ormah.settings.tiers.core_cap
+    candidates = sorted(
+        (row for row in core if row.id != ormah.vault.self_id),
+        key=lambda row: (row.strength.importance, row.strength.last_accessed or row.created, row.id),
+    )
+    demoted = []
+    for row in candidates[: max(0, spare)]:
+        seen = see(ormah, row.id)
+        data = codec.edit(seen.data, seen.path, set={"tier": Tier.WORKING, "updated": ormah.clock()})
+        tx.put(seen.path, data, node_id=row.id, expect=seen.digest)
+        demoted.append(row)
+    return demoted
+
+
+def define(ormah: Ormah, tx: Transaction, path: str, *, defined: bool) -> None:
+    """Being about the user is an edge from the self node, not only a tag: draw or erase it in the same commit."""
+    me = see(ormah, ormah.vault.self_id)
+    name, now = stem(path), ormah.clock()
+    if defined:
+        data = codec.edit(me.data, me.path, link=[Link(EdgeType.DEFINES, name, 1.0, now)])
+    else:
+        data = codec.edit(me.data, me.path, unlink=[(EdgeType.DEFINES, name)])
+    if data != me.data:
+        data = codec.edit(data, me.path, set={"updated": now})
+        tx.put(me.path, data, node_id=me.id, expect=me.digest)

@@ -1,0 +1,76 @@
+"""Draw or erase one edge between two memories, in the note of its source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ormahd.actions.amend import amending, clean, commit, see
+from ormahd.actions.caller import Caller
+from ormahd.actions.views import Written, headline, stem
+from ormahd.core import note as codec
+from ormahd.core.node import EdgeType, short_id
+from ormahd.core.note import Link
+from ormahd.errors import BadRequest, NotFound
+from ormahd.vault.change import Kind
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+
+
+def connect(
+    ormah: Ormah,
+    source_id: str,
+    target_id: str,
+    caller: Caller,
+    *,
+    edge: EdgeType,
+    weight: float,
+    reason: str | None,
+    remove: bool,
+) -> Written:
+    """Add the edge, or change its weight and reason; with `remove` take it away.
+
+    Raises:
+        NotFound: an id, or with `remove` an edge that is not there (a wikilink in the body is the person's own).
+        Ambiguous, BadRequest: an id; both ends the same.
+    """
+    source_id, target_id = ormah.index.resolve(source_id), ormah.index.resolve(target_id)
+    if source_id == target_id:
+        raise BadRequest("a memory cannot be connected to itself", hint="name two different ids")
+    found: list[str] = []
+    reason = clean(ormah, reason, found)
+
+    def attempt() -> Written:
+        seen = see(ormah, source_id)
+        target = ormah.index.note(target_id)
+        now = ormah.clock()
+        ends = f"{headline(seen.note.title, seen.note.content, 40)} {edge} {headline(target.title, target.content, 40)}"
+        if remove:
+            edited = codec.edit(seen.data, seen.path, unlink=[(edge, stem(target.path))])
+            if edited == seen.data:
+                raise NotFound(
+                    f"there is no such edge in {seen.path}: {ends}", hint="see: ormahctl show " + short_id(source_id)
+                )
+        else:
+            known = next(
+                (link for link in seen.note.links if link.edge is edge and not link.body
+                 and ormah.index.resolve_link(link.target) == target_id), None
+            )  # fmt: skip
+            same = known is not None and known.weight == weight and known.reason == reason
+            link = Link(
+                edge, known.target if known else stem(target.path), weight, known.created if known else now, reason
+            )
+            edited = seen.data if same else codec.edit(seen.data, seen.path, link=[link])
+        if edited == seen.data:
+            return Written(f"Connected already: {ends}", source_id, short_id(source_id), seen.path, changed=False,
+                           redacted=found, degraded=ormah.degraded())  # fmt: skip
+        edited = codec.edit(edited, seen.path, set={"updated": now})
+        verb = "Disconnect" if remove else "Connect"
+        done = commit(
+            ormah, f"{verb}: {ends}", kind=Kind.LINK, caller=caller, body=reason or "",
+            fill=lambda tx: tx.put(seen.path, edited, node_id=source_id, expect=seen.digest),
+        )  # fmt: skip
+        return Written(f"{verb}ed: {ends}", source_id, short_id(source_id), seen.path, done.commit, done.op, True, found, [],
+                       done.stored, ormah.degraded())  # fmt: skip
+
+    return amending(ormah, attempt)

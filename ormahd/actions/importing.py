@@ -1,0 +1,248 @@
+"""Take in many memories: one JSON object a line, one commit a batch, one run an import.
+
+A line is a `CreateNodeRequest`; a line that `ormahctl export` wrote keeps its id, times and edges as well, so that an
+export is a backup. What is known already is skipped, so that an import that was killed is simply run again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, ValidationError
+
+from ormahd.actions.amend import clean, commit, make_room_in_core, see
+from ormahd.actions.caller import Caller
+from ormahd.actions.views import stem
+from ormahd.core import note as codec
+from ormahd.core.node import (
+    ABOUT_SELF,
+    CreateNodeRequest,
+    EdgeType,
+    LinkRequest,
+    NodeType,
+    Text,
+    Tier,
+    Utc,
+    is_node_id,
+)  # fmt: skip
+from ormahd.core.note import Link
+from ormahd.errors import BadRequest, Conflict, OrmahError
+from ormahd.vault.change import Kind
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+    from ormahd.vault.transaction import Transaction
+
+MAX_BATCH = 5_000
+"""Lines of one batch, so that one commit and one lock stay bounded."""
+
+
+STEP = 128
+"""Texts embedded between two words of progress."""
+
+
+class ImportLine(CreateNodeRequest):
+    """A line of an import: a request, and what an export says beyond one."""
+
+    id: str | None = None
+    updated: Utc | None = None
+    valid_until: Utc | None = None
+    outdated_reason: Text | None = None
+    source: str = Field(default="", max_length=200)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    line: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    added: int
+    skipped: int
+    failed: list[Failure] = field(default_factory=list)
+    run: str = ""
+    redacted: int = 0
+
+
+@dataclass(slots=True)
+class _New:
+    number: int
+    line: ImportLine
+    id: str
+    path: str
+    content: str
+    title: str | None
+    tags: list[str]
+    links: list[Link] = field(default_factory=list)
+    data: bytes = b""
+
+
+def import_lines(
+    ormah: Ormah,
+    lines: Sequence[str],
+    caller: Caller,
+    *,
+    first_line: int = 1,
+    run: str | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Imported:
+    """Store the memories of one batch in one commit.
+
+    `lines` are raw JSON; a bad one is named in `failed` (with its number, counted from `first_line`) and the others
+    go on. Neighbours are not linked on the way in: the auto linker does that for a whole vault at once.
+    """
+    if len(lines) > MAX_BATCH:
+        raise BadRequest(f"a batch of {len(lines)} lines is too large", hint=f"send at most {MAX_BATCH} at a time")
+    run = run or ormah.new_run()
+    failed: list[Failure] = []
+    wanted: list[tuple[int, ImportLine, str, str | None, list[str]]] = []
+    redacted = 0
+    for number, text in enumerate(lines, first_line):
+        if not text.strip().lstrip("\ufeff"):
+            continue
+        try:
+            line = _read(text)
+            found: list[str] = []
+            content = clean(ormah, line.content, found) or ""
+            title = clean(ormah, line.title, found)
+            tags = [clean(ormah, tag, found) or "" for tag in line.tags]
+        except OrmahError as exc:
+            failed.append(Failure(number, exc.message))
+            continue
+        redacted += bool(found)
+        if line.about_self and ABOUT_SELF not in tags:
+            tags.insert(0, ABOUT_SELF)
+        wanted.append((number, line, content, title, tags))
+    # the slow part, outside every lock and while the batch before is being committed
+    for at in range(0, len(wanted), STEP):
+        ormah.index.embed_ahead([(title, content) for _, _, content, title, _ in wanted[at : at + STEP]])
+        if progress is not None:
+            progress(min(at + STEP, len(wanted)), len(wanted), "embedding")
+    with ormah.writing:
+        added, skipped, later = _store(ormah, wanted, caller, run)
+    return Imported(added, skipped, sorted([*failed, *later], key=lambda failure: failure.line), run, redacted)
+
+
+def _read(text: str) -> ImportLine:
+    try:
+        value = json.loads(text.lstrip("\ufeff"))
+    except (ValueError, RecursionError) as exc:
+        raise BadRequest(f"not valid JSON: {exc}") from None
+    if not isinstance(value, dict):
+        raise BadRequest(f"a line must be a JSON object, this one is {type(value).__name__}")
+    for derived in _DERIVED:
+        value.pop(derived, None)
+    if isinstance(value.get("connections"), list):
+        value["connections"] = [_plain_edge(edge) for edge in value["connections"]]
+    if value.get("source") is None:
+        value.pop("source", None)
+    try:
+        return ImportLine.model_validate(value)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        raise BadRequest(f"{'.'.join(str(part) for part in first['loc']) or 'line'}: {first['msg']}") from None
+
+
+_DERIVED = ("short_id", "path", "digest", "importance", "access_count", "last_accessed", "last_review", "stability")
+"""What an export says that is not the note's knowledge."""
+
+
+def _plain_edge(edge: Any) -> Any:
+    return {key: value for key, value in edge.items() if key != "created"} if isinstance(edge, dict) else edge
+
+
+def _store(
+    ormah: Ormah, wanted: list[tuple[int, ImportLine, str, str | None, list[str]]], caller: Caller, run: str
+) -> tuple[int, int, list[Failure]]:
+    now = ormah.clock()
+    fresh: dict[tuple[str | None, NodeType, str | None, str], _New] = {}
+    skipped, failed = 0, []
+    ids: set[str] = set()
+    for number, line, content, title, tags in wanted:
+        key = (line.space, line.type, title, content.strip())
+        if key in fresh or ormah.index.equal(line.space, line.type, title, content) is not None:
+            skipped += 1
+            continue
+        try:
+            node_id = _id(ormah, line, ids)
+        except OrmahError as exc:
+            failed.append(Failure(number, exc.message))
+            continue
+        if node_id is None:
+            skipped += 1
+            continue
+        ids.add(node_id[:8])
+        path = ormah.place(
+            node_id, type=line.type, space=line.space, title=title, content=content, created=line.created or now
+        )
+        fresh[key] = _New(number, line, node_id, path, content, title, tags)
+    new = list(fresh.values())
+    for item in list(new):
+        try:
+            item.links = [_edge(ormah, new, asked) for asked in item.line.connections]
+            item.data = _compose(item, now, caller)
+        except OrmahError as exc:
+            failed.append(Failure(item.number, exc.message))
+            new.remove(item)
+    if not new:
+        return 0, skipped, failed
+
+    def fill(tx: Transaction) -> None:
+        for item in new:
+            tx.put(item.path, item.data, node_id=item.id, expect=None)
+        mine = [item for item in new if ABOUT_SELF in item.tags]
+        if mine:
+            me = see(ormah, ormah.vault.self_id)
+            edges = [Link(EdgeType.DEFINES, stem(item.path), 1.0, now) for item in mine]
+            tx.put(
+                me.path, codec.edit(me.data, me.path, link=edges, set={"updated": now}), node_id=me.id, expect=me.digest
+            )
+        core = {item.id for item in new if item.line.tier is Tier.CORE}
+        if core:
+            make_room_in_core(ormah, tx, keep=core)
+
+    subject = f"Import {len(new)} {'memory' if len(new) == 1 else 'memories'}"
+    try:
+        commit(ormah, subject, kind=Kind.IMPORT, caller=caller, run=run, fill=fill)
+    except Conflict:
+        commit(ormah, subject, kind=Kind.IMPORT, caller=caller, run=run, fill=fill)
+    return len(new), skipped, failed
+
+
+def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
+    """The id of a new note; None where the exported memory is in the vault already."""
+    if line.id is None:
+        return ormah.new_id(taken)
+    if not is_node_id(line.id):
+        raise BadRequest(f"id {line.id!r} is no id of ours", hint="leave it out")
+    known = ormah.has_short(line.id[:8])
+    if known == line.id:
+        return None
+    return ormah.new_id(taken) if known is not None or line.id[:8] in taken else line.id
+
+
+def _edge(ormah: Ormah, new: list[_New], asked: LinkRequest) -> Link:
+    inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)
+    if inside is not None:
+        name = stem(inside.path)
+    elif is_node_id(asked.target) and ormah.has_short(asked.target[:8]) is None:
+        # its target comes in a later batch: the short id at the end of the link finds it then
+        name = f"memory_{asked.target[:8]}"
+    else:
+        name = stem(ormah.index.note(ormah.index.resolve(asked.target)).path)
+    return Link(asked.edge, name, asked.weight, None, asked.reason)
+
+
+def _compose(item: _New, now: Any, caller: Caller) -> bytes:
+    line = item.line
+    return codec.compose(
+        id=item.id, type=line.type, tier=line.tier, space=line.space, title=item.title, tags=item.tags,
+        source=line.source or caller.source, confidence=line.confidence, created=line.created or now,
+        updated=line.updated or line.created or now, content=item.content, links=item.links,
+        valid_until=line.valid_until, outdated_reason=line.outdated_reason,
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""Find memories, best first, with their reasons; what was found by search counts as used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ormahd.actions.views import headline, iso
+from ormahd.core.node import SearchQuery
+from ormahd.ranking.search import Rules, rank
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+
+SNIPPET = 200
+"""Characters of a result in the text reply (seeds: the recall tool)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    id: str
+    short_id: str
+    title: str | None
+    type: str
+    tier: str
+    space: str | None
+    tags: list[str]
+    score: float
+    source: str
+    content: str
+    created: str
+    origin: str
+    path: str
+    trace: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    text: str
+    results: list[Hit]
+    degraded: list[str] = field(default_factory=list)
+    trace: dict[str, Any] | None = None
+
+
+def recall(
+    ormah: Ormah, query: SearchQuery, *, space: str | None, explain: bool = False, touch: bool = True
+) -> Recalled:
+    """Search. `space` is where the caller works: favoured, not required (`query.spaces` filters).
+
+    Direct hits are noted as used in the journal (never in a note); activated and conflicting ones are not.
+    """
+    settings = ormah.settings
+    ranked = rank(
+        ormah.index, query, embed=ormah.embed_query, space=space, now=ormah.ranking_clock(),
+        rules=Rules(settings.search, settings.space, settings.activation),
+    )  # fmt: skip
+    rows = ormah.index.notes([found.node_id for found in ranked.results])
+    hits = []
+    for found in ranked.results:
+        row = rows.get(found.node_id)
+        if row is None:
+            continue  # forgotten between ranking and reading
+        hits.append(
+            Hit(
+                row.id,
+                row.short_id,
+                row.title,
+                row.type.value,
+                row.tier.value,
+                row.space,
+                list(row.tags),
+                round(found.score, 6),
+                found.source,
+                row.content,
+                iso(row.created) or "",
+                row.source,
+                row.path,
+                found.trace if explain else None,
+            )
+        )
+    direct = [hit.id for hit in hits if hit.source == "search"]
+    if touch and direct:
+        ormah.state.touch(direct, how="recall", session_id=query.session_id)
+    degraded = sorted({*ranked.degraded, *ormah.degraded()})
+    return Recalled(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else None)
+
+
+def _prose(query: SearchQuery, hits: list[Hit], degraded: list[str]) -> str:
+    lines = []
+    direct = [hit for hit in hits if hit.source in ("search", "temporal")]
+    if not hits:
+        lines.append(f"No memory found for: {headline(None, query.query)}")
+    for number, hit in enumerate(direct, 1):
+        lines.append(f"{number}. [{hit.type}] {headline(hit.title, hit.content)}")
+        lines.append(
+            f"   id: {hit.id} | tier: {hit.tier} | space: {hit.space or 'global'} | score: {hit.score:.3f} | created: {hit.created[:10]}"
+        )
+        lines.append(f"   {_snippet(hit.content)}")
+    for source, heading in (("activated", "Related via connections:"), ("conflict", "Conflicting context:")):
+        group = [hit for hit in hits if hit.source == source]
+        if group:
+            lines += ["", heading]
+            lines += [
+                f"- [{hit.type}] {headline(hit.title, hit.content)} (id: {hit.id}): {_snippet(hit.content)}"
+                for hit in group
+            ]
+    if degraded:
+        lines += ["", "Degraded: " + ", ".join(degraded) + " (the search was done without)"]
+    return "\n".join(lines)
+
+
+def _snippet(content: str) -> str:
+    flat = " ".join(content.split())
+    return flat if len(flat) <= SNIPPET else flat[:SNIPPET].rsplit(" ", 1)[0] + "…"

@@ -1,0 +1,164 @@
+"""Store a memory: redact, recognise what is known already, link, make room in core, one commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ormahd.actions.amend import amending, clean, commit, define, make_room_in_core
+from ormahd.actions.caller import Caller, check_space, detect_space
+from ormahd.actions.views import EdgeView, headline, iso, stem
+from ormahd.core import note as codec
+from ormahd.core.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
+from ormahd.core.note import Link
+from ormahd.vault.change import Kind
+
+if TYPE_CHECKING:
+    from ormahd.index.rows import NodeRow
+    from ormahd.ormah import Ormah
+    from ormahd.vault.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    text: str
+    node_id: str
+    short_id: str
+    path: str | None = None
+    commit: str | None = None
+    op: str | None = None
+    space: str | None = None
+    links: list[EdgeView] = field(default_factory=list)
+    redacted: list[str] = field(default_factory=list)
+    demoted: list[str] = field(default_factory=list)
+    existing: bool = False
+    stored: bool = False
+    degraded: list[str] = field(default_factory=list)
+
+
+def space_for(ormah: Ormah, caller: Caller, *, given: bool, space: str | None) -> str | None:
+    """The space the caller named (null: global), else the one detected from where it works."""
+    return check_space(space) if given else detect_space(caller.cwd, ormah.vault.root)
+
+
+def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Remembered:
+    """Store one memory; `request.space` is final (see `space_for`).
+
+    A memory whose space, type, title and content equal an existing one's is that one: `existing`, no commit.
+
+    Raises:
+        BadRequest, NotFound, Ambiguous: a link's target. VaultBusy: only when even the queue could not take the write.
+    """
+    found: list[str] = []
+    content = clean(ormah, request.content, found) or ""
+    title = clean(ormah, request.title, found)
+    tags = [clean(ormah, tag, found) or "" for tag in request.tags]
+    if request.about_self and ABOUT_SELF not in tags:
+        tags = [ABOUT_SELF, *tags]
+    about_self = ABOUT_SELF in tags
+    links = [
+        request_link.model_copy(update={"reason": clean(ormah, request_link.reason, found)})
+        for request_link in request.connections
+    ]
+    # outside every lock: this is the slow part, and it changes nothing
+    near = ormah.neighbours(title, content, ormah.settings.linking.neighbours + 1)
+
+    def attempt() -> Remembered:
+        known = ormah.index.equal(request.space, request.type, title, content)
+        if known is not None:
+            row = ormah.index.note(known)
+            return Remembered(
+                f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known), row.path,
+                space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
+            )  # fmt: skip
+        now = ormah.clock()
+        node_id = ormah.new_id()
+        made = _links(ormah, links, near, request.space)
+        data = codec.compose(
+            id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
+            source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
+            content=content, links=[link for link, _ in made],
+        )  # fmt: skip
+        path = ormah.place(
+            node_id,
+            type=request.type,
+            space=request.space,
+            title=title,
+            content=content,
+            created=request.created or now,
+        )
+        name = headline(title, content)
+        body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in made)
+        demoted: list[NodeRow] = []
+
+        def fill(tx: Transaction) -> None:
+            tx.put(path, data, node_id=node_id, expect=None)
+            if about_self:
+                define(ormah, tx, path, defined=True)
+            if request.tier is Tier.CORE:
+                demoted.extend(make_room_in_core(ormah, tx, keep={node_id}))
+
+        done = commit(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body, fill=fill)
+        views = [
+            EdgeView(
+                row.id,
+                row.short_id,
+                link.edge.value,
+                link.weight,
+                headline(row.title, row.content),
+                iso(link.created),
+                link.reason,
+            )
+            for link, row in made
+        ]
+        return Remembered(
+            _prose(node_id, name, views, demoted, found, done.stored), node_id, short_id(node_id), path, done.commit, done.op,
+            request.space, views, found, [row.id for row in demoted], stored=done.stored, degraded=ormah.degraded(),
+        )  # fmt: skip
+
+    # two callers with the same memory at once are one memory; different ones need not wait for each other
+    with ormah.asking("\0".join(("equal", str(request.space), request.type, str(title), content))):
+        if about_self or request.tier is Tier.CORE:
+            return amending(ormah, attempt)
+        return attempt()
+
+
+def _links(
+    ormah: Ormah, asked: list[LinkRequest], near: list[tuple[str, float]], space: str | None
+) -> list[tuple[Link, NodeRow]]:
+    """The edges of a new note: those asked for, then `related_to` to its nearest neighbours (REFERENCE 3.1)."""
+    linking = ormah.settings.linking
+    now = ormah.clock()
+    made: dict[tuple[str, EdgeType], tuple[Link, NodeRow]] = {}
+    for wish in asked:
+        target = ormah.index.note(ormah.index.resolve(wish.target))
+        made[target.id, wish.edge] = (Link(wish.edge, stem(target.path), wish.weight, now, wish.reason), target)
+    taken = {node_id for node_id, _ in made}
+    # the same notes may have changed since `near` was looked up; a neighbour that is gone is no neighbour
+    rows = ormah.index.notes([node_id for node_id, _ in near])
+    chosen = 0
+    for node_id, cosine in near:
+        row = rows.get(node_id)
+        if row is None or node_id in taken or node_id == ormah.vault.self_id or row.expired(now):
+            continue
+        similarity = cosine - (linking.cross_space_penalty if row.space != space else 0.0)
+        if similarity >= linking.similarity and chosen < linking.neighbours:
+            weight = round(min(1.0, similarity), 2)
+            made[node_id, EdgeType.RELATED_TO] = (Link(EdgeType.RELATED_TO, stem(row.path), weight, now), row)
+            chosen += 1
+    return list(made.values())
+
+
+def _prose(
+    node_id: str, name: str, links: list[EdgeView], demoted: list[NodeRow], found: list[str], stored: bool
+) -> str:
+    lines = [f"Remembered: {name} (id: {node_id})"]
+    if stored:
+        lines.append("Git is held by somebody else; the memory is safe and its commit follows.")
+    lines += [f"Linked: {edge.edge} {edge.title} ({edge.short_id}, {edge.weight:.0%})" for edge in links]
+    lines += [
+        f"Moved to working to make room in core: {headline(row.title, row.content)} ({row.short_id})" for row in demoted
+    ]
+    if found:
+        lines.append("Secrets were taken out before anything was written: " + ", ".join(sorted(set(found))))
+    return "\n".join(lines)

@@ -1,0 +1,124 @@
+"""Change fields of a memory: only what was named, only the lines it must; `clear` takes a field away."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ormahd.actions.amend import Seen, amending, clean, commit, define, make_room_in_core, see
+from ormahd.actions.caller import Caller
+from ormahd.actions.views import Written, headline, stem
+from ormahd.core import note as codec
+from ormahd.core.node import ABOUT_SELF, LinkRequest, Tier, short_id
+from ormahd.core.note import Link
+from ormahd.errors import BadRequest, Conflict
+from ormahd.vault.change import Kind
+
+if TYPE_CHECKING:
+    from ormahd.index.rows import NodeRow
+    from ormahd.ormah import Ormah
+    from ormahd.vault.transaction import Transaction
+
+CLEARABLE = ("title", "space", "tags", "valid_until", "outdated_reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is to become of a node. `set` holds checked values by field name; `clear` names fields to take away."""
+
+    set: Mapping[str, Any] = field(default_factory=dict)
+    clear: Collection[str] = ()
+    add_tags: tuple[str, ...] = ()
+    remove_tags: tuple[str, ...] = ()
+    connections: tuple[LinkRequest, ...] = ()
+    expect: str | None = None
+
+
+def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Written:
+    """Change the node that `node_id` (full or unique prefix) names.
+
+    Raises:
+        NotFound, Ambiguous, BadRequest: the id, or a wish that makes no sense. Conflict: `expect` is not the note's
+        digest any more. InvalidNote: the note cannot be read, so it is left alone.
+    """
+    for name in change.clear:
+        if name not in CLEARABLE:
+            raise BadRequest(f"'{name}' cannot be cleared", hint="these can: " + ", ".join(CLEARABLE))
+    node_id = ormah.index.resolve(node_id)
+    found: list[str] = []
+    fields = dict(change.set)
+    for name in ("title", "content", "outdated_reason"):
+        if isinstance(fields.get(name), str):
+            fields[name] = clean(ormah, fields[name], found)
+    add_tags = [clean(ormah, tag, found) or "" for tag in change.add_tags]
+    if "tags" in fields:
+        fields["tags"] = [clean(ormah, tag, found) or "" for tag in fields["tags"]]
+    if "content" in fields and not fields["content"].strip():
+        raise BadRequest("an empty memory cannot be stored", hint="to remove it: ormahctl forget ID")
+    content = fields.pop("content", None)
+    if content is not None:
+        ormah.index.embed_ahead([(fields.get("title"), content)])  # outside of the writers' lock
+
+    def attempt() -> Written:
+        seen = see(ormah, node_id)
+        if change.expect is not None and change.expect != seen.digest:
+            raise Conflict(f"{seen.path} changed since it was read", hint="read it again", data={"digest": seen.digest})
+        wish = dict(fields)
+        tags = _tags(seen, wish.pop("tags", None), add_tags, change)
+        if tags is not None:
+            wish["tags"] = tags
+        now = ormah.clock()
+        links = [_link(ormah, seen, asked) for asked in change.connections]
+        clear = [name for name in change.clear if name not in wish]
+        edited = codec.edit(seen.data, seen.path, set=wish, clear=clear, link=links, content=content)
+        name = headline(wish.get("title", seen.note.title), content or seen.note.content)
+        if edited == seen.data:
+            return Written(f"Nothing to change: {name} (id: {node_id})", node_id, short_id(node_id), seen.path, changed=False,
+                           redacted=found, degraded=ormah.degraded())  # fmt: skip
+        edited = codec.edit(edited, seen.path, set={"updated": now})
+        named = sorted(
+            {*wish, *clear, *(["content"] if content is not None else []), *(link.edge.value for link in links)}
+        )
+        demoted: list[NodeRow] = []
+
+        def fill(tx: Transaction) -> None:
+            tx.put(seen.path, edited, node_id=node_id, expect=seen.digest)
+            if (
+                tags is not None
+                and (ABOUT_SELF in tags) != (ABOUT_SELF in seen.note.tags)
+                and node_id != ormah.vault.self_id
+            ):
+                define(ormah, tx, seen.path, defined=ABOUT_SELF in tags)
+            if wish.get("tier") is Tier.CORE and seen.note.tier is not Tier.CORE:
+                demoted.extend(make_room_in_core(ormah, tx, keep={node_id}))
+
+        done = commit(
+            ormah, f"Update: {name}", kind=Kind.UPDATE, caller=caller, body="Changed: " + ", ".join(named), fill=fill
+        )
+        lines = [f"Updated: {name} (id: {node_id}): {', '.join(named)}"]
+        lines += [
+            f"Moved to working to make room in core: {headline(row.title, row.content)} ({row.short_id})"
+            for row in demoted
+        ]
+        return Written(
+            "\n".join(lines), node_id, short_id(node_id), seen.path, done.commit, done.op, True, found,
+            [row.id for row in demoted], done.stored, ormah.degraded(),
+        )  # fmt: skip
+
+    return amending(ormah, attempt)
+
+
+def _tags(seen: Seen, given: list[str] | None, add: list[str], change: Update) -> list[str] | None:
+    if given is None and not add and not change.remove_tags:
+        return None
+    base = list(seen.note.tags) if given is None else given
+    kept = [tag for tag in base if tag not in change.remove_tags]
+    return list(dict.fromkeys([*kept, *add]))
+
+
+def _link(ormah: Ormah, seen: Seen, asked: LinkRequest) -> Link:
+    target = ormah.index.note(ormah.index.resolve(asked.target))
+    if target.id == seen.id:
+        raise BadRequest("a memory cannot be connected to itself", hint="name two different ids")
+    return Link(asked.edge, stem(target.path), asked.weight, ormah.clock(), asked.reason)

@@ -1,0 +1,156 @@
+"""What actions answer with: nodes and edges as callers see them, and their text for agents that read prose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from ormahd.core.node import short_id
+
+if TYPE_CHECKING:
+    from ormahd.index.rows import Edge, NodeRow
+    from ormahd.ormah import Ormah
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeView:
+    """One connection; `id` is its other end."""
+
+    id: str
+    short_id: str
+    edge: str
+    weight: float
+    title: str | None = None
+    created: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionsView:
+    out: list[EdgeView] = field(default_factory=list)
+    incoming: list[EdgeView] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node with its connections; times are ISO 8601 in UTC."""
+
+    text: str
+    node_id: str
+    id: str
+    short_id: str
+    type: str
+    tier: str
+    space: str | None
+    title: str | None
+    content: str
+    tags: list[str]
+    source: str
+    confidence: float
+    created: str
+    updated: str
+    valid_until: str | None
+    outdated_reason: str | None
+    importance: float
+    access_count: int
+    last_accessed: str | None
+    last_review: str | None
+    stability: float
+    path: str
+    digest: str
+    connections: ConnectionsView
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What changing one node came to. `commit` is None when nothing changed, or when git was busy (`stored`)."""
+
+    text: str
+    node_id: str
+    short_id: str
+    path: str | None = None
+    commit: str | None = None
+    op: str | None = None
+    changed: bool = True
+    redacted: list[str] = field(default_factory=list)
+    demoted: list[str] = field(default_factory=list)
+    stored: bool = False
+    degraded: list[str] = field(default_factory=list)
+
+
+def stem(path: str) -> str:
+    """The name by which wikilinks call the note at `path`: its file name without `.md`."""
+    return PurePosixPath(path).stem
+
+
+def iso(when: datetime | None) -> str | None:
+    """ISO 8601 in UTC with a `Z`; microseconds only where there are some."""
+    return None if when is None else when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def headline(title: str | None, content: str, limit: int = 72) -> str:
+    """A line that names the memory: its title, else the beginning of its text."""
+    line = title or next((" ".join(line.split()) for line in content.splitlines() if line.strip()), "(empty)")
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def edge_views(ormah: Ormah, edges: list[Edge], *, incoming: bool) -> list[EdgeView]:
+    ends = [edge.source if incoming else edge.target for edge in edges]
+    rows = ormah.index.notes(ends, connections=False)
+    views = []
+    for edge, end in zip(edges, ends, strict=True):
+        if end not in rows:
+            continue
+        other = rows[end]
+        views.append(
+            EdgeView(
+                end,
+                short_id(end),
+                edge.edge.value,
+                edge.weight,
+                headline(other.title, other.content),
+                iso(edge.created),
+                edge.reason,
+            )
+        )
+    return views
+
+
+def node_view(ormah: Ormah, row: NodeRow) -> NodeView:
+    out, incoming = ormah.index.edges(row.id)
+    connections = ConnectionsView(edge_views(ormah, out, incoming=False), edge_views(ormah, incoming, incoming=True))
+    strength = row.strength
+    return NodeView(
+        text=_prose(row, connections), node_id=row.id, id=row.id, short_id=short_id(row.id), type=row.type.value,
+        tier=row.tier.value, space=row.space, title=row.title, content=row.content, tags=list(row.tags),
+        source=row.source, confidence=row.confidence, created=iso(row.created) or "", updated=iso(row.updated) or "",
+        valid_until=iso(row.valid_until), outdated_reason=row.outdated_reason, importance=strength.importance,
+        access_count=strength.access_count, last_accessed=iso(strength.last_accessed),
+        last_review=iso(strength.last_review), stability=strength.stability, path=row.path, digest=row.digest,
+        connections=connections,
+    )  # fmt: skip
+
+
+def _prose(row: NodeRow, connections: ConnectionsView) -> str:
+    facts = [f"type: {row.type}", f"tier: {row.tier}", f"space: {row.space or 'global'}"]
+    if row.tags:
+        facts.append("tags: " + ", ".join(row.tags))
+    if row.confidence != 1.0:
+        facts.append(f"confidence: {row.confidence:g}")
+    lines = [f"{headline(row.title, row.content)}", f"id: {row.id}", " | ".join(facts)]
+    lines.append(f"source: {row.source} | created: {iso(row.created)} | updated: {iso(row.updated)}")
+    if row.valid_until is not None:
+        reason = f": {row.outdated_reason}" if row.outdated_reason else ""
+        lines.append(f"outdated since {iso(row.valid_until)}{reason}")
+    lines += ["", row.content]
+    if connections.out or connections.incoming:
+        lines += ["", "Connections:"]
+        lines += [
+            f"  -> {edge.edge} {edge.title} ({edge.short_id}, weight {edge.weight:g})" for edge in connections.out
+        ]
+        lines += [
+            f"  <- {edge.edge} {edge.title} ({edge.short_id}, weight {edge.weight:g})" for edge in connections.incoming
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,305 @@
+"""The wired whole: one vault, its index, its journal, its models. Everything above this asks here.
+
+`open` is quick and needs no model; `warm` brings what takes seconds; `close` undoes both in reverse.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+
+from ormahd import paths
+from ormahd.config import Config
+from ormahd.core import note as codec
+from ormahd.core.node import NodeType, Tier
+from ormahd.core.secrets import redact
+from ormahd.core.strength import read_strength
+from ormahd.errors import BadRequest, NotFound, OrmahError
+from ormahd.index.embed import QueryVectors, load
+from ormahd.index.index import Index
+from ormahd.index.rows import Filter, NodeRow, StateLike
+from ormahd.journal.state import State
+from ormahd.vault.adopt import Reconciler
+from ormahd.vault.change import Clock, Committed
+from ormahd.vault.history import Op, list_ops
+from ormahd.vault.reading import state_of
+from ormahd.vault.vault import Vault
+from ormahd.vault.watch import Watcher
+
+log = logging.getLogger("ormah")
+
+STRENGTH = ".ormah/strength.jsonl"
+DRAWS = 100
+"""Ids drawn before we give up on a free short one; with a million notes each draw is free with 0.9998."""
+PATIENCE = 20.0
+"""Seconds that becoming ready waits for texts without vectors."""
+RECENT = 100_000
+"""Short ids remembered as drawn: far more than can be on their way at once."""
+
+
+def present() -> datetime:
+    return datetime.now(UTC)
+
+
+class Ormah:
+    """One person's memory. Thread-safe: many readers, one writer (`writing`)."""
+
+    def __init__(self, config: Config, vault: Vault, index: Index, state: State, clock: Clock) -> None:
+        self.config = config
+        self.settings = config.settings
+        self.vault = vault
+        self.index = index
+        self.state = state
+        self.clock = clock
+        self.ranking_clock = _fixed(self.settings.daemon.fixed_time) or clock
+        self.phase = "starting"
+        self.started = clock()
+        self.warnings: list[str] = []
+        self.writing = threading.RLock()
+        """Held from seeing a note to committing its change, by everything that edits notes that exist."""
+        self.reconciler = Reconciler(
+            vault,
+            known=index.known,
+            settings=self.settings.vault,
+            clock=clock,
+            apply=self._observed,
+            check_secrets=self.settings.secrets.redact,
+        )
+        self._watcher: Watcher | None = None
+        self._asking: dict[str, tuple[threading.Lock, int]] = {}
+        self._asking_lock = threading.Lock()
+        self._drawn: dict[str, None] = {}
+        self._drawn_lock = threading.Lock()
+        vault.listen(self._committed)
+
+    @classmethod
+    def open(cls, config: Config, *, clock: Clock = present) -> Ormah:
+        """Lock the vault, roll the intent forward, open SQLite. A fraction of a second; no model, no Chroma.
+
+        Raises:
+            Unavailable: another daemon has this vault, or it cannot be used; the message says what to do.
+        """
+        vault = Vault.open(config.settings.vault, clock=clock)
+        try:
+            recovered = vault.recover()
+            state = State(paths.private_dir(paths.state_dir(vault.root, vault.id)), clock=clock)
+            index = Index.open(
+                paths.private_dir(paths.index_dir(vault.root, vault.id)),
+                config.settings.embedding, config.settings.vectors, clock=clock,
+            )  # fmt: skip
+        except BaseException:
+            vault.close()
+            raise
+        ormah = cls(config, vault, index, state, clock)
+        for sentence in [*recovered, state.notice, index.dropped]:
+            if sentence:
+                log.info("%s", sentence)
+        ormah._read_strength()
+        return ormah
+
+    # ------------------------------------------------------------ life
+
+    def warm(self, on_phase: Callable[[str], None] = lambda _: None) -> None:
+        """Reconcile with the vault and load the model, beside each other; returns when both are done.
+
+        A model that cannot be loaded is no reason to stop: words answer alone, and `degraded` says so.
+        """
+
+        def enter(phase: str) -> None:
+            if self.phase != "stopping":
+                self.phase = phase
+                on_phase(phase)
+
+        enter("reconciling")
+        model = threading.Thread(target=self._load_model, name="model", daemon=True)
+        model.start()
+        try:
+            self.reconciler.scan()
+        except OrmahError as exc:
+            self.warn(f"the vault could not be compared with the index: {exc.message}")
+        enter("warming")
+        model.join()
+        end = time.monotonic() + PATIENCE
+        while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
+            pass  # a few texts are soon embedded; many go on in the background, and `degraded` says so
+        enter("ready")
+
+    def _load_model(self) -> None:
+        redact("")  # its patterns take most of a second to load, which the first memory should not wait for
+        try:
+            embedder = load(self.settings.embedding, paths.index_dir(self.vault.root, self.vault.id))
+            self.index.attach(embedder)
+        except OrmahError as exc:
+            self.warn(f"no vectors: {exc.message}")
+        except Exception as exc:  # a broken library or model must not take the memory down with it
+            log.exception("the model could not be loaded")
+            self.warn(f"no vectors: {exc}")
+
+    def watch(self) -> None:
+        """From now on a person's edits are noticed while they happen."""
+        self._watcher = Watcher(self.vault, self.reconciler, self.settings.vault)
+        self._watcher.start()
+
+    def close(self) -> None:
+        """Stop what `watch` and `warm` started, then close the index, the journal and the vault."""
+        self.phase = "stopping"
+        if self._watcher is not None:
+            self._watcher.stop()
+        self.index.close()
+        self.state.close()
+        self.vault.close()
+
+    def warn(self, sentence: str) -> None:
+        log.warning(sentence)
+        if sentence not in self.warnings:
+            self.warnings = [*self.warnings, sentence][-20:]
+
+    def degraded(self) -> list[str]:
+        """The parts that answers have to do without at the moment."""
+        parts = list(self.index.degraded)
+        if self._watcher is not None and not self._watcher.alive:
+            parts.append("watcher")
+        return parts
+
+    def watcher_state(self) -> str:
+        return "not started" if self._watcher is None else self._watcher.state
+
+    # ------------------------------------------------------------ the index follows the vault
+
+    def _committed(self, done: Committed) -> None:
+        """Our own commits: the same bytes go into the index, before the write is answered."""
+        upserts: dict[str, tuple[bytes, StateLike]] = {}
+        removals: list[str] = []
+        for change in done.changes:
+            if change.path.startswith(".ormah/"):
+                if change.path == STRENGTH:
+                    self._read_strength()
+                continue
+            if change.data is None:
+                removals.append(change.path)
+            else:
+                # None: somebody saved over it meanwhile, and the scan will bring that in
+                state = state_of(self.vault.root, change.path, change.data)
+                if state is not None:
+                    upserts[change.path] = (change.data, state)
+        self.index.apply(upserts, removals, head=done.commit)
+
+    def _observed(
+        self, upserts: Mapping[str, tuple[bytes, StateLike]], removals: Collection[str], head: str | None
+    ) -> None:
+        """What the scan saw: a person's edits, a checkout, a pull."""
+        self.index.apply(upserts, removals, head=head)
+        self._read_strength()
+
+    def _read_strength(self) -> None:
+        data = self.vault.read(STRENGTH)
+        self.index.set_strength(read_strength(data) if data else {})
+
+    def files(self) -> Iterator[tuple[str, bytes, StateLike]]:
+        """Every file of the vault that the index ought to hold, read now."""
+        yield from self.reconciler.files()
+
+    def rebuild(self, progress: Callable[[int, int, str], None]) -> int:
+        """Make the index anew from the vault, keeping cached embeddings. Returns the number of nodes."""
+        with self.writing:
+            self.index.rebuild(self.files(), head=self.vault.head())
+        while self.index.pending() and not self.index.wait_filled(0.5):
+            progress(self.index.count() - self.index.pending(), self.index.count(), "embedding")
+        return self.index.count()
+
+    # ------------------------------------------------------------ names and places
+
+    def history(self, *, limit: int, **chosen: str | None) -> list[Op]:
+        """Ops and foreign commits that touched the vault, newest first; see `vault.history.list_ops`."""
+        return list_ops(self.vault, limit=limit, **chosen)
+
+    def new_id(self, taken: Collection[str] = ()) -> str:
+        """A random id whose short id nobody has; `taken` holds short ids that are promised already."""
+        for _ in range(DRAWS):
+            drawn = str(uuid.uuid4())
+            with self._drawn_lock:
+                if drawn[:8] in taken or drawn[:8] in self._drawn or self.has_short(drawn[:8]) is not None:
+                    continue
+                # on its way into the index, where the next draw would not see it yet
+                self._drawn[drawn[:8]] = None
+                if len(self._drawn) > RECENT:
+                    del self._drawn[next(iter(self._drawn))]
+                return drawn
+        raise BadRequest("no free short id was found", hint="this vault holds too many notes for 8-character ids")
+
+    def new_run(self) -> str:
+        """An id for a series of ops that belong together (an import, a job's run)."""
+        return self.vault.new_op()
+
+    def has_short(self, short: str) -> str | None:
+        """The id of the node with this short id, or None."""
+        try:
+            return self.index.resolve(short)
+        except NotFound:
+            return None
+
+    def place(
+        self,
+        node_id: str,
+        *,
+        type: NodeType,  # noqa: A002
+        space: str | None,
+        title: str | None,
+        content: str,
+        created: datetime,
+    ) -> str:
+        """The path of a new note, relative to the vault's root."""
+        path = codec.path_for(id=node_id, type=type, space=space, title=title, content=content, created=created)
+        return str(PurePosixPath(self.vault.home, path))
+
+    def in_tier(self, tier: Tier) -> list[NodeRow]:
+        return list(self.index.notes(self.index.ids(Filter(tiers=(tier,))), connections=False).values())
+
+    # ------------------------------------------------------------ meaning
+
+    def embed_query(self, text: str) -> QueryVectors | None:
+        """A question's vectors; None until the model is there."""
+        embedder = self.index.embedder
+        return None if embedder is None else embedder.embed_query(text)
+
+    def neighbours(self, title: str | None, content: str, limit: int) -> list[tuple[str, float]]:
+        """The nodes nearest in meaning to a text that is about to be stored: (id, cosine), best first.
+
+        Empty until the model is there. The text's embedding is kept for when the note is indexed.
+        """
+        vectors = self.index.embed_ahead([(title, content)])
+        return [] if vectors is None else self.index.search_vectors(vectors[0], limit)
+
+    @contextmanager
+    def asking(self, request_id: str) -> Iterator[None]:
+        """One at a time for the same request id: whoever asks again waits for the first answer."""
+        with self._asking_lock:
+            lock, waiting = self._asking.get(request_id, (threading.Lock(), 0))
+            self._asking[request_id] = (lock, waiting + 1)
+        try:
+            with lock:
+                yield
+        finally:
+            with self._asking_lock:
+                lock, waiting = self._asking.pop(request_id)
+                if waiting > 1:
+                    self._asking[request_id] = (lock, waiting - 1)
+
+
+def _fixed(time: str | None) -> Clock | None:
+    if time is None:
+        return None
+    try:
+        stands = datetime.fromisoformat(time)
+    except ValueError:
+        raise BadRequest(
+            f"daemon.fixed_time = {time!r} is no ISO time", hint="for example 2026-11-21T20:00:00Z"
+        ) from None
+    stands = stands.replace(tzinfo=UTC) if stands.tzinfo is None else stands.astimezone(UTC)
+    return lambda: stands
