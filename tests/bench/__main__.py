@@ -1,0 +1,13 @@
+"""`make bench`: figures by name (`python -m tests.bench NAME [options]`), or all of them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+NAMES = ("foundation",)
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:2] or list(NAMES)
+    for name in chosen:
+        importlib.import_module(f"tests.bench.{name}").main(sys.argv[2:])

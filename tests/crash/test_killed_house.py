@@ -1,0 +1,155 @@
+"""`kill -9` of the daemon's whole process group at random instants, again and again on one vault (DESIGN section 2.2).
+
+After each restart: what was acknowledged is there, nothing is half-there, the worktree is clean, no lock is left, and nobody
+repaired anything. 20 kills in `make test`, 300 in `make soak`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ormahd.errors import OrmahError
+from tests.house import House, open_house
+
+
+@dataclass
+class Ledger:
+    """What the daemon acknowledged, and what was under way when it was killed (may or may not be there)."""
+
+    there: dict[str, str] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    imported: set[str] = field(default_factory=set)
+    maybe: dict[str, set[str | None]] = field(default_factory=dict)
+    """Of a node whose change was not answered: the contents (None: forgotten) that it may have."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Writer(threading.Thread):
+    """One client: remembers, updates, forgets and imports until its connection breaks."""
+
+    def __init__(self, house: House, ledger: Ledger, seed: int) -> None:
+        super().__init__(daemon=True)
+        self.house, self.ledger, self.chance, self.seed = house, ledger, random.Random(seed), seed
+        self.mine: list[str] = []
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        acts: list[Callable[[Any], None]] = [self.remember, self.remember, self.update, self.forget, self.import_]
+        try:
+            with self.house.connect() as connection:
+                while True:
+                    self.chance.choice(acts)(connection)
+        except (OrmahError, OSError):
+            return  # killed under us: what was not answered is in `maybe`
+        except BaseException as exc:
+            self.failure = exc
+
+    def text(self) -> str:
+        return f"writer {self.seed} says {self.chance.getrandbits(64):016x} about {self.chance.choice(['bees', 'ports', 'tea'])}"
+
+    def remember(self, connection: Any) -> None:
+        text = self.text()
+        done = connection.call("agent.remember", {"content": text, "about_self": self.chance.random() < 0.1})
+        with self.ledger.lock:
+            self.ledger.there[done.node_id] = text
+        self.mine.append(done.node_id)
+
+    def update(self, connection: Any) -> None:
+        if not self.mine:
+            return
+        node_id, text = self.chance.choice(self.mine), self.text()
+        with self.ledger.lock:
+            self.ledger.maybe[node_id] = {self.ledger.there.pop(node_id), text}
+        connection.call("agent.update", {"node_id": node_id, "content": text})
+        with self.ledger.lock:
+            del self.ledger.maybe[node_id]
+            self.ledger.there[node_id] = text
+
+    def forget(self, connection: Any) -> None:
+        if len(self.mine) < 3:
+            return
+        node_id = self.mine.pop(self.chance.randrange(len(self.mine)))
+        with self.ledger.lock:
+            self.ledger.maybe[node_id] = {self.ledger.there.pop(node_id), None}
+        connection.call("agent.forget", {"node_id": node_id})
+        with self.ledger.lock:
+            del self.ledger.maybe[node_id]
+            self.ledger.gone.add(node_id)
+
+    def import_(self, connection: Any) -> None:
+        texts = [self.text() for _ in range(self.chance.choice([2, 20, 60]))]
+        done = connection.call("admin.import", {"lines": [json.dumps({"content": text}) for text in texts]})
+        assert done.added == len(texts), done
+        with self.ledger.lock:
+            self.ledger.imported.update(texts)
+
+
+def check(house: House, ledger: Ledger, *, deep: bool) -> None:
+    known: dict[str, str] = {}
+    after = None
+    while True:
+        page = house.call("admin.export", after=after)
+        known |= {item["id"]: item["content"] for item in page.items}
+        after = page.next
+        if after is None:
+            break
+    for node_id, text in ledger.there.items():
+        assert known.get(node_id) == text, f"{node_id} was acknowledged with {text!r}, it is {known.get(node_id)!r}"
+    assert not ledger.gone & set(known), "a forgotten memory is back"
+    for node_id, contents in ledger.maybe.items():
+        assert known.get(node_id) in contents, (node_id, contents, known.get(node_id))
+        if node_id in known:
+            ledger.there[node_id] = known[node_id]
+        else:
+            ledger.gone.add(node_id)
+    ledger.maybe.clear()
+    missing = ledger.imported - set(known.values())
+    assert not missing, f"{len(missing)} imported memories are missing"
+    counted = [text for text in known.values() if text in ledger.imported]
+    assert len(counted) == len(set(counted)), "an imported memory is there twice"
+    assert house.git("status", "--porcelain") == "", house.git("status", "--porcelain")
+    left = [str(path) for path in (house.vault / ".git").rglob("*.lock")]
+    assert not left, left
+    assert not [path for path in house.vault.rglob("*") if path.is_file() and path.suffix not in {".md"} and ".git" not in path.parts
+                and ".ormah" not in path.parts], "a half-written file was left"  # fmt: skip
+    if deep:
+        house.git("fsck", "--strict", "--no-dangling")
+        verified = house.call("admin.verify")
+        assert verified.ok, verified.differences[:5]
+
+
+def killed(kills: int, seed: int, *, deep_every: int) -> None:
+    chance = random.Random(seed)
+    ledger = Ledger()
+    with open_house() as house:
+        house.start()
+        for number in range(1, kills + 1):
+            writers = [Writer(house, ledger, seed * 1000 + number * 10 + index) for index in range(3)]
+            for writer in writers:
+                writer.start()
+            time.sleep(chance.uniform(0.02, 0.8))  # the random instant
+            house.kill()
+            for writer in writers:
+                writer.join(30)
+                assert not writer.is_alive()
+                assert writer.failure is None, writer.failure
+            house.start()
+            check(house, ledger, deep=number % deep_every == 0 or number == kills)
+        assert ledger.there
+
+
+def test_twenty_kills() -> None:
+    killed(20, 1, deep_every=10)
+
+
+@pytest.mark.soak
+def test_three_hundred_kills() -> None:
+    killed(300, 2, deep_every=30)

@@ -1,0 +1,191 @@
+"""A real daemon in a house of its own: every directory temporary, the hashing stand-in instead of a model.
+
+Tests reach it as everybody does: by socket, by commands, by files, by git.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ormahd.rpc import schema, wire
+from tests.surroundings import surroundings
+
+START_SECONDS = 60.0
+
+
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
+    """The first true value of `condition`; fails with `what` when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    pytest.fail(f"waited {seconds:.0f} s for: {what}")
+
+
+@dataclass
+class House:
+    """One vault and the daemon that keeps it. `home` is short, because a socket's path has 103 bytes."""
+
+    home: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def vault(self) -> Path:
+        return self.home / "vault"
+
+    @property
+    def socket(self) -> Path:
+        return self.home / "s"
+
+    @property
+    def state(self) -> Path:
+        """The state directory of the vault (logs, state.sqlite3)."""
+        return next((self.home / "state_home" / "ormah").iterdir())
+
+    @property
+    def env(self) -> dict[str, str]:
+        ours = {
+            "ORMAH_VAULT": str(self.vault), "ORMAH_SOCKET": str(self.socket), "ORMAH_EMBEDDING_MODEL": "hashing",
+            "ORMAH_VAULT_QUIET_SECONDS": "0.1",
+        }  # fmt: skip
+        return surroundings(self.home) | ours | self.settings
+
+    # ------------------------------------------------------------ the daemon
+
+    def start(self, *, phase: str = "ready") -> None:
+        """Start the daemon in the foreground and wait for `phase`; an empty one: until it answers."""
+        with (self.home / "stderr").open("ab") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ormahd", "run"], env=self.env, cwd=self.home, stdin=subprocess.DEVNULL,
+                stdout=stderr, stderr=stderr, start_new_session=True,
+            )  # fmt: skip
+        process = self.process
+
+        def there() -> bool:
+            if process.poll() is not None:
+                pytest.fail(f"the daemon ended with status {process.returncode}:\n{self.said()}")
+            with contextlib.suppress(wire.Unavailable):
+                answer: schema.HelloResult = self.call("hello")
+                return phase in {"", answer.phase}
+            return False
+
+        wait_until(there, f"the daemon's phase '{phase}'; it said:\n{self.said()}", START_SECONDS)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit status."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(60)
+
+    def kill(self) -> None:
+        """SIGKILL to the daemon and whatever it has started, at this instant."""
+        assert self.process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(60)
+
+    def restart(self) -> None:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.stop()
+        self.start()
+
+    def said(self) -> str:
+        file = self.home / "stderr"
+        return file.read_text(errors="replace")[-4000:] if file.exists() else ""
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(30)
+        done = self.ctl("down")  # one that `ormahctl up` started
+        assert done.returncode == 0, done.stderr
+
+    # ------------------------------------------------------------ the ways to reach it
+
+    def connect(self) -> wire.Connection:
+        """A connection that stays open, for many calls."""
+        return wire.connect(self.socket)
+
+    @property
+    def index_dir(self) -> Path:
+        return next((self.home / "cache_home" / "ormah").iterdir())
+
+    def notes(self) -> dict[str, bytes]:
+        """Every note of the vault, by its path."""
+        return {
+            file.relative_to(self.vault).as_posix(): file.read_bytes()
+            for file in sorted(self.vault.rglob("*.md"))
+            if not any(part.startswith(".") for part in file.relative_to(self.vault).parts)
+        }
+
+    def call(self, method: str, *, agent: str | None = "test", cwd: str | None = None, **params: Any) -> Any:
+        """One call over the socket, on a connection of its own; the method's result Struct."""
+        with wire.connect(self.socket) as connection:
+            return connection.call(method, params, agent=agent, cwd=cwd, timeout=60.0)
+
+    def ctl(
+        self,
+        *args: str,
+        input: str | bytes = b"",  # noqa: A002 - as subprocess.run calls it
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout: float = 120.0,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `ormahctl` with `args` to its end."""
+        given = input.encode() if isinstance(input, str) else input
+        done = subprocess.run(
+            [sys.executable, "-m", "ormahctl", *args], input=given, capture_output=True, env=self.env | (env or {}),
+            cwd=cwd or self.home, timeout=timeout, check=False,
+        )  # fmt: skip
+        return subprocess.CompletedProcess(args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def json(self, *args: str, status: int = 0, **more: Any) -> Any:
+        """The JSON that `ormahctl --json` prints; it must end with `status`."""
+        done = self.ctl("--json", *args, **more)
+        assert done.returncode == status, done.stderr
+        return json.loads(done.stdout)
+
+    def git(self, *args: str) -> str:
+        """git in the vault, as a person types it."""
+        done = subprocess.run(
+            ["git", *args], cwd=self.vault, env=self.env, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+
+@contextlib.contextmanager
+def open_house(**settings: str) -> Iterator[House]:
+    """A house without a daemon yet; `settings` are further `ORMAH_*` variables."""
+    with tempfile.TemporaryDirectory(prefix="orm", ignore_cleanup_errors=True) as directory:
+        house = House(Path(directory), settings)
+        (house.home / ".gitconfig").write_text("[user]\n\tname = Ada Person\n\temail = ada@example.org\n")
+        try:
+            yield house
+        finally:
+            house.close()
