@@ -1,0 +1,211 @@
+"""The three-way merge of notes and of `.ormah/*.jsonl`: for undo, sync, recovery and git's merge driver. Pure.
+
+Notes merge by what they say (`merge_fields`), written with the lines that the sides wrote (`merge_bytes`), their
+content line by line. A file that is no readable note merges as text. Nothing with conflict markers is ever returned:
+a merge is whole, or it is a list of conflicts.
+
+Where one side is the base, the other is returned byte for byte; so an undo of the last change gives the old bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, TypeVar
+
+import merge3
+
+from ormahd.core import strength
+from ormahd.core.frontmatter import FrontmatterError
+from ormahd.core.markdown import conflict_line
+from ormahd.core.merge_bytes import Sheet, write
+from ormahd.core.merge_fields import FieldMerge, MergeConflict, one_side
+from ormahd.core.note import Note, NoteKind, adopt, parse
+from ormahd.core.splice import Unusual
+from ormahd.errors import InvalidNote
+
+__all__ = ["MergeConflict", "Merged", "merge_lines", "merge_notes"]
+
+_COMPARED = 5_000
+"""Lines between the first and the last difference. Beyond that, two versions are taken for wholly different there:
+difflib needs hours for some texts."""
+_LINE = TypeVar("_LINE", str, bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A merge: `data` is None exactly when there are conflicts."""
+
+    data: bytes | None
+    conflicts: tuple[MergeConflict, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Where a rule chose between two changes: a sentence each, for the commit's message."""
+
+
+def merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> Merged:
+    """Merge two versions of the note at `path`; `base` is what both come from, None when both added it.
+
+    Any bytes are taken. Notes with different ids are a conflict in `id`: they are not one note.
+    """
+    if theirs in (base, ours):
+        return Merged(ours)
+    if ours == base:
+        return Merged(theirs)
+    versions = None if base is None else parse(base, path), parse(ours, path), parse(theirs, path)
+    ids = {note.id for note in versions if note is not None and note.id}
+    if len(ids) > 1:
+        said = [note.id if note else None for note in versions]
+        return Merged(None, (MergeConflict(path, None, "id", *said),))
+    sheets = _sheets((base, ours, theirs), versions, path)
+    if sheets is None:
+        return _merge_text(base, ours, theirs, path, next(iter(ids), None))
+    try:
+        return _merge_sheets(*sheets)
+    except (Unusual, FrontmatterError):
+        return _merge_text(base, ours, theirs, path, next(iter(ids), None))
+
+
+def _sheets(
+    data: tuple[bytes | None, bytes, bytes], notes: tuple[Note | None, Note, Note], path: str
+) -> tuple[Sheet | None, Sheet, Sheet] | None:
+    """The versions as notes. One that has no id (yet) is read as adopted like the other; None: one is no note."""
+    adopted = next((note for note in notes if note is not None and note.kind is NoteKind.NOTE), None)
+    if adopted is None or adopted.id is None or notes[1].kind is notes[2].kind is NoteKind.BARE:
+        return None
+    created = next((note.created for note in notes if note is not None and note.created is not None), None)
+    sheets: list[Sheet | None] = []
+    for version, note in zip(data, notes, strict=True):
+        if version is None or note is None:
+            sheets.append(None)
+            continue
+        if note.kind is NoteKind.BARE and created is not None:
+            try:
+                version = adopt(version, path, id=adopted.id, created=note.created or created)
+            except InvalidNote:
+                return None
+            note = parse(version, path)
+        if note.kind is not NoteKind.NOTE:
+            return None
+        sheets.append(Sheet(version, note))
+    first, second, third = sheets
+    return None if second is None or third is None else (first, second, third)
+
+
+def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet) -> Merged:
+    merge = FieldMerge(base.side() if base else None, ours.side(), theirs.side())
+    wanted = merge.wanted()
+    contents = [sheet.note.content if sheet else None for sheet in (base, ours, theirs)]
+    one_sided, content = one_side(*contents)
+    if not one_sided and contents[0] is not None:
+        lines = _three_ways(*(str(text).split("\n") for text in contents))
+        content = None if lines is None else "\n".join(lines)
+        one_sided = content is not None
+    if not one_sided:
+        merge.conflict("content", *contents)
+    if merge.conflicts:
+        return Merged(None, tuple(merge.conflicts), tuple(merge.reasons))
+    wanted.content = str(content)
+    data = write(base, ours, theirs, wanted, _three_ways)
+    if data is None:
+        merge.conflict("text", *(sheet.text if sheet else None for sheet in (base, ours, theirs)))
+        return Merged(None, tuple(merge.conflicts), tuple(merge.reasons))
+    return Merged(data, (), tuple(merge.reasons))
+
+
+def _merge_text(base: bytes | None, ours: bytes, theirs: bytes, path: str, node: str | None) -> Merged:
+    lines = None
+    if base is not None:
+        lines = _three_ways(*(data.splitlines(keepends=True) for data in (base, ours, theirs)))
+    merged = None if lines is None else b"".join(lines)
+    if merged is None or conflict_line(merged.decode(errors="replace")):
+        texts = (None if data is None else data.decode(errors="replace") for data in (base, ours, theirs))
+        return Merged(None, (MergeConflict(path, node, "text", *texts),))
+    return Merged(merged)
+
+
+def _three_ways(base: list[_LINE], ours: list[_LINE], theirs: list[_LINE]) -> list[_LINE] | None:
+    """The lines of both sides' changes; None where they meet."""
+    out: list[_LINE] = []
+    for group in merge3.Merge3(base, ours, theirs, sequence_matcher=_Matcher).merge_groups():
+        if group[0] == "conflict":
+            return None
+        out.extend(group[1])
+    return out
+
+
+class _Matcher:
+    """difflib without its worst cases: what begins and ends alike is not compared, what is too long not at all."""
+
+    def __init__(self, _junk: Any, one: Sequence[Any], other: Sequence[Any]) -> None:
+        shorter = min(len(one), len(other))
+        head = next((at for at in range(shorter) if one[at] != other[at]), shorter)
+        rest = shorter - head
+        tail = next((at for at in range(rest) if one[-1 - at] != other[-1 - at]), rest)
+        self.blocks = [(0, 0, head)] if head else []
+        left, right = one[head : len(one) - tail], other[head : len(other) - tail]
+        if max(len(left), len(right)) <= _COMPARED:
+            found = SequenceMatcher(None, left, right).get_matching_blocks()[:-1]
+            self.blocks += [(head + at, head + there, size) for at, there, size in found]
+        if tail:
+            self.blocks.append((len(one) - tail, len(other) - tail, tail))
+        self.blocks.append((len(one), len(other), 0))
+
+    def get_matching_blocks(self) -> list[tuple[int, int, int]]:
+        return self.blocks
+
+
+def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes:
+    """Merge files of JSON lines as sets by the lines' `id`, in the order of the ids.
+
+    A line that one side removed and the other left alone goes; one that a side changed stays. Of two versions of a
+    line the choice is the same from both sides: for strength the larger numbers and later dates, else the one whose
+    bytes sort last. A line without an id is its own id and stands at the end; conflict markers are left out.
+    """
+    if theirs in (base, ours):
+        return ours
+    if ours == base:
+        return theirs
+    before, here, there = _by_id(base), _by_id(ours), _by_id(theirs)
+    merged: dict[tuple[bool, str, bytes], bytes] = {}
+    for key in here.keys() | there.keys():
+        one_sided, line = one_side(before.get(key), here.get(key), there.get(key))
+        if not one_sided:
+            line = _either(here.get(key), there.get(key))
+        if line is not None:
+            merged[key] = line
+    return b"".join(merged[key] + b"\n" for key in sorted(merged))
+
+
+def _by_id(data: bytes) -> dict[tuple[bool, str, bytes], bytes]:
+    found: dict[tuple[bool, str, bytes], bytes] = {}
+    for line in data.splitlines():
+        if not line.strip() or line.startswith((b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")):
+            continue
+        row = _row(line)
+        name = row.get("id") if row is not None else None
+        key = (False, name, b"") if isinstance(name, str) and name else (True, "", line)
+        found[key] = _either(found.get(key), line) or line
+    return found
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _either(one: bytes | None, other: bytes | None) -> bytes | None:
+    if one is None or other is None or one == other:
+        return one or other
+    left, right = _row(one), _row(other)
+    if left is not None and right is not None and _is_strength(left) and _is_strength(right):
+        return strength.encode(strength.merged_row(left, right)).encode("utf-8", "surrogatepass")
+    return max(one, other)
+
+
+def _is_strength(row: dict[str, Any]) -> bool:
+    return strength.row_problem(row) is None and row["id"] == f"{row['node']}@{row['machine']}"

@@ -1,0 +1,85 @@
+"""The merge of `.ormah/*.jsonl`: sets of lines."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ormahd.core.merge import merge_lines
+from ormahd.core.strength import Access, fold, read_strength
+
+NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
+
+
+def lines(*rows: tuple[str, int]) -> bytes:
+    return b"".join(json.dumps({"id": name, "v": value}).encode() + b"\n" for name, value in rows)
+
+
+def test_additions_of_both_sides_stand_in_the_order_of_their_ids() -> None:
+    base = lines(("b", 1))
+    assert merge_lines(base, lines(("b", 1), ("c", 1)), lines(("a", 1), ("b", 1))) == lines(
+        ("a", 1), ("b", 1), ("c", 1)
+    )
+    assert merge_lines(b"", lines(("b", 1)), lines(("a", 1))) == lines(("a", 1), ("b", 1))
+
+
+def test_removals_count_and_changes_outlive_them() -> None:
+    base = lines(("a", 1), ("b", 1), ("c", 1))
+    assert merge_lines(base, lines(("b", 1), ("c", 1)), lines(("a", 1), ("b", 1))) == lines(("b", 1))
+    assert merge_lines(base, lines(("b", 1)), lines(("a", 2), ("b", 1))) == lines(("a", 2), ("b", 1))
+
+
+def test_of_two_versions_both_sides_choose_the_same() -> None:
+    base = lines(("a", 1))
+    assert merge_lines(base, lines(("a", 2)), lines(("a", 3))) == lines(("a", 3))
+    assert merge_lines(base, lines(("a", 3)), lines(("a", 2))) == lines(("a", 3))
+
+
+def test_lines_without_id_stay_and_markers_go() -> None:
+    ours = b"<<<<<<< HEAD\nnot json\n" + lines(("b", 1)) + b"=======\n[1]\n" + lines(("a", 1)) + b">>>>>>> other\n"
+    assert merge_lines(b"", ours, lines(("c", 1))) == lines(("a", 1), ("b", 1), ("c", 1)) + b"[1]\nnot json\n"
+
+
+def test_strength_takes_the_larger_numbers_and_later_dates() -> None:
+    base = fold(b"", "m1", [Access("n", NOW)])
+    ours = fold(base, "m1", [Access("n", NOW + timedelta(days=2)), Access("n", NOW, review=False)])
+    theirs = fold(fold(base, "m1", [Access("n", NOW + timedelta(days=4))]), "m2", [Access("n", NOW)])
+    merged = merge_lines(base, ours, theirs)
+    assert merged == merge_lines(base, theirs, ours)
+    strength = read_strength(merged)["n"]
+    assert strength.access_count == 3 + 1
+    assert strength.last_review == NOW + timedelta(days=4)
+    assert fold(merged, "m1", []) == merged
+
+
+files = st.dictionaries(st.sampled_from("abcde"), st.integers(0, 3)).map(lambda rows: lines(*rows.items()))
+
+
+@given(files, files, files)
+def test_a_line_that_one_side_touched_follows_that_side(base: bytes, ours: bytes, theirs: bytes) -> None:
+    merged = merge_lines(base, ours, theirs)
+    before, here, there, after = (
+        {r["id"]: r["v"] for r in map(json.loads, f.splitlines())} for f in (base, ours, theirs, merged)
+    )
+    for name in "abcde":
+        if here.get(name) == before.get(name):
+            assert after.get(name) == there.get(name)
+        elif there.get(name) == before.get(name):
+            assert after.get(name) == here.get(name)
+        else:
+            changed = {here.get(name), there.get(name)}
+            assert after.get(name) in (changed - {None} or {None})
+    if base not in (ours, theirs) and ours != theirs:
+        assert list(after) == sorted(after)
+
+
+@given(*[files | st.binary(max_size=40)] * 3)
+def test_symmetric_and_true_to_a_side_that_changed_nothing(base: bytes, ours: bytes, theirs: bytes) -> None:
+    assert merge_lines(base, base, theirs) == theirs
+    assert merge_lines(base, ours, base) == ours
+    merged = merge_lines(base, ours, theirs)
+    assert merged == merge_lines(base, theirs, ours)
+    assert merge_lines(merged, merged, merged) == merged
