@@ -23,6 +23,8 @@ from ormahd.vault.disk import copy_bytes, exists, forget, move, read_regular, re
 STAGING = ".ormah/tmp"
 MAX_COMPONENT = 255
 """Bytes of one file name, on every file system that matters here."""
+MAX_PATH = 2000
+"""Bytes of a whole path: with the vault's own below what Linux takes (4,096)."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IGNORED_BY_HFS = "\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u206a\u206b\u206c\u206d\u206e\u206f\ufeff"
@@ -32,9 +34,15 @@ def safe_path(path: str) -> str:
     """`path` itself when it can name a note: relative, posix, canonical, without `.git`. Raises BadRequest."""
     parts = path.split("/")
     try:
-        odd = "\0" in path or any(
-            part in {"", ".", ".."} or _is_dot_git(part) or len(part.encode("utf-8", "surrogateescape")) > MAX_COMPONENT
-            for part in parts
+        odd = (
+            "\0" in path
+            or len(path.encode("utf-8", "surrogateescape")) > MAX_PATH
+            or any(
+                part in {"", ".", ".."}
+                or _is_dot_git(part)
+                or len(part.encode("utf-8", "surrogateescape")) > MAX_COMPONENT
+                for part in parts
+            )
         )
     except UnicodeEncodeError:
         odd = True
@@ -155,6 +163,8 @@ class Worktree:
         except OSError as exc:
             if exc.errno != errno.EXDEV or write.beside:
                 raise
+            with self._twin(write) as (staging, token):
+                forget(staging, token)
             write.beside = True
             self.stage(write)
             self._place(write)

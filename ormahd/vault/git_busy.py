@@ -27,6 +27,8 @@ _OPERATIONS = {
     "BISECT_LOG": "a bisect is under way",
 }
 
+_READERS = {b"log", b"show", b"diff", b"blame", b"grep", b"cat-file", b"ls-files", b"ls-tree", b"rev-list", b"shortlog"}
+
 
 def ref_locks(git: Git) -> list[Path]:
     """The lock files that stand in the way of moving HEAD."""
@@ -51,21 +53,22 @@ def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
 def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2.0) -> list[str]:
     """Remove what a crash of ours left beside the index lock; sentences on what was done. Only while we hold the vault.
 
-    `moving`: the commits to which we were moving a ref when we stopped. A ref's lock with such a commit in it, or an
-    empty one, is then of our own `git update-ref`; its orphan gets `patience` seconds to end by itself.
+    `moving`: the commits to which we were moving a ref when we stopped. A ref's lock with such a commit in it is of our
+    own `git update-ref`, and an empty one too when no other git is at work; an orphan of ours that still lives gets
+    `patience` seconds to end by itself.
     """
-    said = []
     discard(git, vault_id)
-    if moving:
-        deadline = time.monotonic() + patience
-        locks = ref_locks(git)
-        while any(path.exists() for path in locks) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        for path in locks:
-            with contextlib.suppress(FileNotFoundError):
-                if path.read_text("ascii", "replace").strip() in moving | {""} and path.name != "packed-refs.lock":
-                    path.unlink()
-                    said.append(f"removed the {path.name} that we held when we were stopped")
+    locks = [path for path in ref_locks(git) if moving and path.name != "packed-refs.lock"]
+    deadline = time.monotonic() + patience
+    while any(path.exists() and in_use(git, path) for path in locks) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    said = []
+    for path in locks:
+        with contextlib.suppress(FileNotFoundError):
+            text = path.read_text("ascii", "replace").strip()
+            if text in moving or (not text and not in_use(git, path)):
+                path.unlink()
+                said.append(f"removed the {path.name} that we held when we were stopped")
     return said
 
 
@@ -100,7 +103,7 @@ def in_use(git: Git, path: Path) -> bool:
         with contextlib.suppress(OSError):
             if os.path.basename(os.readlink(process / "exe")).startswith("git"):
                 cwd = os.readlink(process / "cwd")
-                if not _our_child(process) and any(cwd == place or cwd.startswith(place + "/") for place in inside):
+                if any(cwd == place or cwd.startswith(place + "/") for place in inside) and _may_lock(process):
                     return True
         with contextlib.suppress(OSError):
             for descriptor in (process / "fd").iterdir():
@@ -110,10 +113,12 @@ def in_use(git: Git, path: Path) -> bool:
     return False
 
 
-def _our_child(process: Path) -> bool:
-    """Whether we started it for the vault (`Git.start`); its parent stands in /proc after the name in brackets."""
+def _may_lock(process: Path) -> bool:
+    """Whether a git may hold a lock: it is not one that only reads (a `git log` stands in its pager for hours), and not
+    our own child (`Git.start`; its parent stands in /proc after the name in brackets)."""
     parent = int((process / "stat").read_text("utf-8", "replace").rsplit(")", 1)[-1].split()[1])
-    return parent == os.getpid() and b"\0--git-dir\0" in (process / "cmdline").read_bytes()
+    words = set((process / "cmdline").read_bytes().split(b"\0"))
+    return not (words & _READERS or (parent == os.getpid() and b"--git-dir" in words))
 
 
 def _in_use_by_lsof(path: Path) -> bool:

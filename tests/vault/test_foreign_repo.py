@@ -311,3 +311,111 @@ def test_an_executable_note_stays_executable(vault: Vault) -> None:
     put(vault, (NOTE, b"2\n"), kind=Kind.UPDATE)
     assert git(vault.root, "ls-tree", "HEAD", NOTE).startswith("100755")
     sound(vault.root)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ("core.splitIndex", "true"),
+        ("index.version", "4"),
+        ("core.untrackedCache", "true"),
+        ("core.preloadIndex", "true"),
+    ],
+)
+def test_indexes_of_other_kinds(theirs: Path, config: tuple[str, str]) -> None:
+    git(theirs, "config", *config)
+    git(theirs, "update-index", "--refresh")
+    before = at_work(theirs)
+    with open_vault(theirs) as vault:
+        for turn in range(3):
+            put(vault, (NOTE, b"%d\n" % turn), (f"ormah/{turn}.md", b"x"))
+        remove(vault, "ormah/1.md")
+    assert git(theirs, "status", "--porcelain") == before
+    git(theirs, "commit", "-qm", "theirs")
+    assert git(theirs, "ls-files", "ormah").count("\n") == git(theirs, "ls-tree", "-r", "HEAD", "ormah").count("\n")
+
+
+def test_a_revert_typed_right_after_our_commit(vault: Vault) -> None:
+    put(vault, (NOTE, b"1\n"))
+    put(vault, (NOTE, b"2\n"), ("ormah/y.md", b"y\n"))
+    git(vault.root, "revert", "--no-edit", "HEAD")
+    assert vault.read(NOTE) == b"1\n"
+    assert vault.read("ormah/y.md") is None
+    put(vault, (NOTE, b"3\n"))
+    sound(vault.root)
+
+
+def test_rebase_stash_and_switch_right_after_our_commit(vault: Vault) -> None:
+    root = vault.root
+    git(root, "branch", "side")
+    put(vault, (NOTE, b"1\n"))
+    git(root, "rebase", "-q", "--force-rebase", "HEAD~1")
+    put(vault, (NOTE, b"2\n"))
+    git(root, "switch", "-q", "side")
+    assert vault.read(NOTE) is None
+    put(vault, ("ormah/side.md", b"x\n"))
+    git(root, "merge", "-q", "--no-edit", "work")
+    (root / "staged.txt").write_text("2\n")
+    put(vault, (NOTE, b"3\n"))
+    git(root, "stash", "-q")
+    put(vault, (NOTE, b"4\n"))
+    git(root, "stash", "pop", "-q")
+    assert git(root, "status", "--porcelain") == " M staged.txt"
+    assert vault.read(NOTE) == b"4\n"
+
+
+def test_an_edit_typed_into_the_open_file_while_we_replace_it(theirs: Path) -> None:
+    """An editor that writes in place, through a descriptor that it opened before: its text is not lost."""
+    open_vault(theirs).close()
+    (theirs / "ormah/open.txt").write_bytes(b"1\n")
+    with open(theirs / "ormah/open.txt", "r+b") as editor:
+
+        def at(step: str) -> None:
+            if step == "ref":
+                editor.write(b"typed\n")
+                editor.flush()
+
+        with open_vault(theirs, at=at) as vault:
+            put(vault, ("ormah/open.txt", b"ours\n"))
+            assert vault.committed("ormah/open.txt") == b"ours\n"
+            assert (theirs / "ormah/open.txt").read_bytes() == b"typed\n"
+            assert git(theirs, "status", "--porcelain") == " M ormah/open.txt"
+
+
+def test_one_op_that_cannot_be_written_does_not_harm_the_others(vault: Vault) -> None:
+    """A folder of the vault is a disk of its own, and full: its note is refused, those that went with it are not."""
+    import os
+    import threading
+
+    from ormahd.errors import Unavailable
+
+    small = vault.root / "ormah/small"
+    small.mkdir()
+    if os.getuid() != 0 or os.system(f"mount -t tmpfs -o size=16k none {small} 2>/dev/null") != 0:
+        pytest.skip("needs the right to mount")
+    vault.close()
+    try:
+        with open_vault(vault.root, wait=60.0) as patient:
+            refused: list[str] = []
+
+            def work(path: str) -> None:
+                try:
+                    put(patient, (path, b"x" * (1_000_000 if "small" in path else 10)))
+                except Unavailable as exc:
+                    refused.append(f"{path}: {exc}")
+
+            names = [f"ormah/{number}.md" for number in range(8)]
+            threads = [threading.Thread(target=work, args=(name,)) for name in ["ormah/small/x.md", *names]]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            (why,) = refused
+            assert why.startswith("ormah/small/x.md: the vault cannot be written: No space left")
+            assert set(names) <= set(patient.tree())
+            assert os.listdir(small) == []
+            assert put(patient, ("ormah/small/y.md", b"small")) is not None
+            assert remove(patient, "ormah/small/y.md") is not None
+    finally:
+        os.system(f"umount {small}")
+    sound(vault.root)

@@ -114,7 +114,7 @@ def test_removing_the_last_note_of_a_folder_removes_the_folder(vault: Vault) -> 
 @pytest.mark.parametrize(
     "path",
     ["", "/etc/x", "../x", "a/../b", "a//b", "./a", ".git/config", "a/.GIT/x", "a/.git /x", "a\0b", "x/" + "n" * 256,
-     "a/.g\u200cit/x", "git~1/x", "a\\.git\\x", "\ud800.md"],
+     "a/.g\u200cit/x", "git~1/x", "a\\.git\\x", "\ud800.md", "d/" * 1000 + "x"],
 )  # fmt: skip
 def test_paths_that_no_note_may_have(vault: Vault, path: str) -> None:
     with pytest.raises(BadRequest), vault.transaction("x", kind=Kind.REMEMBER, source="agent:a") as tx:
