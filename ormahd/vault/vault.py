@@ -21,6 +21,7 @@ from ormahd.vault.files import Worktree, safe_path
 from ormahd.vault.git import Git, Place, locate
 from ormahd.vault.git_busy import busy, clear_ours, clear_stale
 from ormahd.vault.git_objects import Objects
+from ormahd.vault.git_tidy import tidy
 from ormahd.vault.intent import Intents
 from ormahd.vault.lock import VaultLock
 from ormahd.vault.recovery import sweep
@@ -190,6 +191,10 @@ class Vault:
             commit=self._writer.commit,
         )  # fmt: skip
 
+    def new_op(self) -> str:
+        """An id of the kind that ops have: sortable by time, unique. For a run of several ops."""
+        return self._ops()
+
     def read(self, path: str) -> bytes | None:
         """The file as it is, or as it will be once the waiting ops are written; None where there is none."""
         return self._writer.read(safe_path(path))
@@ -231,6 +236,11 @@ class Vault:
     def busy(self) -> str | None:
         """Why git is held by somebody else, as a clause for people, or None."""
         return busy(self.git, self._applier.lock)
+
+    def tidy(self) -> bool:
+        """Pack git's loose objects when they have become many (takes about a second for 10,000); True when it was done.
+        For a job: our own commits never start `git gc`."""
+        return tidy(self.git)
 
     @property
     def waiting(self) -> int:

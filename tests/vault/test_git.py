@@ -112,6 +112,33 @@ def test_ignored_paths_of_a_vault_below_the_top(tmp_path: Path) -> None:
         assert vault.is_ignored(["a.md", "a.log"]) == {"a.log"}
 
 
+def test_loose_objects_are_packed_while_the_vault_goes_on(vault: Vault) -> None:
+    from ormahd.vault.git_tidy import loose_objects, tidy
+
+    stop = threading.Event()
+    written: list[bytes] = []
+
+    def write() -> None:
+        while not stop.is_set():
+            written.append(b"%d\n" % len(written))
+            put(vault, ("a.md", written[-1]))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        while loose_objects(vault.git) == 0 and len(written) < 500:
+            stop.wait(0.01)
+        for _ in range(3):
+            assert tidy(vault.git, beyond=-1)
+    finally:
+        stop.set()
+        thread.join()
+    assert vault.tidy() is False
+    assert vault.committed("a.md") == written[-1]
+    assert len(list(vault.git.log("--format=%s"))) == len(written) + 1
+    sound(vault.root)
+
+
 def test_a_vault_that_is_moved_away_is_named(vault: Vault, tmp_path: Path) -> None:
     put(vault, ("a.md", b"a"))
     os.rename(vault.root, tmp_path / "elsewhere")

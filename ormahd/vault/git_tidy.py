@@ -1,0 +1,31 @@
+"""Packing what our commits leave: each writes about eight loose objects, and thousands of those make git slow."""
+
+from __future__ import annotations
+
+import os
+
+from ormahd.vault.disk import sync_directory
+from ormahd.vault.git import Git
+
+LOOSE = 6000
+"""Loose objects from which packing is worth it (git's own `gc.auto` is 6,700)."""
+
+
+def loose_objects(git: Git) -> int:
+    """About how many there are, from one of the 256 folders, as git itself estimates it."""
+    try:
+        return 256 * len(os.listdir(git.common / "objects" / "17"))
+    except FileNotFoundError:
+        return 0
+
+
+def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
+    """Pack loose objects, and small packs with them, when there are many; True when it was done.
+
+    Safe beside our writer and the person's git: nothing that is not in a pack is removed, and unreachable objects stay.
+    """
+    if loose_objects(git) <= beyond:
+        return False
+    git.run("repack", "--geometric=2", "-d", "-l", "--quiet")
+    sync_directory(git.common / "objects" / "pack")
+    return True
