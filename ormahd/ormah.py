@@ -18,6 +18,7 @@ from ormahd import paths
 from ormahd.config import Config
 from ormahd.core import note as codec
 from ormahd.core.node import NodeType, Tier
+from ormahd.core.note import NoteKind
 from ormahd.core.secrets import redact
 from ormahd.core.strength import read_strength
 from ormahd.errors import BadRequest, NotFound, OrmahError
@@ -65,7 +66,7 @@ class Ormah:
         """Held from seeing a note to committing its change, by everything that edits notes that exist."""
         self.reconciler = Reconciler(
             vault,
-            known=index.known,
+            known=self._known,
             settings=self.settings.vault,
             clock=clock,
             apply=self._observed,
@@ -190,6 +191,15 @@ class Ormah:
                     upserts[change.path] = (change.data, state)
         self.index.apply(upserts, removals, head=done.commit)
 
+    def _known(self) -> Mapping[str, StateLike]:
+        """What the scan need not read again. The first one of a life looks again at what is no memory: what may be
+        adopted is a setting, and settings change between two lives."""
+        known = self.index.known()
+        if self.phase in {"ready", "warming"}:
+            return known
+        notes = {path for path, kind in self.index.kinds().items() if kind == NoteKind.NOTE}
+        return {path: state for path, state in known.items() if path in notes}
+
     def _observed(
         self, upserts: Mapping[str, tuple[bytes, StateLike]], removals: Collection[str], head: str | None
     ) -> None:
@@ -204,6 +214,20 @@ class Ormah:
     def files(self) -> Iterator[tuple[str, bytes, StateLike]]:
         """Every file of the vault that the index ought to hold, read now."""
         yield from self.reconciler.files()
+
+    def copies(self) -> list[str]:
+        """Paths of files that carry the id of another note, and so are no memories of their own."""
+        found = []
+        for path, kind in self.index.kinds().items():
+            if kind == NoteKind.NOTE:
+                continue
+            data = self.vault.read(path)
+            note = codec.parse(data, path) if data is not None else None
+            if note is not None and note.kind is NoteKind.NOTE and note.id is not None:
+                holder = self.index.notes([note.id]).get(note.id)
+                if holder is not None and holder.path != path:
+                    found.append(path)
+        return found
 
     def rebuild(self, progress: Callable[[int, int, str], None]) -> int:
         """Make the index anew from the vault, keeping cached embeddings. Returns the number of nodes."""

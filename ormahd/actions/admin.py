@@ -108,7 +108,7 @@ def doctor(ormah: Ormah) -> list[Finding]:
                 one.path,
                 mend="run: ormahctl rebuild",
             )
-            for one in ormah.index.verify((path, data) for path, data, _ in ormah.files())
+            for one in ormah.index.verify(ormah.files())
         ]
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(found, key=lambda finding: (order.get(finding.level, 3), finding.path or "", finding.line or 0))
@@ -121,12 +121,14 @@ def fix(ormah: Ormah) -> list[str]:
     """
     changed = []
     with ormah.writing:
-        for path in sorted(path for path, kind in ormah.index.kinds().items() if kind == "duplicate"):
+        for path in sorted(ormah.copies()):
             data = ormah.vault.read(path)
             if data is None:
                 continue
             node_id = ormah.new_id()
-            with ormah.vault.transaction(f"A new id for the copy {path}", kind=Kind.ADOPT, source="person") as tx:
+            with ormah.vault.transaction(
+                f"A new id for the copy {path}", kind=Kind.ADOPT, source="person", person=True
+            ) as tx:
                 tx.put(path, codec.edit(data, path, set={"id": node_id}), node_id=node_id, expect=codec.digest(data))
             changed.append(path)
     return changed

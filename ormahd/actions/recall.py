@@ -31,7 +31,7 @@ class Hit:
     created: str
     origin: str
     path: str
-    trace: dict[str, Any] | None = None
+    trace: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Recalled:
     text: str
     results: list[Hit]
     degraded: list[str] = field(default_factory=list)
-    trace: dict[str, Any] | None = None
+    trace: dict[str, Any] = field(default_factory=dict)
 
 
 def recall(
@@ -75,14 +75,14 @@ def recall(
                 iso(row.created) or "",
                 row.source,
                 row.path,
-                found.trace if explain else None,
+                found.trace if explain else {},
             )
         )
     direct = [hit.id for hit in hits if hit.source == "search"]
     if touch and direct:
         ormah.state.touch(direct, how="recall", session_id=query.session_id)
     degraded = sorted({*ranked.degraded, *ormah.degraded()})
-    return Recalled(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else None)
+    return Recalled(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else {})
 
 
 def _prose(query: SearchQuery, hits: list[Hit], degraded: list[str]) -> str:

@@ -215,8 +215,8 @@ class Index:
     def _meanings(self) -> list[Meaning]:
         return [one for one in (self._filler.active, self._filler.next) if one is not None]
 
-    def verify(self, vault: Iterable[tuple[str, bytes]] | None = None) -> list[Difference]:
-        """Everything in which the index, its parts and the vault's files (path, bytes) differ; empty when all is well.
+    def verify(self, vault: Iterable[tuple[str, bytes, StateLike]] | None = None) -> list[Difference]:
+        """Everything in which the index, its parts and the vault's files (path, bytes, state) differ; empty when all is well.
 
         Nodes that still wait for their vectors are no difference: `pending` counts them. Writers wait meanwhile.
         """

@@ -16,30 +16,30 @@ from ormahd.core.note import NoteKind, digest, parse
 from ormahd.core.words import FTS_TOKENIZE
 from ormahd.index import cache, links, text
 from ormahd.index.meaning import Meaning
-from ormahd.index.rows import Difference, chunks, marks
+from ormahd.index.rows import Difference, StateLike, chunks, marks
 from ormahd.index.vectors import ChromaTrouble
 
 NEAR = 1e-3
 """Largest difference of a component between Chroma's vector and ours; it keeps them as float32, unchanged."""
 
 
-def files(connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes]]) -> Iterator[Difference]:
-    """The vault's files (path, bytes) against the rows."""
+def files(connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, StateLike]]) -> Iterator[Difference]:
+    """The vault's files (path, the bytes that ought to be indexed, state on the disk) against the rows."""
     rows = connection.execute(
-        "SELECT f.path, f.node_id, coalesce(n.digest, f.digest), t.content FROM file f JOIN text t USING (number) "
+        "SELECT f.path, f.node_id, n.digest, f.digest, t.content FROM file f JOIN text t USING (number) "
         "LEFT JOIN node n USING (number)"
     )
     known = {row[0]: row[1:] for row in rows}
-    for path, data in vault:
+    for path, data, state in vault:
         row = known.pop(path, None)
         note = parse(data, path)
         if note.kind is NoteKind.CONFLICTED:
             continue  # its last good version stays, whatever that was
         if row is None:
             yield Difference("missing", path, note.id, "the file is not in the index")
-        elif row[1] != digest(data):
+        elif (row[1] or row[2]) != (digest(data) if row[1] else state.digest):
             yield Difference("changed", path, row[0], "the file has other bytes than those that were indexed")
-        elif row[2] != note.content:
+        elif row[3] != note.content:
             yield Difference("changed", path, row[0], "the index holds another text")
     for path, row in known.items():
         yield Difference("left over", path, row[0], "the index knows a file that is not there")

@@ -281,7 +281,7 @@ class Dispatcher:
     def verify(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         differences = [
             schema.Difference(what=one.what, path=one.path, id=one.node_id, detail=one.detail)
-            for one in self.ormah.index.verify((path, data) for path, data, _ in self.ormah.files())
+            for one in self.ormah.index.verify(self.ormah.files())
         ]
         return schema.VerifyResult(ok=not differences, differences=differences)
 
