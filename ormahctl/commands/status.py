@@ -12,7 +12,7 @@ from ormahctl.verbs import Verb
 from ormahd import __version__
 from ormahd.rpc.schema import HealthResult, NoParams
 
-SECONDS = 15.0
+SECONDS = 10.0
 """A daemon that cannot say in this time how it is, is not well."""
 
 

@@ -1,0 +1,115 @@
+"""Running and looking after the daemon by commands, also while it is down."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from ormahd import __version__
+from tests.blackbox.conftest import wait_until
+
+if TYPE_CHECKING:
+    from tests.blackbox.conftest import House
+
+
+def test_up_and_down_are_repeatable(house: House) -> None:
+    assert house.json("down") == {"stopped": False, "pid": None, "socket": str(house.socket)}
+    up = house.json("up", "--wait")
+    assert (up["started"], up["how"], up["phase"], up["version"]) == (True, "detached", "ready", __version__)
+    assert up["vault"] == str(house.vault)
+    again = house.ctl("up")
+    assert (again.returncode, "is running already" in again.stdout) == (0, True)
+    health = house.json("status")
+    assert {"phase", "vault", "nodes", "index", "degraded", "rss_mb"} <= set(health)
+    made = house.json("remember", "kept over a restart")
+    down = house.json("down")
+    assert (down["stopped"], down["pid"]) == (True, health["pid"])
+    assert house.ctl("status").returncode == 69
+    assert house.json("up")["started"] is True
+    assert house.json("show", made["short_id"])["content"] == "kept over a restart"
+
+
+def test_a_killed_daemon_leaves_nothing_in_the_way(house: House) -> None:
+    house.json("up")
+    os.kill(house.json("status")["pid"], signal.SIGKILL)
+    wait_until(lambda: house.ctl("status").returncode == 69, "the daemon to be gone")
+    assert "ormahctl up" in house.ctl("status").stderr
+    assert house.json("up")["started"] is True
+
+
+def test_two_ups_at_once_start_one_daemon(house: House) -> None:
+    command = [sys.executable, "-m", "ormahctl", "--json", "up"]
+    both = [subprocess.Popen(command, env=house.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    ended = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], ended
+    assert {json.loads(out)["vault"] for out, _ in ended} == {str(house.vault)}
+
+
+def test_a_daemon_that_cannot_start_says_why(house: House) -> None:
+    done = house.ctl("up", env={"ORMAH_SEARCH_RRF_K": "many"})
+    assert done.returncode == 69
+    assert "rrf_k" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_hanging_daemon_is_told_from_none(daemon: House) -> None:
+    daemon.signal(signal.SIGSTOP)
+    try:
+        done = daemon.ctl("status")
+        assert done.returncode == 69
+        assert "did not answer in time" in done.stderr
+    finally:
+        daemon.signal(signal.SIGCONT)
+
+
+def test_logs_are_found_up_and_down(house: House) -> None:
+    assert house.ctl("logs").returncode == 3
+    house.json("up")
+    up = house.json("logs", "-n", "5")
+    assert 0 < len(up["lines"]) <= 5
+    house.json("down")
+    down = house.ctl("logs", "-n", "3")
+    assert down.returncode == 0, down.stderr
+    assert 0 < len(down.stdout.splitlines()) <= 3
+    assert house.json("logs")["path"] == up["path"]
+
+
+def test_logs_are_followed(daemon: House) -> None:
+    command = [sys.executable, "-m", "ormahctl", "logs", "-n", "0", "--follow"]
+    with subprocess.Popen(command, env=daemon.env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        file = daemon.state / "ormahd.log"
+
+        def grows() -> bool:
+            with file.open("a") as stream:
+                stream.write("a new line \x1b[2J\n")
+            return bool(process.stdout and process.stdout.readline() == "a new line \\x1b[2J\n")
+
+        wait_until(grows, "a followed line")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+
+
+def test_doctor_works_while_the_daemon_is_down(house: House) -> None:
+    house.json("up", "--wait")
+    (house.vault / "broken.md").write_text("---\nid: [\n---\nnever closed\n")
+    house.json("down")
+    done = house.ctl("--json", "doctor")
+    assert done.returncode == 1, done.stderr
+    findings = json.loads(done.stdout)["findings"]
+    assert any(finding["path"] == "broken.md" and finding["line"] for finding in findings)
+
+
+def test_config_needs_no_daemon(house: House) -> None:
+    assert "[search]" in house.ctl("config", "default").stdout
+    shown = house.ctl("config", "show")
+    assert shown.returncode == 0, shown.stderr
+    assert "hashing" in shown.stdout
+    assert house.ctl("config", "check").returncode == 0
+    wrong = house.ctl("config", "check", env={"ORMAH_SEARCH_RRF_K": "many"})
+    assert wrong.returncode == 1
+    assert "rrf_k" in wrong.stdout

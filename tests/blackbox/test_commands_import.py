@@ -1,0 +1,98 @@
+"""Many memories in and out: an export is a backup, an import that was stopped is run again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.blackbox.conftest import wait_until
+
+if TYPE_CHECKING:
+    from tests.blackbox.conftest import House
+
+
+def write(file: Path, count: int) -> None:
+    rows = (
+        {
+            "content": f"fact number {number} about kettles",
+            "type": "fact",
+            "tags": ["n"],
+            "created": "2026-01-02T03:04:05Z",
+        }
+        for number in range(count)
+    )
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_an_import_is_one_run_and_bad_lines_are_named(daemon: House, tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    write(file, 300)
+    lines = file.read_text().splitlines()
+    lines[10:10] = ["not json", "", "[1, 2]", '{"content": ""}', '{"content": "x", "colour": "blue"}']
+    lines.append('{"content": "café"}')
+    file.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode("latin-1"))
+    done = daemon.json("import", str(file), status=2)
+    assert (done["added"], done["skipped"]) == (300, 0)
+    assert [failure["line"] for failure in done["failed"]] == [11, 13, 14, 15, 306]
+    runs = {op["run"] for op in daemon.json("history", "--kind", "import")}
+    assert runs == {done["run"]}
+    assert daemon.json("recall", "fact number 17", "--before", "2026-02-01")["results"][0]["created"].startswith(
+        "2026-01-02T03:04:05"
+    )
+    again = daemon.json("import", str(file), status=2)
+    assert (again["added"], again["skipped"]) == (0, 300)
+
+
+def test_what_is_exported_can_be_imported_elsewhere(daemon: House, house: House, tmp_path: Path) -> None:
+    first = daemon.json(
+        "remember", "The kettle is blue", "--title", "Kettle", "--tag", "t", "--space", "home", "--confidence", "0.5"
+    )
+    second = daemon.json("remember", "Tea needs water 日本", "--link", f"depends_on:{first['short_id']}", "--global")
+    file = tmp_path / "out.jsonl"
+    counted = daemon.json("export", "--output", str(file))["exported"]
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert counted == len(rows)
+    assert {
+        "id",
+        "content",
+        "type",
+        "tier",
+        "space",
+        "title",
+        "tags",
+        "source",
+        "confidence",
+        "created",
+        "updated",
+        "connections",
+    } <= set(rows[0])
+    assert daemon.ctl("export").stdout == file.read_text()
+    house.start()
+    done = house.json("import", str(file))
+    assert done["failed"] == []
+    node = house.json("show", second["id"])
+    assert node["content"] == "Tea needs water 日本"
+    assert ("depends_on", first["id"]) in [(edge["edge"], edge["id"]) for edge in node["connections"]["out"]]
+
+
+def test_an_import_that_was_interrupted_is_run_again(daemon: House, tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    write(file, 3000)
+    command = [sys.executable, "-m", "ormahctl", "import", str(file)]
+    with subprocess.Popen(
+        command, env=daemon.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(lambda: daemon.json("stats")["total_nodes"] > 50, "the first batch")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "stopped after line" in err
+    done = daemon.json("import", str(file))
+    assert done["added"] + done["skipped"] == 3000
+    assert done["skipped"] >= 64
+    assert daemon.json("verify")["ok"] is True
