@@ -7,7 +7,7 @@ what is not in the history, and tells the index. What rests is taken in; what is
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -56,7 +56,7 @@ class Reconciler:
         self.look = Look(vault)
         self.identity = Identity(self.look, vault.home)
         self.context = Context(vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets)
-        self.excluded = Excluded(vault.root, vault.is_ignored, self.look.ignore_files)
+        self.excluded = Excluded(vault.root, self._ignored, self.look.ignore_files)
         self.rest = Rest(settings.quiet_seconds)
         self._scanning = threading.Lock()
         self.book = threading.Lock()
@@ -166,13 +166,19 @@ class Reconciler:
     def read(self, seen: Seen, tree: Mapping[str, str]) -> File | None:
         """Read a changed file; None when it moved away or changed meanwhile. Raises OSError."""
         data = read_stable(self.vault.root, seen)
-        if data is None:
-            return None
+        return None if data is None else self.understand(seen, data, tree)
+
+    def understand(self, seen: Seen, data: bytes, tree: Mapping[str, str]) -> File:
         oid = self.vault.blob_id(data)
         at_head = tree.get(seen.path) == oid
         note = parse(data, seen.path)
-        self.identity.saw(seen.path, claim(note.kind, note.id), oid if at_head else None)
+        self.identity.saw(seen.path, note, oid if at_head else None)
         return File(seen, data, note, at_head)
+
+    def _ignored(self, paths: Iterable[str]) -> set[str]:
+        """What git leaves out; what HEAD has is not asked about (10,000 questions cost a second)."""
+        tree = self.look.tree(self.vault.head())
+        return self.vault.is_ignored([path for path in paths if path not in tree])
 
     def tell(self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str]) -> None:
         self._apply(upserts, removals, head=self.head)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 
 from ormahd.core.node import short_id
-from ormahd.core.note import NoteKind, parse, stem_short_id
+from ormahd.core.note import Note, NoteKind, parse, stem_short_id
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.look import Look
 
@@ -62,11 +62,11 @@ class Identity:
         self._unread = set(unread)
         self._read = read
 
-    def saw(self, path: str, node_id: str | None, blob: str | None) -> None:
-        """A changed file was read: the id that it claims; `blob` when HEAD has exactly these bytes."""
-        self._now[path] = node_id
+    def saw(self, path: str, note: Note, blob: str | None) -> None:
+        """A changed file was read; `blob` when HEAD has exactly these bytes."""
+        self._now[path] = claim(note.kind, note.id)
         if blob is not None:
-            self._by_blob.setdefault(blob, (node_id, None))
+            self._by_blob[blob] = (claim(note.kind, note.id), note.created)
 
     def took(self, path: str, node_id: str) -> None:
         """From now on the id is that of the file at `path`."""
@@ -81,11 +81,7 @@ class Identity:
         if oid is None:
             return None
         node_id = self._blob(oid, path)
-        if node_id is None:
-            return None
-        if self._by_blob[oid][1] is None:
-            self._by_blob[oid] = (node_id, parse(self._look.vault.blob(oid), path).created)
-        return node_id, self._by_blob[oid][1]
+        return None if node_id is None else (node_id, self._by_blob[oid][1])
 
     def _blob(self, oid: str, path: str) -> str | None:
         if oid not in self._by_blob:

@@ -14,6 +14,7 @@ from ormahd.vault.decide import Act, Decision, File, decide, label, plain
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.identity import claim
 from ormahd.vault.person import BUSY_S, Item, commit
+from ormahd.vault.reading import read_stable
 from ormahd.vault.scan import FileState, Seen, StateLike, Walk, differs, seen, walk
 
 if TYPE_CHECKING:
@@ -162,15 +163,16 @@ class Round:
     def one(self, met: Seen, forced: bool) -> None:
         owner = self.owner
         path = met.path
-        file = owner.read(met, self.tree)
-        if file is None:
+        data = read_stable(self.vault.root, met)
+        if data is None:
             if owner.identity.present(path):
                 self.out.wait(path, owner.settings.quiet_seconds)
             return
         row = self.known.get(path)
-        if row is not None and row.digest == file.digest and not forced:
-            self.touched(file)
+        if row is not None and row.digest == sha256(data) and not forced:
+            self.touched(met, row)
             return
+        file = owner.understand(met, data, self.tree)
         if not file.at_head:
             if (seconds := owner.rest.missing(met)) > 0:
                 self.waiting_ids.add(file.note.id)
@@ -198,12 +200,12 @@ class Round:
         else:
             self.enlist(file, decision)
 
-    def touched(self, file: File) -> None:
+    def touched(self, met: Seen, row: StateLike) -> None:
         """Same bytes, other stat: nothing happened. Remembered here, so that the file is not read each time."""
-        if differs(self.known[file.path], file.seen):
+        if differs(row, met):
             with self.owner.book:
-                self.owner.overlay[file.path] = _state(file)
-        self.doubt(file.seen)
+                self.owner.overlay[met.path] = FileState(met.path, met.size, met.mtime_ns, met.inode, row.digest)
+        self.doubt(met)
 
     def doubt(self, met: Seen) -> None:
         with self.owner.book:

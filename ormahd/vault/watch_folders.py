@@ -102,7 +102,7 @@ class Watches:
                     source.add(folder)
             return
         source.add(self._root)
-        wanted = {self._root, *self._below([self._root]), *self._git_folders()}
+        wanted = {*self._notes(source, [self._root]), *self._git_folders()}
         for folder in source.folders() - wanted:
             source.drop(folder)
         for folder in wanted:
@@ -116,8 +116,7 @@ class Watches:
             return list(appeared)
         tops = self._allowed(appeared)
         try:
-            for folder in [*tops, *self._below(tops)]:
-                self._add(source, folder)
+            self._notes(source, tops)
         except OSError as exc:
             self.give_up(exc)
         return tops
@@ -129,20 +128,22 @@ class Watches:
         except (FileNotFoundError, NotADirectoryError):
             return  # gone again
 
-    def _below(self, tops: Iterable[str]) -> list[str]:
-        """The folders below `tops`, level by level: git is asked once a level what it ignores."""
+    def _notes(self, source: Source, tops: Iterable[str]) -> list[str]:
+        """Watch these folders and those below that may hold notes, level by level: git is asked once a level what it
+        ignores. Each is watched before it is listed, so that no folder that comes into it in between is missed."""
         found: list[str] = []
         level = list(tops)
         while level:
             below: list[str] = []
             for folder in level:
+                self._add(source, folder)
                 try:
                     with os.scandir(folder) as entries:
                         below += [e.path for e in entries if not e.name.startswith(".") and e.is_dir(follow_symlinks=False)]
                 except OSError:
                     continue  # gone or unreadable: the scan says so
-            level = self._allowed(below)
             found += level
+            level = self._allowed(below)
         return found
 
     def _allowed(self, folders: Iterable[str]) -> list[str]:

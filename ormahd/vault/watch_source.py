@@ -118,9 +118,10 @@ class Folders:
             self.drop(path)
         self._told(path, event.is_directory, event.is_create or event.is_moved_to)
 
-    def gone(self, folder: str) -> None:
+    def gone(self, folder: str, wd: object) -> None:
         with self._lock:
-            self._watched.pop(folder, None)
+            if self._watched.get(folder, (None, None))[0] == wd:
+                del self._watched[folder]
 
     def overflow(self) -> None:
         if not self._stopping:
@@ -137,8 +138,8 @@ class _Folder:
     def on_event(self, event: InotifyEvent) -> None:
         self._owner.event(self._path, event)
 
-    def on_watch_deleted(self, wd: object) -> None:  # noqa: ARG002 - the reader's signature
-        self._owner.gone(self._path)
+    def on_watch_deleted(self, wd: object) -> None:
+        self._owner.gone(self._path, wd)
 
     def on_queue_overflow(self) -> None:
         self._owner.overflow()

@@ -88,12 +88,10 @@ class SmallIndex:
 class House:
     """An open vault, its reconciler, its index, and short verbs for what a person does to the files."""
 
-    def __init__(self, root: Path, *, quiet: float = 0.0, adopt: str = "auto", **settings) -> None:
+    def __init__(self, root: Path, *, quiet: float = 0.0, adopt: str = "auto", at=lambda step: None) -> None:
         self.root = root
-        self.settings = VaultSettings(
-            path=root, quiet_seconds=quiet, adopt=adopt, busy_wait_seconds=0, **settings
-        )
-        self.vault = Vault.open(self.settings, clock=now)
+        self.settings = VaultSettings(path=root, quiet_seconds=quiet, adopt=adopt, busy_wait_seconds=0)
+        self.vault = Vault.open(self.settings, clock=now, at=at)
         self.vault.recover()
         self.index = SmallIndex(self.vault)
         self.vault.listen(self.index.committed)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -510,3 +512,102 @@ def test_with_adopt_none_only_what_we_wrote_is_followed(tmp_path: Path) -> None:
     assert house.index.nodes()[ONE] == "renamed.md"
     house.settle()
     house.close()
+
+
+def test_a_save_in_the_last_moment_wins(tmp_path: Path) -> None:
+    saves = []
+
+    def at(step: str) -> None:
+        if step == "locked" and saves:
+            house.write("idea.md", saves.pop())
+
+    house = House(tmp_path / "vault", at=at)
+    house.write("idea.md", "half")
+    house.write("other.md", "whole")
+    saves.append("half a sentence more")
+    result = house.scan()
+    assert result.adopted == 1
+    assert result.waiting == {"idea.md"}
+    assert house.read("idea.md") == b"half a sentence more"
+    assert house.log() == ["Adopt: other"]
+    house.settle()
+    assert house.index.find("half a sentence more") == ["idea.md"]
+    assert house.clean()
+    house.close()
+
+
+def test_a_rebuild_does_not_swallow_an_edit_that_still_waits(tmp_path: Path) -> None:
+    house = House(tmp_path / "vault", quiet=3600)
+    path = house.remember("first words", title="Title", node_id=ONE)
+    house.write(path, house.read(path).replace(b"first", b"second"))
+    house.write("idea.md", "about rivers")
+    house.index.rows = {path: (data, state) for path, data, state in house.reconciler.files()}
+    assert house.index.find("first words") == [path]
+    assert house.index.find("rivers") == []
+    house.close()
+    again = House(tmp_path / "vault")
+    again.index.rows = house.index.rows
+    result = again.scan()
+    assert (result.edited, result.adopted) == (1, 1)
+    assert again.index.find("second words") == [path]
+    again.close()
+
+
+def test_agents_write_while_scans_run_and_people_edit(house: House) -> None:
+    """Whatever the order, in the end the index has what the folder has, and every state is in the history."""
+    people = [house.write(f"mine/{number}.md", f"mine {number}\n").name for number in range(10)]
+    house.settle()
+    rng = random.Random(7)
+    stop = threading.Event()
+    faults: list[BaseException] = []
+
+    def looping(work) -> threading.Thread:
+        def run() -> None:
+            try:
+                while not stop.is_set():
+                    work()
+            except BaseException as exc:  # noqa: BLE001 - handed to the test
+                faults.append(exc)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    def person() -> None:
+        path = f"mine/{rng.choice(people)}"
+        house.write(path, house.read(path) + b"more\n")
+
+    threads = [looping(house.scan), looping(house.scan), looping(person)]
+    try:
+        for number in range(60):
+            house.remember(f"text {number}", title=f"T{number}", node_id=uuid(number + 1))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert faults == []
+    house.settle()
+    assert house.clean()
+    expected = {path: (data, state.digest) for path, data, state in house.reconciler.files()}
+    assert {path: (data, state.digest) for path, (data, state) in house.index.rows.items()} == expected
+    house.git("fsck", "--strict")
+
+
+def test_a_foreign_commit_in_the_middle_of_a_merge_of_branches(house: House) -> None:
+    """`git pull` brings new, changed and removed notes at once: all of it is indexed, none committed again."""
+    kept = house.remember("kept", title="Kept", node_id=ONE)
+    gone = house.remember("gone", title="Gone", node_id=TWO)
+    clone = house.root.with_name("clone")
+    subprocess.run(["git", "clone", "-q", house.root, clone], check=True)
+    (clone / kept).write_bytes((clone / kept).read_bytes().replace(b"kept\n", b"changed\n"))
+    (clone / gone).unlink()
+    (clone / "bare.md").write_text("from the other machine\n")
+    subprocess.run(["git", "add", "-A"], cwd=clone, check=True)
+    subprocess.run(["git", "commit", "-qm", "elsewhere"], cwd=clone, check=True)
+    house.git("pull", "-q", str(clone), "main")
+    result = house.scan()
+    assert (result.indexed, result.removed, result.edited, result.adopted) == (1, 1, 0, 1)
+    assert house.index.find("changed") == [kept]
+    assert TWO not in house.index.nodes()
+    assert house.log() == ["Adopt: bare"]
+    house.settle()
