@@ -114,6 +114,10 @@ def fts_text(text: str) -> str:
     (a prefix, see `fts_match`) also finds a run that ends with it.
     """
     folded = fold(text)
+    if folded.isascii() or not _unspaced().search(folded):
+        # Most texts by far: words stay as they are, so there is no need to find them (ten times as fast).
+        spaced = folded if folded.isascii() else _strays().sub(" ", folded)
+        return _lone_signs().sub(lambda sign: _fts_form(sign[0]), spaced)
     parts: list[str] = []
     end = 0
     for piece in _pieces().finditer(folded):
@@ -215,3 +219,22 @@ def _letters() -> re.Pattern[str]:
 @cache
 def _lone() -> re.Pattern[str]:
     return re.compile(rf"[{_UNSPACED}][{_marks()}]*+")
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    return re.compile(f"[{_UNSPACED}]")
+
+
+@cache
+def _strays() -> re.Pattern[str]:
+    """What is outside of every word, and no ASCII: signs, and marks without a letter."""
+    marks = _marks()
+    return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])[{marks}]+")
+
+
+@cache
+def _lone_signs() -> re.Pattern[str]:
+    """`c++` and `c#` where they are not the end of a longer word."""
+    marks = _marks()
+    return re.compile(rf"(?<![\w{marks}])(?<![\w{marks}]')[a-z](?:\+\+|\#)(?![a-z0-9_+\#])")
