@@ -95,7 +95,7 @@ class SearchSettings(Group):
         "hold 2 points more of the right ones and rank none of them higher.",
     )
     similarity_threshold: Share = Field(
-        default=0.15,
+        default=0.1,
         description="Cosine below which a neighbour is no candidate. From 0.4 (chosen for bge-base): right answers have a "
         "cosine of 0.31 to 0.57 with MiniLM, and of 100 candidates 89 instead of 94 per cent held one.",
     )
@@ -131,18 +131,20 @@ class SearchSettings(Group):
         default=30.0, description="See `moment_weight`; from 5 minutes to a day the same was measured."
     )
     brevity_tokens: Annotated[float, Field(ge=0.0, le=1000.0, allow_inf_nan=False)] = Field(
-        default=2.0,
+        default=3.0,
         description="A note of n tokens counts n / (n + this): \"Thanks, Ana!\" looks like every question about Ana. "
         "Measured: 2 points of mean reciprocal rank on dialogue.",
     )
     length_penalty_threshold: Annotated[int, Field(ge=1)] = Field(
-        default=300, description="Characters from which a note's late interaction is corrected for its length."
+        default=600,
+        description="Characters from which a note's late interaction is corrected for its length. From 300: notes of a few "
+        "sentences tell as much as notes of one (half a point of mean reciprocal rank on dialogue of that length).",
     )
     length_chance: Share = Field(
-        default=0.08,
-        description="What a note e times longer reaches by chance in late interaction. Instead of the seeds' 300 / length, "
-        "which buries long notes (a tenth at 3000 characters): the best of many tokens is high in any long text, 0.05 to 0.06 "
-        "for each factor e.",
+        default=0.1,
+        description="What a note e (2.7) times longer than that reaches by chance in late interaction. Instead of the seeds' "
+        "threshold / length, which buries long notes: the best of many tokens is high in any long text (0.05 to 0.06 for "
+        "each factor e, measured on unrelated texts), and short facts drown among documents without the correction.",
     )
     fts_only_dampening: Share = Field(default=0.5, description="Factor for a candidate without any similarity.")
     min_result_score: Share = Field(default=0.1, description="Score below which a result is dropped.")

@@ -15,8 +15,11 @@ from ormahd.settings import SearchSettings
 T = TypeVar("T")
 
 _IDLE = frozenset(
-    "anything do doing done happen happened happening have memories memory new notes recap remember remembered say "
-    "something stuff summarise summarize summary talk talked tell things thing update updates work worked working".split()  # noqa: SIM905
+    [
+        *("anything", "do", "doing", "done", "happen", "happened", "happening", "have", "memories", "memory", "new"),
+        *("notes", "recap", "remember", "remembered", "say", "something", "stuff", "summarise", "summarize", "summary"),
+        *("talk", "talked", "tell", "things", "thing", "update", "updates", "work", "worked", "working"),
+    ]
 )
 """With these words alone a question has no topic: "what did we do yesterday" asks for a time."""
 

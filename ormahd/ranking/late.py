@@ -18,6 +18,12 @@ from ormahd.index.late import SCALE
 Float = NDArray[np.float32]
 Int8 = NDArray[np.int8]
 
+LEAST_WEIGHT = 1e-4
+"""So that a question of words that every note has is still compared by them."""
+POWER = 2.0
+"""The mean over a question's tokens is a root mean square: what matches closely counts more than what hardly does, as
+most words of a long prompt are beside the point. Measured against the plain mean: a point of any@10 on prompts that
+are no questions and of mean reciprocal rank on long notes, half a point less on dialogue."""
 SCANNED = 400_000
 """Tokens compared in one go: 50 MB of int8, some 200 MB of floats."""
 
@@ -44,10 +50,9 @@ class Late:
     """Tokens of the note; 0: its token vectors are not there."""
 
 
-def token_weights(df: Sequence[int], documents: int) -> Float:
-    """Inverse document frequency of tokens: log of (documents + 1) / (df + 1), and a little for those in all of them."""
-    counts = np.minimum(np.asarray(df, np.float64), documents)
-    return np.asarray(np.log((documents + 1) / (counts + 1)) + 1e-4, np.float32)
+def token_weights(idf: Float) -> Float:
+    """What each token of a question counts: its inverse document frequency, and a little where it is in every note."""
+    return np.asarray(idf + LEAST_WEIGHT, np.float32)
 
 
 def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: Stored) -> Late:
@@ -67,6 +72,8 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: Stored) -
         last = max(first + 1, int(np.searchsorted(stored.offsets, begin + SCANNED, side="right")) - 1)
         together = stored.vectors[begin : stored.offsets[last]].astype(np.float32) @ question
         best = np.maximum.reduceat(together, stored.offsets[first:last] - begin, axis=0)
-        rare[at[first:last]], plain[at[first:last]] = best @ shares, best.mean(axis=1)
+        best = np.clip(best, 0.0, 1.0) ** POWER
+        rare[at[first:last]] = (best @ shares) ** (1.0 / POWER)
+        plain[at[first:last]] = best.mean(axis=1) ** (1.0 / POWER)
         first = last
     return Late(rare, plain, lengths)

@@ -92,10 +92,13 @@ def _shaped(index: Searchable, fused: list[Fused], gathered: Gathered, heard: He
 
 def _evidence(index: Searchable, rows: Sequence[NodeRow], gathered: Gathered) -> Evidence | None:
     meaning = gathered.meaning
-    if meaning is None:
+    if meaning is None or not rows:
         return None
     ids = [row.id for row in rows]
-    late = max_sim(meaning.tokens, meaning.weights, ids, index.tokens(ids))
+    stored = index.tokens(ids, meaning.focus)
+    if stored is None:  # the model was taken away a moment ago
+        return None
+    late = max_sim(meaning.tokens, meaning.weights, ids, stored)
     return Evidence.of(ids, index.cosines(meaning.focus, ids), index.cosines(meaning.vector, ids), late)
 
 
@@ -132,7 +135,6 @@ def _answer(heard: Heard, gathered: Gathered | None, results: Sequence[Trace], c
         },
         "only_time": heard.only_time,
         "pool": gathered.pool if gathered else 0,
-        "neighbours": gathered.how if gathered else "not asked",
         "by_words": len(gathered.by_words) if gathered else 0,
         "by_meaning": len(gathered.by_meaning) if gathered else 0,
         "dropped": [trace.shown() for trace in candidates if trace.node_id not in chosen],
