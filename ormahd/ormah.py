@@ -257,6 +257,10 @@ class Ormah:
                 return drawn
         raise BadRequest("no free short id was found", hint="this vault holds too many notes for 8-character ids")
 
+    def moment(self) -> datetime:
+        """The present as notes have it: whole seconds, because people read them."""
+        return self.clock().replace(microsecond=0)
+
     def new_run(self) -> str:
         """An id for a series of ops that belong together (an import, a job's run)."""
         return self.vault.new_op()

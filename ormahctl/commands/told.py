@@ -22,7 +22,8 @@ def told(redacted: Sequence[str], demoted: Sequence[str], *, stored: bool, degra
         render.note(f"core is full; moved to working: {ids}")
     if stored:
         render.note("somebody else holds git; the memory is safe and its commit follows")
-    render.degraded(degraded)
+    if "vectors" in degraded:
+        render.note("neighbours were not looked for: the model is not loaded yet")
 
 
 def fields(node: NodeResult) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def written(session: Session, done: WriteResult, verb: str, *, before: NodeResul
     render.out(f"{verb} {render.paint(done.short_id, 'bold')}  {render.line(done.path or '')}".rstrip())
     if done.commit:
         render.out(f"  commit {done.commit[:8]}")
-    told(done.redacted, done.demoted, stored=done.stored, degraded=done.degraded)
+    told(done.redacted, done.demoted, stored=done.stored, degraded=())
 
 
 def _now(session: Session, node_id: str) -> dict[str, Any]:

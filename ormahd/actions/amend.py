@@ -136,7 +136,7 @@ def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[
     demoted = []
     for row in candidates[: max(0, spare)]:
         seen = see(ormah, row.id)
-        data = codec.edit(seen.data, seen.path, set={"tier": Tier.WORKING, "updated": ormah.clock()})
+        data = codec.edit(seen.data, seen.path, set={"tier": Tier.WORKING, "updated": ormah.moment()})
         tx.put(seen.path, data, node_id=row.id, expect=seen.digest)
         demoted.append(row)
     return demoted
@@ -145,7 +145,7 @@ def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[
 def define(ormah: Ormah, tx: Transaction, path: str, *, defined: bool) -> None:
     """Being about the user is an edge from the self node, not only a tag: draw or erase it in the same commit."""
     me = see(ormah, ormah.vault.self_id)
-    name, now = stem(path), ormah.clock()
+    name, now = stem(path), ormah.moment()
     if defined:
         data = codec.edit(me.data, me.path, link=[Link(EdgeType.DEFINES, name, 1.0, now)])
     else:

@@ -43,7 +43,7 @@ def connect(
     def attempt() -> Written:
         seen = see(ormah, source_id)
         target = ormah.index.note(target_id)
-        now = ormah.clock()
+        now = ormah.moment()
         ends = f"{headline(seen.note.title, seen.note.content, 40)} {edge} {headline(target.title, target.content, 40)}"
         if remove:
             edited = codec.edit(seen.data, seen.path, unlink=[(edge, stem(target.path))])

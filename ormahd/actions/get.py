@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 
-def get(ormah: Ormah, node_id: str, *, session_id: str | None = None) -> NodeView:
-    """The node that `node_id` (full id or unique prefix of 4 or more characters) names.
+def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: bool = True) -> NodeView:
+    """The node that `node_id` (full id or unique prefix of 4 or more characters) names; with `touch` this counts as using it.
 
     Raises:
         NotFound, Ambiguous, BadRequest: the id.
     """
     row = ormah.index.note(ormah.index.resolve(node_id))
-    ormah.state.touch([row.id], how="get", session_id=session_id)
+    if touch:
+        ormah.state.touch([row.id], how="get", session_id=session_id)
     return node_view(ormah, row)

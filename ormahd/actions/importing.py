@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
@@ -159,7 +160,7 @@ def _plain_edge(edge: Any) -> Any:
 def _store(
     ormah: Ormah, wanted: list[tuple[int, ImportLine, str, str | None, list[str]]], caller: Caller, run: str
 ) -> tuple[int, int, list[Failure]]:
-    now = ormah.clock()
+    now = ormah.moment()
     fresh: dict[tuple[str | None, NodeType, str | None, str], _New] = {}
     skipped, failed = 0, []
     ids: set[str] = set()
@@ -238,7 +239,7 @@ def _edge(ormah: Ormah, new: list[_New], asked: LinkRequest) -> Link:
     return Link(asked.edge, name, asked.weight, None, asked.reason)
 
 
-def _compose(item: _New, now: Any, caller: Caller) -> bytes:
+def _compose(item: _New, now: datetime, caller: Caller) -> bytes:
     line = item.line
     return codec.compose(
         id=item.id, type=line.type, tier=line.tier, space=line.space, title=item.title, tags=item.tags,

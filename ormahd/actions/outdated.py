@@ -33,7 +33,7 @@ def outdated(ormah: Ormah, node_id: str, caller: Caller, *, reason: str | None, 
     def attempt() -> Written:
         seen = see(ormah, node_id)
         name = headline(seen.note.title, seen.note.content)
-        now = ormah.clock()
+        now = ormah.moment()
         if revoke:
             edited = codec.edit(seen.data, seen.path, clear=["valid_until", "outdated_reason"])
             subject, text = f"Valid again: {name}", f"Valid again: {name} (id: {node_id})"

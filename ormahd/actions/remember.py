@@ -71,7 +71,7 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
                 f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known), row.path,
                 space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
             )  # fmt: skip
-        now = ormah.clock()
+        now = ormah.moment()
         node_id = ormah.new_id()
         made = _links(ormah, links, near, request.space)
         data = codec.compose(
@@ -128,7 +128,7 @@ def _links(
 ) -> list[tuple[Link, NodeRow]]:
     """The edges of a new note: those asked for, then `related_to` to its nearest neighbours (REFERENCE 3.1)."""
     linking = ormah.settings.linking
-    now = ormah.clock()
+    now = ormah.moment()
     made: dict[tuple[str, EdgeType], tuple[Link, NodeRow]] = {}
     for wish in asked:
         target = ormah.index.note(ormah.index.resolve(wish.target))

@@ -68,7 +68,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Writte
         tags = _tags(seen, wish.pop("tags", None), add_tags, change)
         if tags is not None:
             wish["tags"] = tags
-        now = ormah.clock()
+        now = ormah.moment()
         links = [_link(ormah, seen, asked) for asked in change.connections]
         clear = [name for name in change.clear if name not in wish]
         edited = codec.edit(seen.data, seen.path, set=wish, clear=clear, link=links, content=content)
@@ -121,4 +121,4 @@ def _link(ormah: Ormah, seen: Seen, asked: LinkRequest) -> Link:
     target = ormah.index.note(ormah.index.resolve(asked.target))
     if target.id == seen.id:
         raise BadRequest("a memory cannot be connected to itself", hint="name two different ids")
-    return Link(asked.edge, stem(target.path), asked.weight, ormah.clock(), asked.reason)
+    return Link(asked.edge, stem(target.path), asked.weight, ormah.moment(), asked.reason)

@@ -198,7 +198,7 @@ class Dispatcher:
         return reply
 
     def get(self, params: schema.NodeParams, _caller: Caller, _: ProgressFn) -> schema.Result:
-        return result(get(self.ormah, params.node_id, session_id=params.session_id), schema.NodeResult)
+        return result(get(self.ormah, params.node_id, session_id=params.session_id, touch=params.touch), schema.NodeResult)
 
     def update(self, params: schema.UpdateParams, caller: Caller, _: ProgressFn) -> schema.Result:
         wished = {

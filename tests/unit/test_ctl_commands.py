@@ -64,7 +64,7 @@ def test_remember_sends_all_options_and_prints_what_a_person_wants(desk: Desk) -
         == "remembered 97acbe8e  a/b_97acbe8e.md\n  supports 1a2b3c4d (0.50)  Chose \\x1bVite\n  commit cccccccc\n"
     )
     assert "secret: taken out before anything was written: AWS key" in done.stderr
-    assert "without meaning (vectors)" in done.stderr
+    assert "neighbours were not looked for" in done.stderr
 
 
 def test_remember_as_json(desk: Desk) -> None:
