@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from ormahd import __version__
+from ormahd.detach import complain, detached
 from ormahd.errors import OrmahError
-
-HELLO_SECONDS: Final = 10.0
-"""How long a daemon that listens may take for its first answer."""
 
 Place = click.Path(path_type=Path, resolve_path=False)
 
@@ -42,14 +39,6 @@ def status_of(act: Callable[[], Any]) -> int:
     except OSError as exc:
         return complain(f"{exc.strerror or exc}: {exc.filename or 'ormahd'}", "look after that file or disk", 70)
     return status if isinstance(status, int) else 0
-
-
-def complain(message: str, hint: str | None, status: int) -> int:
-    """Say on stderr what went wrong, in the form that `ormahctl up` reads."""
-    click.echo(f"error: {message}", err=True)
-    if hint:
-        click.echo(f"hint: {hint}", err=True)
-    return status
 
 
 def settings(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,65 +81,10 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
 
     found = load(vault, config, socket)
     if detach and not is_supervised(os.environ, os.getpid()):
-        return _detached(found)
+        return detached(found)
     from ormahd import daemon
 
-    return daemon.run(found, foreground=True)
-
-
-def _detached(config: Any) -> int:
-    """Begin the daemon in the background; return once it answers, or with what it said instead."""
-    read, write = os.pipe()
-    child = os.fork()  # no thread has been started yet, and none was by what is imported so far
-    if child:
-        os.close(write)
-        os.waitpid(child, 0)
-        return _follow(read)
-    os.close(read)
-    import daemon as python_daemon
-
-    umask = os.umask(0)
-    with python_daemon.DaemonContext(files_preserve=[write], umask=umask, detach_process=True):
-        # from here on stderr goes nowhere: what is to be said goes through the pipe, as {error, hint, exit} or {socket}
-        def tell(message: dict[str, Any]) -> None:
-            nonlocal write
-            if write >= 0:
-                os.write(write, json.dumps(message).encode() + b"\n")
-                os.close(write)
-                write = -1
-
-        def begin() -> int:
-            from ormahd import daemon
-
-            return daemon.run(config, foreground=False, told=lambda path: tell({"socket": str(path)}))
-
-        try:
-            status = begin()
-        except OrmahError as exc:
-            status = exc.exit_status
-            tell({"error": exc.message, "hint": exc.hint, "exit": status})
-        except Exception as exc:  # noqa: BLE001 - the edge of the process: the parent says it
-            status = 70
-            tell({"error": f"the daemon could not start: {type(exc).__name__}: {exc}", "hint": None, "exit": status})
-    return status
-
-
-def _follow(pipe: int) -> int:
-    """The parent's side: wait for what the daemon says, then for its first answer."""
-    with open(pipe, encoding="utf-8") as stream:
-        line = stream.readline()
-    if not line:
-        return complain("the daemon ended while it started, without a word", "try: ormahd run (in the foreground)", 70)
-    said: dict[str, Any] = json.loads(line)
-    if "error" in said:
-        return complain(said["error"], said["hint"], said["exit"])
-    from ormahd.rpc.wire import connect
-
-    end = time.monotonic() + HELLO_SECONDS
-    with connect(Path(said["socket"]), HELLO_SECONDS) as connection:
-        hello = connection.call("hello", timeout=max(0.1, end - time.monotonic()))
-    click.echo(f"ormahd {hello.version} answers at {said['socket']}")
-    return 0
+    return daemon.end(daemon.run(found, foreground=True))
 
 
 # ---------------------------------------------------------------- looking

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, NoReturn
 
 from ormahd import __version__, paths
 from ormahd.config import Config
+from ormahd.errors import OrmahError
 from ormahd.logs import Logs
 from ormahd.ormah import Ormah
 from ormahd.rpc import sockets
@@ -39,6 +42,7 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
     with ExitStack() as house:
         logs = Logs(config.settings.log, foreground=foreground, environ=os.environ)
         house.callback(logs.close)
+        house.push(_fell)
         supervisor = Supervisor(os.environ)
         handed = sockets.activated(os.environ)
         signals = Signals()
@@ -69,6 +73,20 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
         house.callback(life.leave)
         life.status = _stay(signals, logs, supervisor, server)
     return life.status
+
+
+def _fell(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
+    """On the way out by a fault of ours: the log has its traceback. An OrmahError is a sentence for whoever started us."""
+    if fault is not None and not isinstance(fault, OrmahError):
+        log.critical("the daemon fell", exc_info=fault)
+
+
+def end(status: int) -> NoReturn:
+    """End the process now: all is closed and on the disk, and taking torch and Chroma apart costs seconds for nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(status)
 
 
 def socket_of(config: Config, root: Path) -> Path:

@@ -259,6 +259,29 @@ def test_a_server_that_never_started_can_be_stopped(tmp_path):
     assert not server.path.exists()
 
 
+def test_a_loop_that_breaks_says_so_and_leaves_nobody_waiting(tmp_path, monkeypatch):
+    from ormahd.rpc.server import Server
+    from ormahd.settings import DaemonSettings
+
+    broken = threading.Event()
+    server = Server(tmp_path / "s" / "o.sock", Answers(), DaemonSettings(), on_broken=broken.set)
+    server.start()
+    with Raw(server.path) as raw:
+        raw.json({"id": 1, "method": "hello"})
+        assert raw.reply()["id"] == 1
+        assert server.alive(20)
+
+        def fault(_now: float) -> None:
+            raise RuntimeError
+
+        monkeypatch.setattr(server, "_sweep", fault)
+        until(broken.is_set)
+        assert raw.ended()
+    until(lambda: not server.alive(20))
+    assert not server.path.exists()
+    assert server.stop(1)
+
+
 def test_the_header_is_as_specified():
     with serving() as server, Raw(server.path) as raw:
         raw.sock.sendall(b"j\x00\x00\x00\x19" + b'{"id":7,"method":"hello"}')

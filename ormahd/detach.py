@@ -1,0 +1,90 @@
+"""Going into the background where there is no supervisor: the command returns when the daemon answers, or says why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ormahd.errors import OrmahError
+
+if TYPE_CHECKING:
+    from ormahd.config import Config
+
+HELLO_SECONDS: Final = 10.0
+"""How long a daemon that listens may take for its first answer."""
+
+
+def complain(message: str, hint: str | None, status: int) -> int:
+    """Say on stderr what went wrong, in the form that `ormahctl up` reads."""
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+    return status
+
+
+def detached(config: Config) -> int:
+    """Begin the daemon in the background; the exit status of the command that did."""
+    read, write = os.pipe()
+    child = os.fork()  # no thread has been started, and nothing imported so far starts one
+    if child == 0:
+        os.close(read)
+        _daemon(config, write)
+    os.close(write)
+    os.waitpid(child, 0)
+    return _follow(read)
+
+
+def _daemon(config: Config, pipe: int) -> None:
+    """The daemon's side; it does not return. Its stderr goes nowhere, so what is to be said goes through the pipe."""
+    import daemon as python_daemon
+
+    tell = _Pipe(pipe)
+    umask = os.umask(0)
+    with python_daemon.DaemonContext(files_preserve=[pipe], umask=umask, detach_process=True):
+        from ormahd import daemon
+
+        try:
+            status = daemon.run(config, foreground=False, told=lambda path: tell.once(socket=str(path)))
+        except OrmahError as exc:
+            status = exc.exit_status
+            tell.once(error=exc.message, hint=exc.hint, exit=status)
+        except Exception as exc:  # noqa: BLE001 - the edge of the process: the command says it
+            status = 70
+            tell.once(error=f"the daemon could not start: {type(exc).__name__}: {exc}", hint=None, exit=status)
+        daemon.end(status)
+
+
+class _Pipe:
+    """Carries one message: `{socket}` once the daemon listens, or `{error, hint, exit}` when it does not come to that."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd: int | None = fd
+
+    def once(self, **message: Any) -> None:
+        if self._fd is not None:
+            os.write(self._fd, json.dumps(message).encode() + b"\n")
+            os.close(self._fd)
+            self._fd = None
+
+
+def _follow(pipe: int) -> int:
+    """The command's side: wait for the message, then for the daemon's first answer."""
+    with open(pipe, encoding="utf-8") as stream:
+        line = stream.readline()
+    if not line:
+        return complain("the daemon ended while it started, without a word", "try: ormahd run (in the foreground)", 70)
+    said: dict[str, Any] = json.loads(line)
+    if "error" in said:
+        return complain(said["error"], said["hint"], said["exit"])
+    from ormahd.rpc.wire import connect
+
+    end = time.monotonic() + HELLO_SECONDS
+    with connect(Path(said["socket"]), HELLO_SECONDS) as connection:
+        hello = connection.call("hello", timeout=max(0.1, end - time.monotonic()))
+    click.echo(f"ormahd {hello.version} answers at {said['socket']}")
+    return 0
