@@ -76,7 +76,7 @@ def branch(house: House, paths: list[str]) -> None:
 def run(count: int) -> None:
     root = Path(tempfile.mkdtemp(prefix="ormah-bench-"))
     os.environ |= {"GIT_CONFIG_GLOBAL": str(root / "config"), "GIT_CONFIG_NOSYSTEM": "1"}
-    (root / "config").write_text("[user]\nname = Bench\nemail = bench@example.org\n")
+    (root / "config").write_text("[user]\nname = Bench\nemail = bench@example.org\n[gc]\nauto = 0\n")
     house = House(root / "vault")
     paths = fill(house, count)
     print(f"{count:,} notes ({sum(os.path.getsize(house.root / path) for path in paths) / 1e6:.0f} MB)")
