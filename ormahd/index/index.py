@@ -52,6 +52,7 @@ class Index:
         self._applying = threading.Lock()
         self._filler = Filler(database, self._applying, clock)
         self._strength: Mapping[str, Strength] = {}
+        self._frequencies = text.Frequencies()
         self.first_path: FirstPath | None = None
         """Asked which of several files with one id had it first; set by whoever knows the history."""
 
@@ -331,12 +332,12 @@ class Index:
     def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:  # fmt: skip
         """Nodes with any word of `query` (a text, or terms): (id, bm25), best first, higher is better."""
         with self._database.read() as connection:
-            return text.search(connection, query, limit, chosen)
+            return text.search(connection, query, limit, chosen, self._frequencies)
 
     def search_plain(self, query: str | Sequence[str], limit: int) -> list[tuple[str, float]]:
         """The same among files that are no nodes: (path, bm25)."""
         with self._database.read() as connection:
-            return text.search_plain(connection, query, limit)
+            return text.search_plain(connection, query, limit, self._frequencies)
 
     def search_vectors(self, vector: Float, limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """Nodes near `vector` (unit, of `embedder`): (id, exact cosine of the best piece), best first.

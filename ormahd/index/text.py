@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,14 @@ from ormahd.index.rows import Filter, chunks, marks
 WEIGHTS = (10.0, 1.0, 3.0)
 """Of title, content and tags in bm25: by position, one for each column of `words` (REFERENCE F 1: in the original the
 weights were shifted by one column). A title says what a memory is about; tags are few and chosen."""
+SMALL = 20_000
+"""Files up to which every row with any of the words is scored. SQLite scores about a million rows a second, and a
+common word is in every fifth of them."""
+SCORED = 10_000
+"""Rows that are scored in a larger index: the query's rarest words, as many of them as occur in so many rows together,
+choose the rows; the others count in their scores."""
+STALE = 0.02
+"""Share of files by which the index may grow before the counted words are counted again."""
 _RANK = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 
 
@@ -44,34 +53,78 @@ def take(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str, str
     connection.executemany("INSERT INTO words (words, rowid, title, content, tags) VALUES ('delete', ?, ?, ?, ?)", rows)
 
 
+class Frequencies:
+    """In how many rows a word is, remembered: counting a common word takes milliseconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._files = 0
+
+    def rows(self, connection: sqlite3.Connection, terms: Sequence[str], files: int) -> dict[str, int]:
+        with self._lock:
+            if abs(files - self._files) > STALE * self._files or len(self._counts) > 50_000:
+                self._counts, self._files = {}, files
+            known = self._counts
+        for term in terms:
+            if term not in known:
+                select = "SELECT count(*) FROM words WHERE words MATCH ?"
+                known[term] = connection.execute(select, (fts_match([term]),)).fetchone()[0]
+        return {term: known[term] for term in terms}
+
+
+def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts: Frequencies) -> tuple[str, float]:
+    """The MATCH expression, and by how much bm25 exaggerates with it."""
+    terms = query_terms(query) if isinstance(query, str) else list(dict.fromkeys(query))
+    files = connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0]
+    if files <= SMALL or len(terms) < 2:
+        return fts_match(terms), 1.0
+    rows = counts.rows(connection, terms, files)
+    rare: list[str] = []
+    total = 0
+    for term in sorted((term for term in terms if rows[term]), key=lambda term: rows[term]):
+        total += rows[term]
+        if rare and total > SCORED:
+            break
+        rare.append(term)
+    common = [term for term in terms if rows[term] and term not in rare]
+    if not common:
+        return fts_match(terms), 1.0
+    # bm25 adds up every phrase of the expression, so each word stands in it twice.
+    choose, others = fts_match(rare), fts_match(common)
+    return f"({choose}) AND ({choose} OR {others} OR {others})", 2.0
+
+
 def search(
-    connection: sqlite3.Connection, query: str | Sequence[str], limit: int, chosen: Filter
+    connection: sqlite3.Connection, query: str | Sequence[str], limit: int, chosen: Filter, counts: Frequencies
 ) -> list[tuple[str, float]]:
     """Nodes with any of the query's words: (id, bm25), best first; a higher score is better, all are positive.
 
     A string is cut into its terms; a sequence is taken as terms. Equal scores are ordered by id, so that an index
     that grew and one that was rebuilt answer alike.
     """
-    match = fts_match(query_terms(query) if isinstance(query, str) else query)
+    match, times = _question(connection, query, counts)
     condition, values = chosen.sql()
     rows = connection.execute(
         f"SELECT n.id, {_RANK} AS score FROM words JOIN node n ON n.number = words.rowid "
         f"WHERE words MATCH ? AND {condition} ORDER BY score, n.id LIMIT ?",
         (match, *values, limit),
     )
-    return [(row[0], -row[1]) for row in rows]
+    return [(row[0], -row[1] / times) for row in rows]
 
 
-def search_plain(connection: sqlite3.Connection, query: str | Sequence[str], limit: int) -> list[tuple[str, float]]:
+def search_plain(
+    connection: sqlite3.Connection, query: str | Sequence[str], limit: int, counts: Frequencies
+) -> list[tuple[str, float]]:
     """The same for files that are no nodes: (path, bm25)."""
-    match = fts_match(query_terms(query) if isinstance(query, str) else query)
+    match, times = _question(connection, query, counts)
     rows = connection.execute(
         f"SELECT f.path, {_RANK} AS score FROM words JOIN file f ON f.number = words.rowid "
         "LEFT JOIN node n ON n.number = f.number AND n.held = 1 "
         "WHERE words MATCH ? AND n.number IS NULL ORDER BY score, f.path LIMIT ?",
         (match, limit),
     )
-    return [(row[0], -row[1]) for row in rows]
+    return [(row[0], -row[1] / times) for row in rows]
 
 
 def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
