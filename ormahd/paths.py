@@ -98,12 +98,12 @@ def configured(environ: Mapping[str, str] | None = None, config: Path | None = N
 def find_socket(flag: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
     """Where the daemon answers: the flag, then `ORMAH_SOCKET`, then `config.toml`, then the default (DESIGN section 12)."""
     environ = os.environ if environ is None else environ
-    given = flag or environ.get("ORMAH_SOCKET")
+    given = flag or environ.get("ORMAH_SOCKET") or environ.get("ORMAH_DAEMON_SOCKET")
     if given:
-        return Path(given)
+        return Path(given).expanduser()
     known = configured(environ)
     if "socket" in known:
         return Path(known["socket"])
     usual = Path(known["vault"]) if "vault" in known else default_vault()
-    vault = environ.get("ORMAH_VAULT")
-    return socket_path(Path(vault) if vault else usual, usual=usual)
+    vault = environ.get("ORMAH_VAULT") or environ.get("ORMAH_VAULT_PATH")
+    return socket_path(Path(vault).expanduser() if vault else usual, usual=usual)

@@ -31,7 +31,7 @@ from ormahd.actions.remember import remember, space_for
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.actions.views import iso
 from ormahd.core.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, SearchQuery
-from ormahd.errors import BadRequest, NotFound, OrmahError
+from ormahd.errors import BadRequest, Incompatible, NotFound, OrmahError
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
 
@@ -249,7 +249,13 @@ class Dispatcher:
 
     # ------------------------------------------------------------ admin
 
-    def hello(self, _params: schema.HelloParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def hello(self, params: schema.HelloParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        if params.protocol != schema.PROTOCOL:
+            raise Incompatible(
+                f"this daemon ({__version__}) speaks protocol {schema.PROTOCOL}, the caller {params.protocol}",
+                hint="install the same version of both, then: ormahctl down, ormahctl up",
+                data={"protocol": schema.PROTOCOL, "version": __version__},
+            )
         return schema.HelloResult(
             version=__version__, protocol=schema.PROTOCOL, capabilities=[*CAPABILITIES, *self._methods],
             vault=str(self.ormah.vault.root), vault_id=self.ormah.vault.id, phase=self.ormah.phase,

@@ -17,6 +17,7 @@ import pytest
 
 from ormahd import __version__
 from ormahd.rpc import wire
+from ormahd.rpc.schema import PROTOCOL
 from tests.house import House, open_house, wait_until
 
 
@@ -276,6 +277,12 @@ def test_the_first_connection_starts_it(house: House):
 
 
 # ---------------------------------------------------------------- the socket, running
+
+
+def test_a_caller_of_another_protocol_is_told_so(daemon: House):
+    assert "agent.recall" in daemon.call("hello", protocol=PROTOCOL).capabilities
+    with pytest.raises(wire.Incompatible, match="protocol"):
+        daemon.call("hello", protocol=PROTOCOL + 1)
 
 
 def test_a_socket_file_that_somebody_removes_comes_back(daemon: House):
