@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ormahd.errors import Conflict
+from ormahd.errors import Conflict, OrmahError
 from ormahd.vault.change import Committed
 from ormahd.vault.disk import Flusher, sync_directory
 from ormahd.vault.files import Worktree, Write
@@ -98,6 +98,7 @@ class Applier:
         when HEAD had it all). `refused` is asked when a file is not as expected: a new intent to try, or None to leave
         the op out. An exception means that nothing of the batch was done."""
         if why := busy(self.git, self.lock):
+            self.lock.release()  # one that a repair left us; nobody is to wait for it while we wait
             return why
         if not self.lock.take(batch[0].intent.op):
             return HELD
@@ -185,21 +186,28 @@ class Applier:
     def _take_back(self, placed: Sequence[_Placed]) -> None:
         for one in reversed(placed):
             for _, write in reversed(one.writes):
-                self.worktree.take_back(write)
+                try:
+                    self.worktree.take_back(write)
+                except OSError as exc:  # then it cannot be undone, and must be rolled forward from its intent
+                    log.error("%s cannot be taken back: %s", write.path, exc)
+                    one.op.acknowledged = one.op.uncertain = True
 
     def _finish(self, one: _Placed) -> None:
-        for number, write in one.writes:
-            late = self.worktree.finish(write)
-            if late is not None:
-                log.warning("%s", late_save(self.worktree, one.op.intent, number, late))
-        self.intents.remove(one.op.intent.op)
-        self.at("cleared")
         intent = one.op.intent
         if one.commit is not None:
             one.op.result = Committed(
                 intent.op, one.commit, intent.kind, intent.source, intent.subject, intent.time,
                 tuple(step.change for step in intent.steps),
             )  # fmt: skip
+        try:
+            for number, write in one.writes:
+                late = self.worktree.finish(write)
+                if late is not None:
+                    log.warning("%s", late_save(self.worktree, intent, number, late))
+            self.intents.remove(intent.op)
+        except (OSError, OrmahError) as exc:  # the commit stands; its intent stays for the next start to look at
+            log.error("“%s” is written, but not tidied up: %s", intent.subject, exc)
+        self.at("cleared")
 
     # History
 

@@ -200,14 +200,13 @@ class Objects:
             # There already, perhaps by the person's own `git add`, which does not flush.
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            path.parent.mkdir(exist_ok=True)
-            temporary = path.with_name(f"tmp_obj_{secrets.token_hex(8)}")  # git's own name for it: `git gc` tidies it
+            temporary = self.directory / f"tmp_obj_{secrets.token_hex(8)}"  # git's own name for it: `git gc` tidies it
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
             try:
                 with open(fd, "wb", closefd=False) as file:
                     file.write(zlib.compress(f"{kind} {len(data)}\0".encode() + data, 1))
                 sync(fd)
-                os.rename(temporary, path)
+                _rename_into(temporary, path)
             finally:
                 os.close(fd)
             return
@@ -233,3 +232,16 @@ class Objects:
         body = b"".join(pieces)
         self._git.run("index-pack", "--stdin", input=body + self._hash(body).digest())
         sync_directory(self.directory / "pack")
+
+
+def _rename_into(temporary: Path, path: Path) -> None:
+    """Rename into a folder that a `git gc` beside us removes whenever it finds it empty."""
+    for attempt in range(20):
+        path.parent.mkdir(exist_ok=True)
+        try:
+            os.rename(temporary, path)
+        except FileNotFoundError:
+            if attempt == 19:
+                raise
+        else:
+            return

@@ -59,14 +59,14 @@ def _bring_back(applier: Applier, intent: Intent, said: list[str]) -> None:
         except Conflict:
             now = None
         half = step.data is not None and step.data.startswith(out)
-        if out != step.base and not half:
+        if out not in (step.base, step.data):
             if now == step.data:
                 theirs = Write(step.path, None if now is None else sha256(now), out, f"{intent.op}.back{number}")
                 applier.worktree.stage(theirs)
                 applier.worktree.place(theirs)
                 applier.worktree.finish(theirs)
                 said.append(f"{step.path} was saved in the moment of a crash; the save was kept")
-            elif now != out:
+            elif now != out and not half:
                 where = save_aside(applier.worktree.root, intent.op, step.path, out)
                 said.append(f"{step.path} was saved twice in the moment of a crash; the earlier save waits in {where}")
         applier.worktree.finish(write)

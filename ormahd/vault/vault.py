@@ -61,6 +61,7 @@ class Vault:
         self.prefix = "" if inside == "." else inside + "/"
         """Where the vault lies in its repository: "" or a path with a slash at its end."""
         self._lock = lock
+        self._recovered = False
         self._clock = clock
         self._ops = OpIds(clock, entropy)
         self._flusher = Flusher()
@@ -149,7 +150,12 @@ class Vault:
         return vault
 
     def recover(self) -> list[str]:
-        """Roll forward what a life before this one promised, and remove the locks it left. Sentences for the log."""
+        """Roll forward what a life before this one promised, and remove the locks it left. Sentences for the log.
+        For the start, before the first transaction; later calls only try what waits."""
+        if self._recovered:
+            self._writer.drain()
+            return self._writer.take_said()
+        self._recovered = True
         said = clear_ours(self.git, self._applier.lock.vault_id, self._intents.was_moving())
         self._intents.moved()
         intents, damaged = self._intents.load()

@@ -247,7 +247,7 @@ class Writer:
     def _withdraw(self, op: Queued) -> None:
         """Its caller gets an error, so it must not happen later."""
         with self._pen, self._door:
-            if not op.done.is_set():
+            if not op.done.is_set() and not op.acknowledged:
                 self._applier.intents.remove(op.intent.op)
                 self._leave(op)
 
