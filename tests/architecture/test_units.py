@@ -39,7 +39,7 @@ def filled() -> dict:
     for name, value in {
         "@ORMAHD@": "/usr/local/bin/ormahd",
         "@SOCKET@": "/Users/me/run/o.sock",
-        "@LOG@": "/tmp-log",
+        "@LOG@": "/Users/me/ormahd.log",
     }.items():
         assert f"<string>{value}</string>" not in text
         text = text.replace(f"<string>{name}</string>", f"<string>{value}</string>")
