@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from ormahd.core.merge import merge_lines, merge_notes
 from ormahd.errors import Conflict
 from ormahd.vault.change import sha256
 from ormahd.vault.disk import sync_directory, write_durably
@@ -23,16 +24,9 @@ def merge(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> bytes | 
         return ours
     if ours == base:
         return theirs
-    if not path.endswith((".md", ".jsonl")):
-        return None
-    try:
-        from ormahd.core.merge import merge_lines, merge_notes
-    except ImportError:  # a house without the merge: the person's version stays, ours is set aside
-        return None
     if path.endswith(".jsonl"):
-        return bytes(merge_lines(base or b"", ours, theirs))
-    merged: bytes | None = merge_notes(base, ours, theirs, path).data
-    return merged
+        return merge_lines(base or b"", ours, theirs)
+    return merge_notes(base, ours, theirs, path).data if path.endswith(".md") else None
 
 
 def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[str]]:

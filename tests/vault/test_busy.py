@@ -114,7 +114,6 @@ MINE = b"---\nid: 11111111-1111-4111-8111-111111111111\ntype: fact\ntitle: One\n
 
 
 def test_an_edit_of_the_person_meanwhile_is_merged(root: Path) -> None:
-    pytest.importorskip("ormahd.core.merge")
     with open_vault(root) as vault:
         put(vault, (B, MINE))
         lock = hold(root)
