@@ -96,6 +96,7 @@ class Index:
                 deltas = {model: cache.follow(connection, model, ids, now) for model in cache.models(connection)}
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
+            self._frequencies.changed()
             for meaning in self._meanings():
                 meaning.take(deltas[meaning.number])
         self._filler.wake()

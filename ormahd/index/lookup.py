@@ -107,7 +107,8 @@ def keep(connection: sqlite3.Connection, ids: Sequence[str], chosen: Filter) -> 
     condition, values = chosen.sql()
     kept: set[str] = set()
     for some in chunks(ids):
-        select = f"SELECT n.id FROM node n WHERE n.id IN ({marks(some)}) AND {condition}"
+        # Left to itself SQLite takes the index of the filter, and walks half of the nodes.
+        select = f"SELECT n.id FROM node n INDEXED BY node_held WHERE n.id IN ({marks(some)}) AND {condition}"
         kept |= {row[0] for row in connection.execute(select, (*some, *values))}
     return kept
 

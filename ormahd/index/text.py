@@ -16,14 +16,19 @@ from ormahd.index.rows import Filter, chunks, marks
 WEIGHTS = (10.0, 1.0, 3.0)
 """Of title, content and tags in bm25: by position, one for each column of `words` (REFERENCE F 1: in the original the
 weights were shifted by one column). A title says what a memory is about; tags are few and chosen."""
-SMALL = 20_000
+SMALL = 5_000
 """Files up to which every row with any of the words is scored. SQLite scores about a million rows a second, and a
 common word is in every fifth of them."""
-SCORED = 10_000
+SCORED = 5_000
 """Rows that are scored in a larger index: the query's rarest words, as many of them as occur in so many rows together,
 choose the rows; the others count in their scores."""
+COUNTED = 25_000
+"""Rows of which bm25 needs the words' counts: beyond that the most common words of the query are left out. A word that
+is in every fifth row says a third of what one in every hundredth says, and takes twenty times as long."""
 STALE = 0.02
-"""Share of files by which the index may grow before the counted words are counted again."""
+"""Share of files by which a large index may grow before the counted words are counted again."""
+COUNTED_ANEW = 20_000
+"""Files up to which words are counted again after every change, so that the answers depend on the notes alone."""
 _RANK = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 
 
@@ -60,11 +65,17 @@ class Frequencies:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._files = 0
+        self._changed = False
+
+    def changed(self) -> None:
+        """Notes came, changed or went."""
+        self._changed = True
 
     def rows(self, connection: sqlite3.Connection, terms: Sequence[str], files: int) -> dict[str, int]:
         with self._lock:
-            if abs(files - self._files) > STALE * self._files or len(self._counts) > 50_000:
-                self._counts, self._files = {}, files
+            grown = abs(files - self._files) > STALE * self._files
+            if grown or (self._changed and files <= COUNTED_ANEW) or len(self._counts) > 50_000:
+                self._counts, self._files, self._changed = {}, files, False
             known = self._counts
         for term in terms:
             if term not in known:
@@ -81,15 +92,16 @@ def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts
         return fts_match(terms), 1.0
     rows = counts.rows(connection, terms, files)
     rare: list[str] = []
+    common: list[str] = []
     total = 0
-    for term in sorted((term for term in terms if rows[term]), key=lambda term: rows[term]):
+    for term in sorted((term for term in terms if rows[term]), key=lambda term: (rows[term], term)):
         total += rows[term]
-        if rare and total > SCORED:
-            break
-        rare.append(term)
-    common = [term for term in terms if rows[term] and term not in rare]
+        if not rare or total <= SCORED:
+            rare.append(term)
+        elif total <= COUNTED:
+            common.append(term)
     if not common:
-        return fts_match(terms), 1.0
+        return fts_match(rare), 1.0
     # bm25 adds up every phrase of the expression, so each word stands in it twice.
     choose, others = fts_match(rare), fts_match(common)
     return f"({choose}) AND ({choose} OR {others} OR {others})", 2.0
