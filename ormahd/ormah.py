@@ -28,7 +28,7 @@ from ormahd.index.rows import Filter, NodeRow, StateLike
 from ormahd.journal.state import State
 from ormahd.vault.adopt import Reconciler
 from ormahd.vault.change import Clock, Committed
-from ormahd.vault.history import Op, list_ops
+from ormahd.vault.history import Op, find_node, list_ops
 from ormahd.vault.reading import state_of
 from ormahd.vault.vault import Vault
 from ormahd.vault.watch import Watcher
@@ -72,6 +72,7 @@ class Ormah:
             apply=self._observed,
             check_secrets=self.settings.secrets.redact,
         )
+        index.first_path = self.reconciler.first_path
         self._watcher: Watcher | None = None
         self._asking: dict[str, tuple[threading.Lock, int]] = {}
         self._asking_lock = threading.Lock()
@@ -242,6 +243,13 @@ class Ormah:
     def history(self, *, limit: int, **chosen: str | None) -> list[Op]:
         """Ops and foreign commits that touched the vault, newest first; see `vault.history.list_ops`."""
         return list_ops(self.vault, limit=limit, **chosen)
+
+    def anyone(self, prefix: str) -> str:
+        """The full id that a prefix names, also of a memory that is forgotten: the history knows it."""
+        try:
+            return self.index.resolve(prefix)
+        except NotFound:
+            return find_node(self.vault, prefix)
 
     def new_id(self, taken: Collection[str] = ()) -> str:
         """A random id whose short id nobody has; `taken` holds short ids that are promised already."""

@@ -89,7 +89,7 @@ def run_task(ormah: Ormah, name: str) -> TaskRun:
 
 def doctor(ormah: Ormah) -> list[Finding]:
     """Everything that wants a person's eye, worst first: files, index, git, models."""
-    found = [Finding(**problem) for problem in ormah.reconciler.problems()]
+    found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=True)]
     found += [Finding("warning", text) for text in ormah.warnings]
     busy = ormah.vault.busy()
     if busy:

@@ -31,7 +31,7 @@ from ormahd.actions.remember import remember, space_for
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.actions.views import iso
 from ormahd.core.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, SearchQuery
-from ormahd.errors import BadRequest, Incompatible, NotFound, OrmahError
+from ormahd.errors import BadRequest, Incompatible, OrmahError
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
 
@@ -198,7 +198,9 @@ class Dispatcher:
         return reply
 
     def get(self, params: schema.NodeParams, _caller: Caller, _: ProgressFn) -> schema.Result:
-        return result(get(self.ormah, params.node_id, session_id=params.session_id, touch=params.touch), schema.NodeResult)
+        return result(
+            get(self.ormah, params.node_id, session_id=params.session_id, touch=params.touch), schema.NodeResult
+        )
 
     def update(self, params: schema.UpdateParams, caller: Caller, _: ProgressFn) -> schema.Result:
         wished = {
@@ -311,14 +313,7 @@ class Dispatcher:
     # ------------------------------------------------------------ history
 
     def history(self, params: schema.HistoryParams, _caller: Caller, _: ProgressFn) -> schema.Result:
-        node_id = params.node_id
-        if node_id is not None:
-            try:
-                node_id = self.ormah.index.resolve(node_id)
-            except NotFound:
-                # a forgotten memory has a history too, but only its full id finds it
-                if len(node_id) != 36:
-                    raise
+        node_id = None if params.node_id is None else self.ormah.anyone(params.node_id)
         ops = self.ormah.history(
             node_id=node_id,
             kind=params.kind,
