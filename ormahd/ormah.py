@@ -126,7 +126,8 @@ class Ormah:
         except OrmahError as exc:
             self.warn(f"the vault could not be compared with the index: {exc.message}")
         enter("warming")
-        model.join()
+        while model.is_alive() and self.phase != "stopping":
+            model.join(0.2)
         end = time.monotonic() + PATIENCE
         while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
             pass  # a few texts are soon embedded; many go on in the background, and `degraded` says so

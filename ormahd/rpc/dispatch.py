@@ -69,23 +69,6 @@ def checked(model: type[M], values: Mapping[str, Any]) -> M:
         ) from None
 
 
-def _readable(value: Any, where: str) -> None:
-    """Refuse text that no note, log or path can hold, whatever field it came in."""
-    if isinstance(value, str):
-        if "\x00" in value:
-            raise BadRequest(f"{where} holds a NUL character", hint="remove it")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise BadRequest(f"{where} is not valid Unicode (a lone surrogate)", hint="send UTF-8") from None
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            _readable(item, f"{where}.{key}" if where else str(key))
-    elif isinstance(value, (list, tuple)):
-        for number, item in enumerate(value):
-            _readable(item, f"{where}[{number}]")
-
-
 class Dispatcher:
     """Answers calls on behalf of one `Ormah`. `socket` and `clients` are what health says of the server."""
 
@@ -121,9 +104,7 @@ class Dispatcher:
         """
         if call.method not in self._methods:
             raise BadRequest(f"there is no method '{call.method[:100]}'", hint="see PROTOCOL.md")
-        _readable(call.params, "")
         for name, text in (("agent", call.agent), ("cwd", call.cwd)):
-            _readable(text, name)
             if text is not None and len(text) > 4 * MAX_NAME:
                 raise BadRequest(f"{name} is too long ({len(text)} characters)")
         params_type, result_type = schema.METHODS[call.method]
