@@ -48,3 +48,8 @@ def open_index(directory: Path, *, attach: bool = False, salt: str = "") -> Inde
     if attach:
         index.attach(Hashing(salt=salt))
     return index
+
+
+def triples(files: dict[str, bytes]) -> list[tuple[str, bytes, FileState]]:
+    """What `verify` and `rebuild` take."""
+    return [(path, data, state(path, data)) for path, data in files.items()]

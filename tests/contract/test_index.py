@@ -12,7 +12,7 @@ from ormahd.errors import Ambiguous, BadRequest, NotFound, Unavailable
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from ormahd.index.text import WEIGHTS
-from tests.contract.index_notes import NOW, apply, node_id, note, open_index, upserts
+from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 
 A, B, C = node_id(1), node_id(2), node_id(3)
 
@@ -254,7 +254,8 @@ def test_a_program_that_reads_notes_differently_reads_them_again_but_keeps_embed
 
 def test_reading_goes_on_while_writing(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index", attach=True)
-    apply(index, {f"{number}.md": note(number, f"word{number} common") for number in range(50)})
+    files = {f"{number}.md": note(number, f"word{number} common") for number in range(50)}
+    apply(index, files)
     failures: list[BaseException] = []
     stop = threading.Event()
 
@@ -278,21 +279,13 @@ def test_reading_goes_on_while_writing(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for turn in range(30):
-        apply(index, {f"{number}.md": note(number, f"word{number} common {turn}") for number in range(turn, turn + 20)})
+        changed = {f"{number}.md": note(number, f"word{number} common {turn}") for number in range(turn, turn + 20)}
+        apply(index, changed)
+        files |= changed
     stop.set()
     for thread in threads:
         thread.join()
     assert not failures, failures[0]
     assert index.wait_filled(30, settled=True)
-    assert index.verify(upserts_bytes(index)) == []
+    assert index.verify(triples(files)) == []
     index.close()
-
-
-def upserts_bytes(index: Index) -> list[tuple[str, bytes]]:
-    """What `verify` should find, from what was last written in the test above."""
-    files = {f"{number}.md": note(number, f"word{number} common") for number in range(50)}
-    for turn in range(30):
-        files |= {f"{number}.md": note(number, f"word{number} common {turn}") for number in range(turn, turn + 20)}
-    assert set(files) == set(index.known())
-    assert upserts(files)
-    return list(files.items())

@@ -16,7 +16,7 @@ from ormahd.core.node import EdgeType, NodeType, Tier
 from ormahd.core.note import Link
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
-from tests.contract.index_notes import NOW, apply, node_id, note, open_index, upserts
+from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 
 WORDS = ["alpha", "beta", "gamma", "delta", "running", "runs", "Äpfel", "東京", "tokyo", "c++", "don't"]
 NAMES = ["one", "Zwölf", "sub/one", "deep/er/Four"]
@@ -123,7 +123,7 @@ def test_incremental_is_rebuilt(history: list[tuple[str, Any]], rounds: int) -> 
                 assert one[part] == other[part], part
             assert sorted(map(key, grown.edges_of())) == sorted(map(key, fresh.edges_of()))
             assert answers(grown)[1:] == answers(fresh)[1:]
-            grown.rebuild((path, *upserts({path: data})[path]) for path, data in files.items())
+            grown.rebuild(triples(files))
             assert grown.wait_filled(60)
             again = dump(grown)
             for part in one:
@@ -146,6 +146,6 @@ def test_chroma_follows(history: list[tuple[str, Any]]) -> None:
                 if step[0] == "remove":
                     assert index.wait_filled(60, settled=True)
             assert index.wait_filled(60, settled=True)
-            assert index.verify(files.items()) == []
+            assert index.verify(triples(files)) == []
         finally:
             index.close()
