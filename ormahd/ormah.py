@@ -132,6 +132,15 @@ class Ormah:
         while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
             pass  # a few texts are soon embedded; many go on in the background, and `degraded` says so
         enter("ready")
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Pack loose objects where many have gathered: our commits start no gc, so that none ever waits for one."""
+        try:
+            if self.phase == "ready" and self.vault.tidy():
+                log.info("the repository's loose objects were packed")
+        except OrmahError as exc:
+            log.info("the repository was not packed: %s", exc.message)
 
     def _load_model(self) -> None:
         redact("")  # its patterns take most of a second to load, which the first memory should not wait for

@@ -16,6 +16,13 @@ from ormahd.vault.change import Kind
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
+ASIDE = (
+    (".ormah/conflicts", "a version that could not be merged with a later edit was set aside",
+     "compare it with the note, take over what is missing, then delete it"),
+    (".ormah/intent/damaged", "the promise of a write could not be read after a crash",
+     "look whether its text is in the vault (it holds the notes' bytes), then delete it"),
+)  # fmt: skip
+"""Where the vault sets aside what a person must look at: folder, what it is, what to do."""
 Progress = Callable[[int, int, str], None]
 
 
@@ -90,7 +97,13 @@ def run_task(ormah: Ormah, name: str) -> TaskRun:
 def doctor(ormah: Ormah) -> list[Finding]:
     """Everything that wants a person's eye, worst first: files, index, git, models."""
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=True)]
-    found += [Finding("warning", text) for text in ormah.warnings]
+    found += [Finding("warning", text) for text in [*ormah.warnings, *ormah.vault.notices()]]
+    for place, what, mend in ASIDE:
+        found += [
+            Finding("error", what, file.relative_to(ormah.vault.root).as_posix(), mend=mend)
+            for file in sorted((ormah.vault.root / place).rglob("*"))
+            if file.is_file()
+        ]
     busy = ormah.vault.busy()
     if busy:
         found.append(Finding("warning", f"git is held: {busy}", mend="finish it (git status); writes wait until then"))
