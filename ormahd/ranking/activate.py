@@ -11,14 +11,11 @@ from ormahd.ranking.trace import Trace
 from ormahd.settings import ActivationSettings
 
 
-def activate(
-    index: Searchable, results: Sequence[Trace], chosen: Filter, settings: ActivationSettings, least: float
-) -> list[Trace]:
+def activate(index: Searchable, results: Sequence[Trace], chosen: Filter, settings: ActivationSettings) -> list[Trace]:
     """Neighbours of the best results, one edge away in either direction, as results of their own; best first.
 
     Score = seed's score × edge's weight × factor of its type × decay; of several ways the best one; the best
     `max_per_seed` of each seed. A direct hit is never one of them; filters and expiry hold for them as for all.
-    Activation below `least` is no result.
     """
     seeds = list(results[: settings.seed_count])
     if not seeds or not settings.max_per_seed:
@@ -37,18 +34,18 @@ def activate(
             trace.score = trace.recompute()
             trace.path = [{"seed": seed_id, "edge": edge.edge.value, "out": edge.source == seed_id}]
             by_seed[seed_id].append(trace)
-    return _best(by_seed.values(), index, chosen, settings, least)
+    return _best(by_seed.values(), index, chosen, settings)
 
 
 def _best(
-    found: Collection[list[Trace]], index: Searchable, chosen: Filter, settings: ActivationSettings, least: float
+    found: Collection[list[Trace]], index: Searchable, chosen: Filter, settings: ActivationSettings
 ) -> list[Trace]:
     passing = set(index.keep(sorted({trace.node_id for some in found for trace in some}), chosen))
     best: dict[str, Trace] = {}
     for some in found:
         per_seed: dict[str, Trace] = {}
         for trace in sorted(some, key=lambda one: (-one.score, one.node_id)):
-            if trace.node_id in passing and trace.score >= least:
+            if trace.node_id in passing:
                 per_seed.setdefault(trace.node_id, trace)
         for trace in list(per_seed.values())[: settings.max_per_seed]:
             known = best.get(trace.node_id)

@@ -1,0 +1,65 @@
+"""The arithmetic of ranking: fusion, late interaction."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ormahd.ranking.fuse import fuse, normalise
+from ormahd.ranking.gather import Gathered
+from ormahd.ranking.late import max_sim, token_weights
+from ormahd.settings import SearchSettings
+
+
+@dataclass
+class Stored:
+    ids: list[str]
+    offsets: Any
+    vectors: Any
+
+
+def unit(rows: Any) -> Any:
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 9), min_size=1, max_size=6))
+def test_max_sim_is_what_the_definition_says(seed: int, lengths: list[int]) -> None:
+    random = np.random.default_rng(seed)
+    question = unit(random.normal(size=(4, 8)))
+    weights = token_weights(random.random(4).astype(np.float32))
+    notes = {
+        f"n{number}": np.rint(unit(random.normal(size=(n, 8))) * 127).astype(np.int8)
+        for number, n in enumerate(lengths)
+    }
+    held = Stored(list(notes), np.cumsum([0, *lengths]), np.concatenate(list(notes.values())))
+    asked = [*reversed(notes), "no vectors"]
+    found = max_sim(question, weights, asked, held)
+    for at, one in enumerate(asked[:-1]):
+        best = np.array([max(max(float(q @ t) / 127, 0.0) for t in notes[one].astype(np.float32)) for q in question])
+        assert found.rare[at] == pytest.approx(np.sqrt((best**2 @ weights) / weights.sum()), abs=1e-4)
+        assert found.plain[at] == pytest.approx(np.sqrt((best**2).mean()), abs=1e-4)
+        assert found.lengths[at] == len(notes[one])
+    assert (found.rare[-1], found.lengths[-1]) == (0.0, 0)
+
+
+def test_fusion_weighs_ranks_and_questions() -> None:
+    gathered = Gathered([("a", 9.0), ("b", 5.0)], [("c", 0.9), ("b", 0.8)], None, 100)
+    settings = SearchSettings()
+    fused = fuse(gathered, question=False, keep=10, settings=settings)
+    assert [one.node_id for one in fused] == ["b", "c", "a"]
+    assert fused[0].rrf == pytest.approx(0.4 / 62 + 0.6 / 62)
+    assert (fused[0].words_rank, fused[0].meaning_rank, fused[2].meaning_rank) == (2, 2, None)
+    asked = fuse(
+        gathered, question=True, keep=2, settings=settings.model_copy(update={"question_fts_weight_scale": 9.0})
+    )
+    assert [one.node_id for one in asked] == ["b", "a"]
+
+
+def test_normalising_does_not_blow_up_noise() -> None:
+    assert normalise([1.0, 0.98], 0.05) == [1.0, 0.98]
+    assert normalise([2.0, 1.5, 1.0], 0.05) == [1.0, 0.5, 0.0]
+    assert normalise([], 0.05) == []
+    assert normalise([0.0, 0.0], 0.05) == [0.0, 0.0]
