@@ -127,7 +127,11 @@ class Reconciler:
             self.identity.took(file.path, decision.node_id)
         seen = file.seen
         if decision.act in {Act.INDEX, Act.PLAIN}:
-            yield file.path, plain(file, decision), FileState(file.path, seen.size, seen.mtime_ns, seen.inode, file.digest)
+            yield (
+                file.path,
+                plain(file, decision),
+                FileState(file.path, seen.size, seen.mtime_ns, seen.inode, file.digest),
+            )
         elif file.path in tree and not file.at_head:
             data = self.vault.blob(tree[file.path])
             if parse(data, file.path).kind is NoteKind.CONFLICTED:
@@ -192,5 +196,3 @@ class Reconciler:
             self.said[file.path] = decision.problems
         else:
             self.said.pop(file.path, None)
-
-

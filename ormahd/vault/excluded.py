@@ -107,4 +107,6 @@ class Excluded:
 
 def _could_be_ours(rest: str) -> bool:
     """True for `fact`, `fact/2026-11` and files below: where notes of a space that is called like the folder lie."""
-    return bool(_OURS.fullmatch(rest)) or bool(_OURS.fullmatch(rest + "/x")) or bool(_OURS.fullmatch(rest + "/2000-01/x"))
+    return (
+        bool(_OURS.fullmatch(rest)) or bool(_OURS.fullmatch(rest + "/x")) or bool(_OURS.fullmatch(rest + "/2000-01/x"))
+    )

@@ -135,7 +135,9 @@ def find_node(vault: Vault, prefix: str) -> str:
     if not found:
         raise NotFound(f"no memory's id begins with '{wanted}', now or earlier", hint="`ormahctl history` names ids")
     if len(found) > 1:
-        raise Ambiguous(f"'{wanted}' begins {len(found)} ids", hint="give more of it", data={"ids": list(found)[:SHOWN]})
+        raise Ambiguous(
+            f"'{wanted}' begins {len(found)} ids", hint="give more of it", data={"ids": list(found)[:SHOWN]}
+        )
     return next(iter(found))
 
 

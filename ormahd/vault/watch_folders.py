@@ -139,7 +139,9 @@ class Watches:
                 self._add(source, folder)
                 try:
                     with os.scandir(folder) as entries:
-                        below += [e.path for e in entries if not e.name.startswith(".") and e.is_dir(follow_symlinks=False)]
+                        below += [
+                            e.path for e in entries if not e.name.startswith(".") and e.is_dir(follow_symlinks=False)
+                        ]
                 except OSError:
                     continue  # gone or unreadable: the scan says so
             found += level
