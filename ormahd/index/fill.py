@@ -22,7 +22,7 @@ REST_S = 1.0
 FULL = 500
 """Nodes that Chroma has to learn, from which it is told although somebody is still writing."""
 RETRY_S = 30.0
-"""Seconds after a failure before it is tried again."""
+"""Seconds after a failure before it is tried again, at most; the first time after half a second, then doubled."""
 
 IDLE_S = 60.0
 """Seconds between two looks when there is nothing to do; a change wakes the thread at once."""
@@ -42,7 +42,9 @@ class Filler:
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._hurry = 0
+        self._woken = False  # so that a call that comes during a step is not lost
         self._seen = 0
+        self._failures = 0
         self._tidy_at = 0.0
         self.active: Meaning | None = None
         self.next: Meaning | None = None
@@ -57,6 +59,7 @@ class Filler:
     def wake(self) -> None:
         """There is something to do."""
         with self._turn:
+            self._woken = True
             self._turn.notify_all()
 
     def pending(self) -> int:
@@ -69,6 +72,7 @@ class Filler:
         end = time.monotonic() + timeout
         with self._turn:
             self._hurry += 1
+            self._woken = True
             self._turn.notify_all()
             try:
                 while not self._done(settled):
@@ -105,8 +109,9 @@ class Filler:
             pause = self._attempt()
             with self._turn:
                 self._turn.notify_all()
-                if pause and not self._stopping:
+                if pause and not self._stopping and not self._woken:
                     self._turn.wait(pause)
+                self._woken = False
 
     def _attempt(self) -> float:
         """One step; returns the seconds to wait before the next one."""
@@ -116,17 +121,17 @@ class Filler:
             for meaning in (self.active, self.next):
                 if meaning is not None:
                     meaning.fail(trouble)
-            return RETRY_S
         except Unavailable as error:
             self.failure = error.message
-            return RETRY_S
         except Exception as error:
             # The edge of a background thread: whatever it was, search goes on with what there is.
-            log.exception("filling the index failed; it is tried again in %.0f s", RETRY_S)
+            log.exception("filling the index failed; it is tried again")
             self.failure = f"{type(error).__name__}: {error}"
-            return RETRY_S
-        self.failure = None
-        return pause
+        else:
+            self.failure, self._failures = None, 0
+            return pause
+        self._failures += 1
+        return min(RETRY_S, 0.25 * 2.0**self._failures)
 
     def _step(self) -> float:
         for meaning in (self.active, self.next):
@@ -202,6 +207,8 @@ class Filler:
     def _tidy(self, meaning: Meaning) -> bool:
         """Nothing else to do: drop some of what nobody needs any more. True: there may be more of it."""
         with self._applying, self._database.write() as connection:
+            if self.next is not None:
+                return False
             others = cache.models(connection) != [meaning.number]
             dropped = cache.purge(connection, meaning.number, micros(self._clock()))
             if others and not dropped:

@@ -27,6 +27,9 @@ EXACT = 5_000
 """Nodes that Chroma has to learn, from which it is not asked: scoring them exactly takes longer than all of it."""
 WIDENINGS = 2
 """Times that Chroma is asked again for three times as much, because long notes fill the answer with their pieces."""
+FETCH = 100
+"""Pieces that Chroma is asked for at least: its graph looks at `search_ef` of them anyway, and near ties are decided
+by the exact cosines."""
 SETTLE_BATCH = 1000
 """Nodes in one write to Chroma."""
 
@@ -124,7 +127,7 @@ class Meaning:
 
     @staticmethod
     def _ask(chroma: Chroma, vector: Float, limit: int) -> list[str]:
-        wanted = limit
+        wanted = max(2 * limit, FETCH)
         for _ in range(WIDENINGS + 1):
             pieces = chroma.search(vector, wanted)
             nodes = list(dict.fromkeys(piece.rpartition(":")[0] for piece in pieces))

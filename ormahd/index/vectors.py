@@ -83,6 +83,7 @@ class Chroma:
                 raise
             log.warning("%s; it is filled again", trouble)
             self._shut()
+            _forget_failed(self._directory)
             self._remove()
             return self._open()
 
@@ -208,6 +209,14 @@ class Chroma:
 
     def _remove(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _forget_failed(directory: Path) -> None:
+    """Chroma keeps what it made for a path, also when that failed to start, and would give it out again."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    for kept in ("_identifier_to_system", "_identifier_to_refcount"):
+        getattr(SharedSystemClient, kept, {}).pop(str(directory), None)
 
 
 def _client(chromadb: Any, directory: Path, settings: VectorSettings) -> Any:
