@@ -26,6 +26,7 @@ READERS = 8
 """Connections that read at the same time. SQLite scales with cores; a ninth reader waits for a moment."""
 _READ_WAIT_S = 30.0
 _READS_NOTES = ("note", "frontmatter", "markdown", "naming", "words")
+_MAKES_ROWS = ("text", "links", "write")
 _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words")
 """Tables that are read from the notes; embeddings are not among them."""
 
@@ -179,12 +180,11 @@ class Database:
 
 def reading() -> str:
     """What stands for "how this program reads notes": when it changes, everything read from notes is read again."""
-    sha = hashlib.sha256()
-    core = importlib.resources.files("ormahd.core")
-    for source in sorted(core.iterdir(), key=lambda file: file.name):
-        if source.name.endswith(".py") and source.name.startswith(_READS_NOTES):
-            sha.update(source.read_bytes())
-    sha.update(_schema().encode())
+    sha = hashlib.sha256(_schema().encode())
+    for package, names in (("ormahd.core", _READS_NOTES), ("ormahd.index", _MAKES_ROWS)):
+        for source in sorted(importlib.resources.files(package).iterdir(), key=lambda file: file.name):
+            if source.name.endswith(".py") and source.name.startswith(names):
+                sha.update(source.read_bytes())
     return sha.hexdigest()
 
 

@@ -1,0 +1,150 @@
+"""Pieces of long texts, token vectors made small, exact cosines: the parts of the index without a disk."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ormahd.index import late, links
+from ormahd.index.hashing import Hashing
+from ormahd.index.lookup import clean_prefix
+from ormahd.index.matrix import BLOCK, Matrix
+from ormahd.index.pieces import split
+from tests.contract.index_notes import node_id
+
+SPAN = re.compile(r"\S+")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.text("ab .\n!。", max_size=400),
+    st.integers(4, 40),
+    st.integers(1, 50),
+)
+def test_pieces_cover_the_text_and_fit_the_window(text: str, window: int, most: int) -> None:
+    spans = [match.span() for match in SPAN.finditer(text)]
+    places = split(text, spans, window, most)
+    assert len(places) <= most
+    assert bool(places) == bool(spans)
+    reached = 0
+    for first, last in places:
+        assert first <= reached < last <= len(spans)
+        assert last - first <= window
+        reached = last
+    assert reached == len(spans) or len(places) == most
+
+
+def test_pieces_end_where_a_reader_would_stop() -> None:
+    sentences = [f"This is sentence number {number} of the text." for number in range(40)]
+    text = " ".join(sentences)
+    spans = [match.span() for match in SPAN.finditer(text)]
+    for first, last in split(text, spans, 50, 99):
+        piece = text[spans[first][0] : spans[last - 1][1]]
+        assert piece.startswith("This")
+        assert piece.endswith(".")
+
+
+def test_the_basis_is_the_same_whoever_computes_it() -> None:
+    random = np.random.default_rng(3)
+    tokens = late.unit(random.standard_normal((500, 64)) * np.linspace(2, 0.1, 64))
+    one, other = late.basis(tokens, 16), late.basis(tokens.copy(), 16)
+    assert one.tobytes() == other.tobytes()
+    assert one.shape == (64, 16)
+    assert np.allclose(one.T @ one, np.eye(16), atol=1e-5)
+    strongest = one[np.abs(one).argmax(axis=0), np.arange(16)]
+    assert (strongest > 0).all()
+
+
+def test_small_tokens_keep_their_cosines() -> None:
+    random = np.random.default_rng(4)
+    tokens = late.unit(random.standard_normal((300, 40)) @ random.standard_normal((40, 384)))
+    small = late.project(tokens, late.basis(tokens, 64))
+    kept = late.quantise(small).astype(np.float32) / late.SCALE
+    assert np.abs(small @ kept.T - tokens @ tokens.T).max() < 0.02
+
+
+def test_calibration_is_there() -> None:
+    lines = late.calibration()
+    assert len(lines) > 150
+    assert not any(line.startswith("#") for line in lines)
+
+
+def test_hashing_finds_shared_words_and_never_changes() -> None:
+    embedder = Hashing()
+    (apples, pears, empty) = embedder.embed_documents(["red apples", "green pears", ""])
+    question = embedder.embed_query("apples")
+    assert question.vector @ apples.vector > 0.6
+    assert abs(question.vector @ pears.vector) < 0.3
+    assert len(empty.pieces) == 1
+    assert len(empty.pieces[0].tokens) == 0
+    again = Hashing().embed_query("apples")
+    assert again.vector.tobytes() == question.vector.tobytes()
+    assert Hashing(salt="x").embed_query("apples").vector.tobytes() != question.vector.tobytes()
+    assert np.isclose(np.linalg.norm(question.vector), 1, atol=1e-5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=60), st.integers(0, 2**31))
+def test_the_matrix_is_a_dict_of_vectors(steps: list[tuple[int, int]], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    matrix, wanted = Matrix(8), {}
+    for number, pieces in steps:
+        if pieces:
+            rows = late.unit(random.standard_normal((pieces, 8))).astype(np.float16)
+            matrix.put([(node_id(number), rows)])
+            wanted[node_id(number)] = rows
+        else:
+            matrix.remove([node_id(number)])
+            wanted.pop(node_id(number), None)
+    check(matrix, wanted, random)
+
+
+def test_the_matrix_copies_the_living_together() -> None:
+    random = np.random.default_rng(1)
+    matrix, wanted = Matrix(8), {}
+    for turn in range(6):
+        for number in range(40):
+            rows = late.unit(random.standard_normal((100 + turn, 8))).astype(np.float16)
+            matrix.put([(node_id(number), rows)])
+            wanted[node_id(number)] = rows
+    assert matrix.memory < 4 * BLOCK * (16 + 16)
+    check(matrix, wanted, random)
+
+
+def check(matrix: Matrix, wanted: dict[str, late.NDArray[np.float16]], random: np.random.Generator) -> None:
+    assert len(matrix) == len(wanted)
+    assert matrix.pieces == sum(map(len, wanted.values()))
+    assert set(matrix.ids()) == set(wanted)
+    vector = late.unit(random.standard_normal((1, 8)))[0]
+    best = {name: float((rows.astype(np.float32) @ vector).max()) for name, rows in wanted.items()}
+    assert matrix.cosines(vector, [*wanted, node_id(999)]) == pytest.approx(best, abs=2e-6)
+    nearest = matrix.nearest(vector, 5)
+    assert [score for _, score in nearest] == pytest.approx(sorted(best.values(), reverse=True)[:5], abs=2e-6)
+    for name, rows in wanted.items():
+        found = matrix.vectors(name)
+        assert found is not None
+        assert np.array_equal(found, rows.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("fact_x_1A2B3C4D", ("1a2b3c4d", "fact_x_1a2b3c4d", "fact_x_1a2b3c4d")),
+        ("People/Bob.md", (None, "bob", "people/bob")),
+        ("./a//../Bob ", (None, "bob", "a/bob")),
+        ("Cafe\u0301", (None, "caf\u00e9", "caf\u00e9")),
+        ("", (None, "", "")),
+    ],
+)
+def test_what_a_link_is_looked_up_by(text: str, expected: tuple[str | None, str, str]) -> None:
+    found = links.target(text)
+    assert (found.short, found.file, found.whole) == expected
+
+
+def test_prefixes_are_canonical() -> None:
+    assert clean_prefix(" ABCD ") == "abcd"
+    assert clean_prefix("abcd1111-0000-4000-8000-000000000001") == "abcd1111-0000-4000-8000-000000000001"
+    assert clean_prefix("abcd1111000040008000000000000001") == "abcd1111-0000-4000-8000-000000000001"
+    assert clean_prefix("abcd11110") == "abcd1111-0"
