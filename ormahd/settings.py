@@ -65,9 +65,11 @@ class EmbeddingSettings(Group):
         default=64,
         description="Pieces of at most the model's window in which one long note is embedded; the rest is found by words.",
     )
-    late_dimensions: Annotated[int, Field(ge=16, le=1024)] = Field(
-        default=128,
-        description="Dimensions of the projected token vectors (int8). Measured: 128 lose nothing, 64 one point of any@10.",
+    late_dimensions: Annotated[int, Field(ge=16, le=1024, multiple_of=2)] = Field(
+        default=256,
+        description="Dimensions of the projected token vectors, in 4 bits each: 128 bytes a token. Measured through the daemon "
+        "against 128 in 8 bits, any@10 / MRR: planted facts .874 / .580 (.868 / .572), short dialogue in its own space .827 / "
+        ".561 (.829 / .564), pooled .795 / .539 (.794 / .542).",
     )
 
 

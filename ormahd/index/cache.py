@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd.index import late
 from ormahd.index.embed import DocumentVectors
 from ormahd.index.late import Int8
 from ormahd.index.matrix import Half
@@ -111,7 +112,7 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
         for number, piece in enumerate(document.pieces):
             key = free << 16 | number
             vectors.append((key, piece.vector.astype(np.float16).tobytes()))
-            tokens.append((key, piece.token_ids.astype(np.uint32).tobytes(), piece.tokens.tobytes()))
+            tokens.append((key, piece.token_ids.astype(np.uint32).tobytes(), late.pack(piece.tokens)))
     connection.executemany("INSERT INTO document VALUES (?, ?, ?, ?, ?)", documents)
     connection.executemany("INSERT INTO vector VALUES (?, ?)", vectors)
     connection.executemany("INSERT INTO token VALUES (?, ?, ?)", tokens)
@@ -230,7 +231,7 @@ class TokenVectors:
     """Token vectors of some nodes, one after the other, for MaxSim.
 
     Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `vectors` (int8[n, late]; times a query's float token
-    vector, divided by 127: cosine) and of `token_ids` (uint32[n]). Nodes without tokens are left out.
+    vector and `late.step`: cosine) and of `token_ids` (uint32[n]). Nodes without tokens are left out.
     """
 
     ids: list[str]
@@ -262,7 +263,7 @@ def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Sequ
     return TokenVectors(
         ids,
         np.array(ends, np.int64),
-        np.frombuffer(b"".join(vectors), np.int8).reshape(-1, width),
+        late.unpack(b"".join(vectors), width),
         np.frombuffer(b"".join(numbers), np.uint32),
     )
 

@@ -7,6 +7,7 @@ module costs nothing; `load` takes seconds, because torch does.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import importlib.util
 import itertools
@@ -40,8 +41,8 @@ HEADING_SHARE = 0.25
 CHARACTERS_PER_TOKEN = 8
 """No text needs more characters than this for each token of its pieces; the rest of a huge file is not tokenized."""
 BULK_NICE = 5
-"""Added niceness of threads that embed in bulk."""
-RECIPE = 1
+"""Added niceness of threads that embed what nobody waits for."""
+RECIPE = 2
 """Counts up when texts are turned into vectors differently, so that cached vectors are not mixed."""
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,16 @@ def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
         from ormahd.index.hashing import Hashing
 
         return Hashing(late_dimensions=settings.late_dimensions)
-    return SentenceTransformers(settings, directory)
+    made = SentenceTransformers(settings, directory)
+    give_back()
+    return made
+
+
+def give_back() -> None:
+    """Return freed memory to the system: after thousands of forward passes glibc holds on to half a gigabyte."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
+    if trim is not None:
+        trim(0)
 
 
 def find_model(name: str) -> Path | str:
@@ -135,7 +145,7 @@ class SentenceTransformers:
     """A model of sentence-transformers, from files on this machine, on the CPU.
 
     Forward passes read the weights only, so they run beside each other, each on one core: bulk work in as many threads
-    as the settings allow, at a lower priority, and a query beside them instead of behind them. (One pass spread over
+    as the settings allow (at a lower priority where nobody waits for it), and a query beside them instead of behind them. (One pass spread over
     two cores was no faster for bulk, and ten times slower for a query while another process kept a core busy.)
     """
 
@@ -143,7 +153,9 @@ class SentenceTransformers:
         self.name = settings.model
         self._batch = settings.batch_size
         self._most = settings.max_pieces
-        self._pool = ThreadPoolExecutor(settings.threads or min(8, cores()), "embed", initializer=_step_back)
+        threads = settings.threads or min(8, cores())
+        self._pool = ThreadPoolExecutor(threads, "embed")
+        self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=_step_back)
         where = find_model(settings.model)
         self._model = _load_files(where, settings)
         self._tokenizer = _tokenizer(self._model, settings.model)
@@ -221,7 +233,10 @@ class SentenceTransformers:
             batches.append(order[:size])
             order = order[size:]
         passes = ([windows[at] for at in batch] for batch in batches)
-        results = map(self._forward, passes) if urgent else self._pool.map(self._forward, passes)
+        if urgent and len(batches) == 1:
+            results = map(self._forward, passes)
+        else:
+            results = (self._pool if urgent else self._quiet).map(self._forward, passes)
         made = dict(zip(itertools.chain(*batches), itertools.chain.from_iterable(results), strict=True))
         return [made[at] for at in range(len(windows))]
 
@@ -316,7 +331,7 @@ def cores() -> int:
 
 
 def _step_back() -> None:
-    """Bulk work yields to everything else on the machine (Linux gives each thread a priority of its own)."""
+    """Work in the background yields to everything else on the machine (Linux gives each thread its own priority)."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BULK_NICE)

@@ -11,6 +11,7 @@ from datetime import datetime
 from ormahd.errors import Unavailable
 from ormahd.index import cache
 from ormahd.index.database import Database
+from ormahd.index.embed import give_back
 from ormahd.index.meaning import Meaning
 from ormahd.index.rows import micros
 from ormahd.index.vectors import ChromaTrouble
@@ -139,6 +140,8 @@ class Filler:
                 continue
             if meaning.waiting:
                 self._embed(meaning)
+                if not meaning.waiting:
+                    give_back()
                 return 0.0
         if self.next is not None:
             self._switch()

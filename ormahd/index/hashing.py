@@ -38,7 +38,7 @@ class Hashing:
         self.late_dimensions = late_dimensions
         self.salt = salt
         """Another salt is another model: other vectors, another fingerprint."""
-        self.fingerprint = f"hashing-{late_dimensions}-1{salt}"
+        self.fingerprint = f"hashing-{late_dimensions}-2{salt}"
 
     def embed_documents(
         self,
@@ -79,11 +79,20 @@ class Hashing:
         return vector, ids, np.stack([small for _, _, small in known])
 
 
+@lru_cache(maxsize=4)
+def _turned(dimensions: int) -> Float:
+    return late.rotation(dimensions)
+
+
 @lru_cache(maxsize=20_000)
 def _direction(word: str, late_dimensions: int) -> tuple[int, Float, Float]:
     seed = hashlib.blake2b(word.encode(), digest_size=8).digest()
     random = np.random.default_rng(int.from_bytes(seed, "big"))
-    return int(random.integers(VOCABULARY)), _sparse(random, DIMENSIONS), _sparse(random, late_dimensions)
+    return (
+        int(random.integers(VOCABULARY)),
+        _sparse(random, DIMENSIONS),
+        _sparse(random, late_dimensions) @ _turned(late_dimensions),
+    )
 
 
 def _sparse(random: np.random.Generator, width: int) -> Float:

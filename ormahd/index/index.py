@@ -138,7 +138,7 @@ class Index:
         made: dict[bytes, DocumentVectors] = {}
         if missing:
             vectors = meaning.embedder.embed_documents(
-                [one.content for one in missing], [one.heading for one in missing], urgent=len(missing) <= AT_ONCE
+                [one.content for one in missing], [one.heading for one in missing], urgent=True
             )
             made = {one.sha: document for one, document in zip(missing, vectors, strict=True)}
             with self._applying, self._database.write() as connection:

@@ -95,7 +95,7 @@ CREATE TABLE document (
 CREATE INDEX document_free ON document (free) WHERE free IS NOT NULL;
 -- key: document << 16 | piece
 CREATE TABLE vector (key INTEGER PRIMARY KEY, vector BLOB NOT NULL);                        -- float16
-CREATE TABLE token (key INTEGER PRIMARY KEY, ids BLOB NOT NULL, vectors BLOB NOT NULL);     -- uint32, int8
+CREATE TABLE token (key INTEGER PRIMARY KEY, ids BLOB NOT NULL, vectors BLOB NOT NULL);     -- uint32, two 4-bit codes a byte
 CREATE TABLE embedded (
     model INTEGER NOT NULL, id TEXT NOT NULL, document INTEGER NOT NULL, PRIMARY KEY (model, id)
 ) WITHOUT ROWID;

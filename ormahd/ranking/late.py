@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd.index.late import SCALE
+from ormahd.index.late import step
 
 Float = NDArray[np.float32]
 Int8 = NDArray[np.int8]
@@ -30,7 +30,7 @@ SCANNED = 400_000
 
 class Stored(Protocol):
     """Token vectors of notes, one after the other (`index.cache.TokenVectors`): note `ids[i]` has the rows
-    `offsets[i]` to `offsets[i + 1]` of `vectors` (int8[n, d], unit times 127). Notes without tokens are left out."""
+    `offsets[i]` to `offsets[i + 1]` of `vectors` (int8[n, d], codes of `index.late.step`). Notes without tokens are left out."""
 
     @property
     def ids(self) -> Sequence[str]: ...
@@ -65,7 +65,7 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: Stored) -
     if not len(tokens) or not len(at):
         return Late(rare, plain, lengths)
     shares = weights / weights.sum()
-    question = np.ascontiguousarray(tokens.T / np.float32(SCALE))
+    question = np.ascontiguousarray(tokens.T * np.float32(step(tokens.shape[1])))
     first = 0
     while first < len(at):
         begin = stored.offsets[first]

@@ -1,6 +1,6 @@
 """What observing costs: a scan of an unchanged vault, of a lost index, of a changed branch, one edit, and a page of history.
 
-    python tests/bench/reconcile_cost.py [NOTES ...]        (default: 1000 10000; 100000 takes some minutes)
+python tests/bench/reconcile_cost.py [NOTES ...]        (default: 1000 10000; 100000 takes some minutes)
 """
 
 from __future__ import annotations

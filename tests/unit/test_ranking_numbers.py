@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ormahd.index.late import quantise, step
 from ormahd.ranking.fuse import fuse, normalise
 from ormahd.ranking.gather import Gathered
 from ormahd.ranking.late import max_sim, token_weights
@@ -30,15 +31,14 @@ def test_max_sim_is_what_the_definition_says(seed: int, lengths: list[int]) -> N
     random = np.random.default_rng(seed)
     question = unit(random.normal(size=(4, 8)))
     weights = token_weights(random.random(4).astype(np.float32))
-    notes = {
-        f"n{number}": np.rint(unit(random.normal(size=(n, 8))) * 127).astype(np.int8)
-        for number, n in enumerate(lengths)
-    }
+    notes = {f"n{number}": quantise(unit(random.normal(size=(n, 8)))) for number, n in enumerate(lengths)}
     held = Stored(list(notes), np.cumsum([0, *lengths]), np.concatenate(list(notes.values())))
     asked = [*reversed(notes), "no vectors"]
     found = max_sim(question, weights, asked, held)
     for at, one in enumerate(asked[:-1]):
-        best = np.array([max(max(float(q @ t) / 127, 0.0) for t in notes[one].astype(np.float32)) for q in question])
+        best = np.array(
+            [max(max(float(q @ t) * step(8), 0.0) for t in notes[one].astype(np.float32)) for q in question]
+        )
         assert found.rare[at] == pytest.approx(np.sqrt((best**2 @ weights) / weights.sum()), abs=1e-4)
         assert found.plain[at] == pytest.approx(np.sqrt((best**2).mean()), abs=1e-4)
         assert found.lengths[at] == len(notes[one])

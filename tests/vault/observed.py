@@ -98,9 +98,7 @@ class House:
         self.reconciler = self.new_reconciler()
 
     def new_reconciler(self) -> Reconciler:
-        return Reconciler(
-            self.vault, known=self.index.known, settings=self.settings, clock=now, apply=self.index.apply
-        )
+        return Reconciler(self.vault, known=self.index.known, settings=self.settings, clock=now, apply=self.index.apply)
 
     def close(self) -> None:
         self.vault.close()

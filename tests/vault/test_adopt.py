@@ -57,7 +57,10 @@ def test_an_edit_in_place_is_committed_in_the_persons_name_byte_for_byte(house: 
     path = house.remember("the old words", title="Title", node_id=ONE)
     house.settle()
     data = house.read(path)
-    odd = data.replace(b"tier:", b"mood:   sunny   # a comment\ntier:").replace(b"\n", b"\r\n") + b"new words, no final newline"
+    odd = (
+        data.replace(b"tier:", b"mood:   sunny   # a comment\ntier:").replace(b"\n", b"\r\n")
+        + b"new words, no final newline"
+    )
     house.write(path, odd)
     assert house.scan().edited == 1
     assert house.index.find("new words") == [path]
