@@ -15,7 +15,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,7 +234,7 @@ class SentenceTransformers:
             order = order[size:]
         passes = ([windows[at] for at in batch] for batch in batches)
         if urgent and len(batches) == 1:
-            results = map(self._forward, passes)
+            results: Iterator[list[Made]] = map(self._forward, passes)
         else:
             results = (self._pool if urgent else self._quiet).map(self._forward, passes)
         made = dict(zip(itertools.chain(*batches), itertools.chain.from_iterable(results), strict=True))
