@@ -73,7 +73,7 @@ def main() -> int:
 
 def tour(vault: Path) -> int:
     say("A daemon on a fresh vault")
-    ctl("up", "--detach")
+    ctl("up")
     wait(lambda: json.loads(ctl("--json", "status", show=False))["phase"] == "ready", "the daemon is ready")
     ctl("status")
 
