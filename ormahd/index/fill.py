@@ -90,8 +90,7 @@ class Filler:
             return False
         if self.next is not None or self.active.waiting:
             return False
-        known = self.active.chroma is not None and not self.active.unsettled
-        return not settled or known
+        return not settled or self.active.learned
 
     def stop(self) -> None:
         with self._turn:

@@ -184,6 +184,7 @@ class Index:
             meaning = Meaning(embedder, self._database.directory, self._vectors)
             with self._database.write() as connection:
                 meaning.load(connection)
+            meaning.alarm = self._filler.wake
             if active is None:
                 self._filler.active = meaning
                 self._filler.start()

@@ -10,7 +10,7 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,8 @@ WIDENINGS = 2
 FETCH = 100
 """Pieces that Chroma is asked for at least: its graph looks at `search_ef` of them anyway, and near ties are decided
 by the exact cosines."""
+REFILLS = 5
+"""Times that Chroma is filled again for holding the wrong number of vectors, until it is done without."""
 SETTLE_BATCH = 1000
 """Nodes in one write to Chroma."""
 
@@ -47,6 +49,8 @@ class Meaning:
         self.trouble: str | None = None
         """Why Chroma is not used, when it failed."""
         self.number = 0
+        self.alarm: Callable[[], None] = lambda: None
+        """Called when Chroma fails in a search, so that somebody opens it again."""
         self.waiting: dict[str, None] = {}
         """Nodes without vectors, in the order in which they are embedded."""
         self._df: dict[int, int] = {}
@@ -57,6 +61,7 @@ class Meaning:
         self._marks: tuple[str, int] = ("", 0)
         self._checked = False
         self._distrusted = False
+        self._refills = 0
 
     # Following the notes
 
@@ -93,6 +98,11 @@ class Meaning:
         return len(self._unsettled)
 
     @property
+    def learned(self) -> bool:
+        """Chroma is open, knows everything, and was compared."""
+        return self.chroma is not None and not self._unsettled and self._checked
+
+    @property
     def changes(self) -> int:
         """Counts up with everything that Chroma has to learn."""
         return self._changes
@@ -112,13 +122,15 @@ class Meaning:
             return []
         with self._lock:
             fresh = list(self._unsettled) if len(self._unsettled) <= EXACT else None
-        chroma = self.chroma
+        chroma, (generation, _) = self.chroma, self._marks
         if chroma is None or fresh is None or limit >= len(self.matrix):
             return self.matrix.nearest(vector, limit)
         try:
             near = self._ask(chroma, vector, limit)
         except ChromaTrouble as trouble:
-            self.fail(trouble)
+            if generation == self._marks[0]:  # else it was made anew while it was asked
+                self.fail(trouble)
+                self.alarm()
             return self.matrix.nearest(vector, limit)
         if len(near) < limit:
             return self.matrix.nearest(vector, limit)
@@ -185,6 +197,9 @@ class Meaning:
 
     def refill(self, connection: sqlite3.Connection) -> None:
         """Begin Chroma anew, inside the writer's transaction: everything embedded is noted as still to be learned."""
+        self._refills += 1
+        self.chroma = None
+        self._marks = ("", 0)
         self._marks = (self._store.make(), 0)
         connection.execute("DELETE FROM chroma_pending WHERE model = ?", (self.number,))
         connection.execute("INSERT INTO chroma_pending SELECT model, id, 0 FROM embedded WHERE model = ?", (self.number,))  # fmt: skip
@@ -236,13 +251,18 @@ class Meaning:
 
     def complete(self) -> bool:
         """Once nothing is left to learn: True unless Chroma holds another number of pieces than the matrix."""
+        before = self._changes
         if self._unsettled or self._checked:
             return True
-        self._checked = True
-        if self._store.count() != self.matrix.pieces:
-            return False
-        self._store.settled()
-        return True
+        same = self._store.count() == self.matrix.pieces
+        if before != self._changes:
+            return True  # somebody wrote meanwhile; it is looked at again
+        if not same and self._refills >= REFILLS:
+            raise ChromaTrouble("Chroma holds another number of vectors than it was given")
+        if same:
+            self._store.settled()
+            self._checked = True
+        return same
 
     def drop_others(self) -> None:
         if self.chroma is not None:

@@ -65,6 +65,14 @@ def embedder_of(index: Index) -> Counting:
     return index.embedder
 
 
+def tidy(index: Index) -> None:
+    """What the background thread does when it has nothing else to do."""
+    active = index._filler.active
+    assert active is not None
+    while index._filler._tidy(active):
+        pass
+
+
 def start(directory: Path, salt: str = "") -> Index:
     index = open_index(directory)
     index.attach(Counting(salt))
@@ -239,6 +247,7 @@ def test_another_model_grows_beside_the_old_one_and_then_answers(tmp_path: Path)
     index = start(tmp_path / "index", "other")
     assert index.wait_filled(60, settled=True)
     assert embedder_of(index).texts == 0
+    tidy(index)
     with index._database.read() as connection:
         assert connection.execute("SELECT count(*) FROM model").fetchone() == (1,)
         assert connection.execute("SELECT count(*) FROM document").fetchone() == (41,)
@@ -342,10 +351,7 @@ def test_what_nobody_has_any_more_is_dropped(tmp_path: Path, monkeypatch: pytest
     assert index.wait_filled(60, settled=True)
     apply(index, {}, [path(number) for number in range(10)])
     assert index.wait_filled(60, settled=True)
-    active = index._filler.active
-    assert active is not None
-    while index._filler._tidy(active):
-        pass
+    tidy(index)
     with index._database.read() as connection:
         for table in ("document", "vector", "token"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (20,)
