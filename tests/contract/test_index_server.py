@@ -1,0 +1,87 @@
+"""A Chroma server instead of the embedded one, for vaults that outgrow a machine."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ormahd.index.hashing import Hashing
+from ormahd.index.index import Index
+from ormahd.settings import VectorSettings
+from tests.contract.index_notes import NOW, apply, node_id, note, triples
+
+RUN = "from chromadb.cli.cli import app; app()"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def server(folder: Path, port: int) -> Iterator[None]:
+    command = [sys.executable, "-c", RUN, "run", "--host", "127.0.0.1", "--port", str(port), "--path", str(folder)]
+    with subprocess.Popen(command, cwd=folder.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            until(lambda: reachable(port) or process.poll() is not None)
+            assert process.poll() is None, process.stdout and process.stdout.read()
+            yield
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+def reachable(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.2)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    import time
+
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+def open_at(directory: Path, port: int) -> Index:
+    index = Index.open(directory, vectors=VectorSettings(url=f"http://127.0.0.1:{port}"), clock=lambda: NOW)
+    index.attach(Hashing())
+    return index
+
+
+def test_a_server_holds_the_vectors(tmp_path: Path, port: int) -> None:
+    files = {f"fact_n_{number:08x}.md": note(number, f"number{number} and more") for number in range(50)}
+    (tmp_path / "server").mkdir()
+    index = open_at(tmp_path / "index", port)
+    apply(index, files)
+    vector = Hashing().embed_query("number7").vector
+    assert index.wait_filled(10)
+    assert index.search_vectors(vector, 1)[0][0] == node_id(7)  # nobody is there yet: exactly
+    until(lambda: index.degraded == ["chroma"])
+    with server(tmp_path / "server", port):
+        assert index.wait_filled(60, settled=True)
+        assert index.degraded == []
+        assert index.search_vectors(vector, 1)[0][0] == node_id(7)
+        assert index.verify(triples(files)) == []
+        apply(index, {}, ["fact_n_00000007.md"])
+        assert index.wait_filled(60, settled=True)
+        index.close()
+        index = open_at(tmp_path / "index", port)
+        assert index.wait_filled(60, settled=True)
+        del files["fact_n_00000007.md"]
+        assert index.verify(triples(files)) == []
+    assert index.search_vectors(vector, 1)[0][0] != node_id(7)  # gone again
+    assert not (tmp_path / "index" / "chroma").exists()
+    index.close()
