@@ -51,7 +51,7 @@ class Matrix:
         return len(self._places)
 
     def __contains__(self, node_id: str) -> bool:
-        return UUID(node_id).bytes in self._places
+        return _key(node_id) in self._places
 
     @property
     def pieces(self) -> int:
@@ -66,7 +66,7 @@ class Matrix:
         """Set the vectors (float16[pieces, dimensions]) of nodes."""
         with self._lock:
             for node_id, vectors in items:
-                key = UUID(node_id).bytes
+                key = _key(node_id)
                 self._forget(key)
                 self._append(key, vectors)
             self._compact()
@@ -74,7 +74,7 @@ class Matrix:
     def remove(self, ids: Collection[str]) -> None:
         with self._lock:
             for node_id in ids:
-                self._forget(UUID(node_id).bytes)
+                self._forget(_key(node_id))
             self._compact()
 
     def _forget(self, key: bytes) -> None:
@@ -109,7 +109,7 @@ class Matrix:
     def vectors(self, node_id: str) -> Float | None:
         """float32[pieces, dimensions] of one node."""
         with self._lock:
-            place = self._places.get(UUID(node_id).bytes)
+            place = self._places.get(_key(node_id))
             blocks = tuple(self._blocks)
         if place is None:
             return None
@@ -117,7 +117,7 @@ class Matrix:
 
     def count(self, node_id: str) -> int:
         """Pieces of one node."""
-        return self._places.get(UUID(node_id).bytes, (0, 0))[1]
+        return self._places.get(_key(node_id), (0, 0))[1]
 
     def ids(self) -> list[str]:
         with self._lock:
@@ -142,7 +142,7 @@ class Matrix:
         return {node_id: float(score) for (node_id, _), score in zip(places, best, strict=True)}
 
     def _find(self, ids: Sequence[str]) -> tuple[list[tuple[str, tuple[int, int]]], tuple[Half, ...]]:
-        keys = [(node_id, UUID(node_id).bytes) for node_id in dict.fromkeys(ids)]
+        keys = [(node_id, _key(node_id)) for node_id in dict.fromkeys(ids)]
         with self._lock:
             return [(name, self._places[key]) for name, key in keys if key in self._places], tuple(self._blocks)
 
@@ -163,6 +163,11 @@ class Matrix:
             alive = [str(UUID(bytes=key)) for key in best if key in self._places]
         exact = self.cosines(vector, alive)
         return sorted(exact.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+
+def _key(node_id: str) -> bytes:
+    """An id in 16 bytes; three times as fast as through UUID, and hundreds are looked up for one question."""
+    return bytes.fromhex(node_id.replace("-", ""))
 
 
 def _rows(blocks: Sequence[Half], rows: NDArray[np.int64]) -> Half:

@@ -139,7 +139,7 @@ class Meaning:
 
     @staticmethod
     def _ask(chroma: Chroma, vector: Float, limit: int) -> list[str]:
-        wanted = max(2 * limit, FETCH)
+        wanted = max(limit + limit // 5, FETCH)
         for _ in range(WIDENINGS + 1):
             pieces = chroma.search(vector, wanted)
             nodes = list(dict.fromkeys(piece.rpartition(":")[0] for piece in pieces))
