@@ -8,51 +8,40 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ormahd.core.node import NodeType, Strength
-from ormahd.errors import NotFound
-from ormahd.index import cache, links, lookup, text, verify, write
-from ormahd.index.cache import TokenVectors
+from ormahd.core.node import Strength
+from ormahd.index import cache, text, verify, write
 from ormahd.index.database import Database
 from ormahd.index.embed import DocumentVectors, Embedder
 from ormahd.index.fill import Filler
 from ormahd.index.late import Float
 from ormahd.index.meaning import Meaning
-from ormahd.index.rows import Difference, Edge, FileState, Filter, NodeRow, StateLike, Stats, Unresolved, micros
+from ormahd.index.reader import Reader
+from ormahd.index.rows import Difference, StateLike, micros
 from ormahd.index.write import Entry, FirstPath
 from ormahd.settings import EmbeddingSettings, VectorSettings
 
-EVERYTHING = Filter()
 BATCH = 1000
 """Files in one transaction of a rebuild: large enough to be quick, small enough that writers get a turn."""
 AT_ONCE = 32
 """Texts that `apply` embeds before it returns; more of them wait for the background, so that writing goes on."""
 AT_ONCE_CHARACTERS = 50_000
-FEW = 0.05
-"""Share of nodes that a filter lets through, up to which they are scored exactly (DESIGN section 9)."""
-POOL = 100
-LATE_PIECES = 4
-"""Pieces of a long note whose tokens are compared with a question's."""
+MANY = 0.05
+"""Share of nodes without vectors from which search is said to do without them."""
 
 log = logging.getLogger(__name__)
 
 
-class Index:
-    """What is derived from the vault. Reading is safe from any thread at any time; `apply` is one at a time."""
+class Index(Reader):
+    """What is derived from the vault, with what it answers (`Reader`). Reading is safe from any thread at any time; `apply` is one at a time."""
 
     def __init__(
         self, database: Database, embedding: EmbeddingSettings, vectors: VectorSettings, clock: Callable[[], datetime]
     ) -> None:
-        self._database = database
+        self._applying = threading.Lock()
+        super().__init__(database, Filler(database, self._applying, clock))
         self.embedding = embedding
         self._vectors = vectors
         self._clock = clock
-        self._applying = threading.Lock()
-        self._filler = Filler(database, self._applying, clock)
-        self._strength: Mapping[str, Strength] = {}
-        self._frequencies = text.Frequencies()
         self.first_path: FirstPath | None = None
         """Asked which of several files with one id had it first; set by whoever knows the history."""
 
@@ -207,7 +196,7 @@ class Index:
         if active is None:
             return ["vectors"]
         waiting = len(active.waiting)
-        out = ["vectors"] if waiting > max(AT_ONCE, FEW * (waiting + len(active.matrix))) else []
+        out = ["vectors"] if waiting > max(AT_ONCE, MANY * (waiting + len(active.matrix))) else []
         return out + (["chroma"] if active.trouble else [])
 
     @property
@@ -239,161 +228,6 @@ class Index:
     def set_strength(self, strength: Mapping[str, Strength]) -> None:
         """What use has made of nodes, by id, as last folded; nodes that are not in it have the default."""
         self._strength = dict(strength)
-
-    # What is known
-
-    def known(self) -> dict[str, FileState]:
-        """Every indexed file with the state it was indexed in."""
-        with self._database.read() as connection:
-            rows = connection.execute("SELECT path, size, mtime_ns, inode, digest FROM file")
-            return {row[0]: FileState(*row) for row in rows}
-
-    @property
-    def position(self) -> str | None:
-        """The commit up to which the vault has been taken in."""
-        with self._database.read() as connection:
-            row = connection.execute("SELECT value FROM meta WHERE key = 'head'").fetchone()
-            return None if row is None else str(row[0])
-
-    def kinds(self) -> dict[str, str]:
-        """Kind (`NoteKind`) of every indexed file; a second file with an id that another one holds is a "duplicate"."""
-        with self._database.read() as connection:
-            return dict(connection.execute(
-                "SELECT path, CASE WHEN n.held = 0 THEN 'duplicate' ELSE kind END FROM file LEFT JOIN node n USING (number)"
-            ))  # fmt: skip
-
-    # Nodes and edges
-
-    def resolve(self, prefix: str) -> str:
-        """The full id for an id or a unique beginning of at least 4 characters, in any case.
-
-        Raises BadRequest (no id at all), NotFound, Ambiguous (`data["ids"]`).
-        """
-        with self._database.read() as connection:
-            return lookup.resolve(connection, prefix)
-
-    def note(self, node_id: str) -> NodeRow:
-        """The node with this full id; NotFound otherwise."""
-        found = self.notes([node_id])
-        if node_id not in found:
-            raise NotFound(f"no memory has the id {node_id!r}", hint="look for it with `ormahctl recall`")
-        return found[node_id]
-
-    def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]:
-        """Nodes by full id, in the order of `ids`, unknown ones left out. Without `connections` it is twice as fast."""
-        with self._database.read() as connection:
-            return lookup.notes(connection, lookup.full(ids), self._strength, connections=connections)
-
-    def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
-        """Ids of all nodes that the filter lets through."""
-        with self._database.read() as connection:
-            return lookup.passing(connection, chosen)
-
-    def newest(self, chosen: Filter, limit: int) -> list[str]:
-        """The youngest nodes that the filter lets through, youngest first; equally young ones by id."""
-        with self._database.read() as connection:
-            return lookup.newest(connection, chosen, limit)
-
-    def count(self, chosen: Filter = EVERYTHING) -> int:
-        with self._database.read() as connection:
-            return lookup.count(connection, chosen)
-
-    def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
-        """Those of `ids` that the filter lets through, in their order."""
-        with self._database.read() as connection:
-            kept = lookup.keep(connection, ids, chosen)
-        return [node_id for node_id in ids if node_id in kept]
-
-    def equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
-        """The id of a node with exactly these, or None. `content` as the note codec gives it back."""
-        with self._database.read() as connection:
-            return lookup.equal(connection, space, type, title, content)
-
-    def resolve_link(self, target: str) -> str | None:
-        """The id of the one node that a wikilink's text leads to, or None."""
-        with self._database.read() as connection:
-            return links.lead(connection, links.target(target))
-
-    def edges(self, node_id: str) -> tuple[list[Edge], list[Edge]]:
-        """Resolved edges of a node: those that leave it, those that enter it."""
-        found = self.edges_of([node_id])
-        return [edge for edge in found if edge.source == node_id], [edge for edge in found if edge.target == node_id]
-
-    def edges_of(self, ids: Sequence[str] | None = None) -> list[Edge]:
-        """Resolved edges that touch any of `ids`; None: all of them."""
-        with self._database.read() as connection:
-            return links.edges(connection, ids)
-
-    def unresolved(self) -> list[Unresolved]:
-        """Links that lead to no node, or to more than one."""
-        with self._database.read() as connection:
-            return links.unresolved(connection)
-
-    # Search
-
-    def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:  # fmt: skip
-        """Nodes with any word of `query` (a text, or terms): (id, bm25), best first, higher is better."""
-        with self._database.read() as connection:
-            return text.search(connection, query, limit, chosen, self._frequencies)
-
-    def search_plain(self, query: str | Sequence[str], limit: int) -> list[tuple[str, float]]:
-        """The same among files that are no nodes: (path, bm25)."""
-        with self._database.read() as connection:
-            return text.search_plain(connection, query, limit, self._frequencies)
-
-    def search_vectors(self, vector: Float, limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """Nodes near `vector` (unit, of `embedder`): (id, exact cosine of the best piece), best first.
-
-        With a filter: fetched wider and filtered after; where few pass, those are scored exactly.
-        """
-        meaning = self._filler.active
-        if meaning is None:
-            return []
-        if chosen.empty:
-            return meaning.search(vector, limit)
-        pool = max(3 * limit, POOL)
-        for _ in range(2):
-            found = meaning.search(vector, pool)
-            kept = set(self.keep([node_id for node_id, _ in found], chosen))
-            if len(kept) >= limit or len(found) < pool:
-                return [hit for hit in found if hit[0] in kept][:limit]
-            if self.count(chosen) <= FEW * len(meaning.matrix):
-                break
-            pool *= 4
-        scores = self.cosines(vector, self.ids(chosen))
-        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
-
-    def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
-        """Exact cosine of `vector` and the best piece of each node; nodes without vectors are left out."""
-        meaning = self._filler.active
-        return meaning.matrix.cosines(vector, lookup.full(ids)) if meaning else {}
-
-    def vectors(self, node_id: str) -> Float | None:
-        """The vectors of a node's pieces, float32[pieces, dimensions]; None: it has none yet."""
-        meaning = self._filler.active
-        return meaning.matrix.vectors(node_id) if meaning else None
-
-    def tokens(self, ids: Sequence[str], vector: Float | None = None, *, pieces: int = LATE_PIECES) -> TokenVectors | None:  # fmt: skip
-        """Token vectors of nodes, one after the other, for MaxSim; of a long note those of the pieces nearest to `vector`."""
-        meaning = self._filler.active
-        if meaning is None:
-            return None
-        chosen = meaning.best_pieces(lookup.full(ids), vector, pieces)
-        with self._database.read() as connection:
-            return cache.tokens(connection, meaning.number, chosen, meaning.embedder.late_dimensions)
-
-    def idf(self, token_ids: NDArray[np.uint32]) -> Float:
-        """How rare each of the embedder's tokens is among the notes: ln((notes + 1) / (notes with it + 1))."""
-        meaning = self._filler.active
-        return meaning.idf(token_ids) if meaning else np.zeros(len(token_ids), np.float32)
-
-    def stats(self) -> Stats:
-        with self._database.read() as connection:
-            return lookup.stats(connection, pending=self.pending(), size=self._database.bytes())
-
-    def size(self) -> int:
-        """Bytes that the index takes on the disk, Chroma included."""
-        return sum(file.stat().st_size for file in self._database.directory.rglob("*") if file.is_file())
 
     def close(self) -> None:
         """Close everything; what is still to be written to Chroma is written at the next start."""

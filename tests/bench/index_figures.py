@@ -24,6 +24,7 @@ from ormahd.core.node import NodeType, Tier
 from ormahd.core.note import compose, digest, path_for
 from ormahd.index import embed
 from ormahd.index.embed import DocumentVectors, Embedder, Piece, QueryVectors
+from ormahd.index.embed_model import SentenceTransformers
 from ormahd.index.index import Index
 from ormahd.index.late import calibration, quantise, unit
 from ormahd.index.rows import FileState, Filter
@@ -179,7 +180,7 @@ def ask(index: Index, embedder: Embedder, notes: Notes) -> None:
 
 def encode(embedder: Embedder, texts: list[str]) -> None:
     """The model's own speed beside ours, in turns, so that other work on the machine hits both."""
-    assert isinstance(embedder, embed.SentenceTransformers)
+    assert isinstance(embedder, SentenceTransformers)
     raw, ours = [], []
     for at in range(0, len(texts), 500):
         some = texts[at : at + 500]

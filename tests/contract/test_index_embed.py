@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ormahd.errors import Unavailable
-from ormahd.index import embed, late
-from ormahd.index.embed import SentenceTransformers
+from ormahd.index import embed, embed_files, late
+from ormahd.index.embed_model import SentenceTransformers
 from ormahd.settings import EmbeddingSettings
 
 TEXTS = [
@@ -28,10 +28,10 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformers:
 
 
 def test_importing_costs_nothing() -> None:
-    spec = importlib.util.find_spec(embed.BUNDLED)
+    spec = importlib.util.find_spec(embed_files.BUNDLED)
     assert spec is not None
-    assert isinstance(embed.find_model("all-MiniLM-L6-v2"), Path)
-    assert embed.BUNDLED not in sys.modules
+    assert isinstance(embed_files.find_model("all-MiniLM-L6-v2"), Path)
+    assert embed_files.BUNDLED not in sys.modules
 
 
 def test_vectors_are_those_of_sentence_transformers(embedder: SentenceTransformers) -> None:
@@ -132,10 +132,10 @@ def test_missing_files_name_the_mend(tmp_path: Path) -> None:
 def test_other_weights_under_the_known_name_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     with caplog.at_level(logging.WARNING):
-        embed._check_weights(tmp_path)
-    assert embed.BUNDLED_SHA256 in caplog.text
+        embed_files.check_weights(tmp_path)
+    assert embed_files.BUNDLED_SHA256 in caplog.text
     caplog.clear()
-    found = embed.find_model("all-MiniLM-L6-v2")
+    found = embed_files.find_model("all-MiniLM-L6-v2")
     assert isinstance(found, Path)
-    embed._check_weights(found)
+    embed_files.check_weights(found)
     assert not caplog.text

