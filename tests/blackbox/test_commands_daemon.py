@@ -89,9 +89,12 @@ def test_logs_are_followed(daemon: House) -> None:
                 stream.write("a new line \x1b[2J\n")
             return bool(process.stdout and process.stdout.readline() == "a new line \\x1b[2J\n")
 
-        wait_until(grows, "a followed line")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        try:
+            wait_until(grows, "a followed line")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+        finally:
+            process.kill()
 
 
 def test_doctor_works_while_the_daemon_is_down(house: House) -> None:
