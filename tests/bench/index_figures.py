@@ -39,7 +39,7 @@ class Random:
     """Vectors in 300 clusters, as many tokens as a text of English has."""
 
     name = fingerprint = "random"
-    dimensions, late_dimensions = 384, 128
+    dimensions, late_dimensions = 384, EmbeddingSettings().late_dimensions
 
     def __init__(self) -> None:
         self._random = np.random.default_rng(0)
@@ -143,7 +143,7 @@ def fill(index: Index, files: list[tuple[str, tuple[bytes, FileState]]]) -> None
 
 def sizes(index: Index, directory: Path, count: int) -> None:
     with index._database.read() as connection:
-        tokens = connection.execute("SELECT sum(length(vectors)) / 128 FROM token").fetchone()[0]
+        tokens = connection.execute("SELECT sum(length(ids)) / 4 FROM token").fetchone()[0]
     total = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
     say("tokens, a note", tokens / count, "")
     say("disk, a note", total / count / 1e3, "KB")
