@@ -1,0 +1,93 @@
+"""Many clients at once, and an import that is killed: nothing is lost, nothing is there twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter
+
+from tests.house import House, wait_until
+
+
+def contents(house: House) -> Counter[str]:
+    found: Counter[str] = Counter()
+    after = None
+    while True:
+        page = house.call("admin.export", after=after, limit=2000)
+        found.update(item["content"] for item in page.items)
+        after = page.next
+        if after is None:
+            return found
+
+
+def test_eight_clients_write_a_hundred_notes_each(daemon: House) -> None:
+    failed: list[Exception] = []
+
+    def write(client: int) -> None:
+        try:
+            with daemon.connect() as connection:
+                for number in range(100):
+                    done = connection.call(
+                        "agent.remember", {"content": f"client {client} wrote note {number}"}, timeout=60
+                    )
+                    assert done.commit
+        except Exception as exc:  # noqa: BLE001 - told to the test, which fails with it
+            failed.append(exc)
+
+    threads = [threading.Thread(target=write, args=(client,)) for client in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    expected = {f"client {client} wrote note {number}" for client in range(8) for number in range(100)}
+    assert expected <= set(contents(daemon))
+    assert max(contents(daemon).values()) == 1
+    subjects = daemon.git("log", "--format=%s").splitlines()
+    assert len([one for one in subjects if one.startswith("Remember: client")]) == 800, "one op, one commit"
+    assert len([path for path in daemon.git("ls-files").splitlines() if "/fact/" in path]) == 800
+    assert daemon.git("status", "--porcelain") == ""
+
+
+def test_the_same_memory_from_many_at_once_is_one(daemon: House) -> None:
+    ids = []
+
+    def write() -> None:
+        ids.append(daemon.call("agent.remember", content="the one and only").node_id)
+
+    threads = [threading.Thread(target=write) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ids) == 12
+    assert len(set(ids)) == 1
+    assert contents(daemon)["the one and only"] == 1
+
+
+def test_an_import_that_is_killed_is_run_again(daemon: House) -> None:
+    file = daemon.home / "many.jsonl"
+    file.write_text("".join(json.dumps({"content": f"imported thing {n}", "type": "fact"}) + "\n" for n in range(3000)))
+    command = [sys.executable, "-m", "ormahctl", "import", str(file)]
+    with subprocess.Popen(command, env=daemon.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: daemon.call("admin.health").nodes > 300, "a part is in")
+        daemon.kill()
+        assert process.wait(60) != 0
+    daemon.start()
+    assert 0 < daemon.call("admin.health").nodes < 3000, "killed in the middle"
+    daemon.ctl("import", str(file))
+    assert {f"imported thing {n}" for n in range(3000)} <= set(contents(daemon))
+    assert max(contents(daemon).values()) == 1
+    again = daemon.json("import", str(file))
+    assert (again["added"], again["skipped"]) == (0, 3000)
+    assert daemon.git("status", "--porcelain") == ""
+
+
+def test_a_request_id_gives_the_first_answer_again(daemon: House) -> None:
+    asked = {"content": "said once, sent twice", "request_id": "r-1"}
+    first = daemon.call("agent.remember", **asked)
+    daemon.call("agent.forget", node_id=first.node_id)
+    assert daemon.call("agent.remember", **asked) == first
+    assert "said once, sent twice" not in contents(daemon)
