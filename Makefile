@@ -32,8 +32,9 @@ format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Most tests wait for processes, disks and quiet files: four at a time keep two cores busy.
 test: lint
-	$(BIN)/pytest -m "not soak and not bench"
+	$(BIN)/pytest -m "not soak and not bench" -n 4 --dist loadfile
 
 soak: install
 	$(BIN)/pytest -m soak --timeout 14400 -rA

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from ormahd import __version__
@@ -80,20 +81,25 @@ def test_logs_are_found_up_and_down(house: House) -> None:
 
 def test_logs_are_followed(daemon: House) -> None:
     command = [sys.executable, "-m", "ormahctl", "logs", "-n", "0", "--follow"]
-    with subprocess.Popen(command, env=daemon.env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        file = daemon.state / "ormahd.log"
+    file = daemon.state / "ormahd.log"
+    read = threading.Event()
 
-        def grows() -> bool:
+    def write() -> None:  # again and again: whoever follows begins at the end of that moment
+        while not read.wait(0.1):
             with file.open("a") as stream:
                 stream.write("a new line \x1b[2J\n")
-            return bool(process.stdout and process.stdout.readline() == "a new line \\x1b[2J\n")
 
+    with subprocess.Popen(command, env=daemon.env, stdout=subprocess.PIPE, text=True) as process:
+        writer = threading.Thread(target=write)
+        writer.start()
         try:
-            wait_until(grows, "a followed line")
+            assert process.stdout is not None
+            assert process.stdout.readline() == "a new line \\x1b[2J\n"
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 130
         finally:
+            read.set()
+            writer.join()
             process.kill()
 
 
