@@ -19,7 +19,12 @@ from ormahd.index.rows import Edge, FileState, Filter, NodeRow, Stats, Unresolve
 EVERYTHING = Filter()
 FEW = 0.05
 """Share of nodes that a filter lets through, up to which they are scored exactly (DESIGN section 9)."""
-POOL = 100
+EXACT = 2000
+"""The same as a number of nodes: scoring them takes as long as asking Chroma for some hundred."""
+SPARE = 20
+"""Neighbours fetched beyond what the filter is expected to take away."""
+WIDENINGS = 3
+"""How often Chroma is asked, for three times as many each time, before all that pass are scored."""
 LATE_PIECES = 4
 """Pieces of a long note whose tokens are compared with a question's."""
 
@@ -144,15 +149,22 @@ class Reader:
             return []
         if chosen.empty:
             return meaning.search(vector, limit)
-        pool = max(3 * limit, POOL)
-        for _ in range(2):
+        everything = len(meaning.matrix)
+        pool = limit + limit // 4 + SPARE  # few notes have expired, so nearly all pass
+        if chosen.narrow:
+            passing = self.count(chosen)
+            if passing <= max(EXACT, FEW * everything):
+                return self._exact(vector, limit, chosen)
+            pool = int(1.25 * limit * everything / passing) + SPARE
+        for _ in range(WIDENINGS):
             found = meaning.search(vector, pool)
             kept = set(self.keep([node_id for node_id, _ in found], chosen))
             if len(kept) >= limit or len(found) < pool:
                 return [hit for hit in found if hit[0] in kept][:limit]
-            if self.count(chosen) <= FEW * len(meaning.matrix):
-                break
-            pool *= 4
+            pool *= 3
+        return self._exact(vector, limit, chosen)
+
+    def _exact(self, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
         scores = self.cosines(vector, self.ids(chosen))
         return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
 

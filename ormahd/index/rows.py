@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol, TypeVar, cast
 
@@ -175,6 +175,11 @@ class Filter:
     @property
     def empty(self) -> bool:
         return self == Filter()
+
+    @property
+    def narrow(self) -> bool:
+        """Whether it asks for more than being alive."""
+        return replace(self, alive_at=None) != Filter()
 
     def sql(self, alias: str = "n") -> tuple[str, list[Any]]:
         """A condition on the node table under `alias`, and its parameters. Only values of ours get into the text."""
