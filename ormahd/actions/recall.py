@@ -51,7 +51,7 @@ def recall(
     """
     settings = ormah.settings
     ranked = rank(
-        ormah.index, query, embed=ormah.embed_query, space=space, now=ormah.ranking_clock(),
+        ormah.index, query, embed=ormah.embed_query, space=space, now=ormah.ranking_clock(), explain=explain,
         rules=Rules(settings.search, settings.space, settings.activation),
     )  # fmt: skip
     rows = ormah.index.notes([found.node_id for found in ranked.results])
