@@ -165,7 +165,7 @@ class Chroma:
         """Every id with its vector, for `verify`."""
         offset = 0
         while True:
-            with _guarded("read"):
+            with self._lock, _guarded("read"):  # a write half-way shows ids whose vectors are not there yet
                 page = self._collection.get(limit=_PAGE, offset=offset, include=["embeddings"])
             yield from zip(page["ids"], np.asarray(page["embeddings"], np.float32), strict=True)
             if len(page["ids"]) < _PAGE:
