@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 from ormahd import paths
 from ormahd.config import Config
 from ormahd.core import note as codec
+from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Tier
 from ormahd.core.note import NoteKind
 from ormahd.core.secrets import redact
@@ -24,7 +25,7 @@ from ormahd.core.strength import read_strength
 from ormahd.errors import BadRequest, NotFound, OrmahError
 from ormahd.index.embed import QueryVectors, load
 from ormahd.index.index import Index
-from ormahd.index.rows import Filter, NodeRow, StateLike
+from ormahd.index.rows import Filter, NodeRow
 from ormahd.journal.state import State
 from ormahd.vault.adopt import Reconciler
 from ormahd.vault.change import Clock, Committed
@@ -186,7 +187,7 @@ class Ormah:
 
     def _committed(self, done: Committed) -> None:
         """Our own commits: the same bytes go into the index, before the write is answered."""
-        upserts: dict[str, tuple[bytes, StateLike]] = {}
+        upserts: dict[str, tuple[bytes, FileState]] = {}
         removals: list[str] = []
         for change in done.changes:
             if change.path.startswith(".ormah/"):
@@ -202,7 +203,7 @@ class Ormah:
                     upserts[change.path] = (change.data, state)
         self.index.apply(upserts, removals, head=done.commit)
 
-    def _known(self) -> Mapping[str, StateLike]:
+    def _known(self) -> Mapping[str, FileState]:
         """What the scan need not read again. The first one of a life looks again at what is no memory: what may be
         adopted is a setting, and settings change between two lives."""
         known = self.index.known()
@@ -212,7 +213,7 @@ class Ormah:
         return {path: state for path, state in known.items() if path in notes}
 
     def _observed(
-        self, upserts: Mapping[str, tuple[bytes, StateLike]], removals: Collection[str], head: str | None
+        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None
     ) -> None:
         """What the scan saw: a person's edits, a checkout, a pull."""
         self.index.apply(upserts, removals, head=head)
@@ -222,7 +223,7 @@ class Ormah:
         data = self.vault.read(STRENGTH)
         self.index.set_strength(read_strength(data) if data else {})
 
-    def files(self) -> Iterator[tuple[str, bytes, StateLike]]:
+    def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Every file of the vault that the index ought to hold, read now."""
         yield from self.reconciler.files()
 

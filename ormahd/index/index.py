@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from ormahd.core.file_state import FileState
 from ormahd.core.node import Strength
 from ormahd.index import cache, text, verify, write
 from ormahd.index.database import Database
@@ -16,7 +17,7 @@ from ormahd.index.fill import Filler
 from ormahd.index.late import Float
 from ormahd.index.meaning import Meaning
 from ormahd.index.reader import Reader
-from ormahd.index.rows import Difference, StateLike, micros
+from ormahd.index.rows import Difference, micros
 from ormahd.index.write import Entry, FirstPath
 from ormahd.settings import EmbeddingSettings, VectorSettings
 
@@ -68,7 +69,7 @@ class Index(Reader):
 
     # Writing
 
-    def apply(self, upserts: Mapping[str, tuple[bytes, StateLike]], removals: Collection[str], *, head: str | None) -> None:  # fmt: skip
+    def apply(self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None) -> None:  # fmt: skip
         """Take in new, changed and removed files, in one transaction.
 
         Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this
@@ -137,10 +138,10 @@ class Index(Reader):
                 made[one.sha].vector if one.sha in made else cache.vector(connection, known[one.sha]) for one in sources
             ]
 
-    def rebuild(self, files: Iterable[tuple[str, bytes, StateLike]], *, head: str | None = None) -> int:
+    def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
         """Make the index hold exactly `files`; embeddings stay cached. Returns how many there were."""
         left = set(self.known())
-        batch: dict[str, tuple[bytes, StateLike]] = {}
+        batch: dict[str, tuple[bytes, FileState]] = {}
         done = 0
         for path, data, state in files:
             left.discard(path)
@@ -207,7 +208,7 @@ class Index(Reader):
     def _meanings(self) -> list[Meaning]:
         return [one for one in (self._filler.active, self._filler.next) if one is not None]
 
-    def verify(self, vault: Iterable[tuple[str, bytes, StateLike]] | None = None) -> list[Difference]:
+    def verify(self, vault: Iterable[tuple[str, bytes, FileState]] | None = None) -> list[Difference]:
         """Everything in which the index, its parts and the vault's files (path, bytes, state) differ; empty when all is well.
 
         Nodes that still wait for their vectors are no difference: `pending` counts them. Writers wait meanwhile.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Strength
 from ormahd.errors import NotFound
 from ormahd.index import cache, links, lookup, text
@@ -14,7 +15,7 @@ from ormahd.index.cache import TokenVectors
 from ormahd.index.database import Database
 from ormahd.index.fill import Filler
 from ormahd.index.late import Float
-from ormahd.index.rows import Edge, FileState, Filter, NodeRow, Stats, Unresolved
+from ormahd.index.rows import Edge, Filter, NodeRow, Stats, Unresolved
 
 EVERYTHING = Filter()
 FEW = 0.05

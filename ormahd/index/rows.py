@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from ormahd.core.node import ABOUT_SELF, Connection, EdgeType, MemoryNode, NodeType, Strength, Tier, short_id
 
@@ -32,30 +32,6 @@ def moment(value: int) -> datetime:
 
 def moment_or_none(value: int | None) -> datetime | None:
     return None if value is None else moment(value)
-
-
-class StateLike(Protocol):
-    """What `apply` wants to know of a file on the disk (the vault's FileState has it)."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def mtime_ns(self) -> int: ...
-    @property
-    def inode(self) -> int: ...
-    @property
-    def digest(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """A file as it was when it was indexed; `digest` is the sha256 of its bytes on the disk, in hex."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    inode: int
-    digest: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind, digest, parse
 from ormahd.core.words import FTS_TOKENIZE
 from ormahd.index import cache, links, text
 from ormahd.index.meaning import Meaning
-from ormahd.index.rows import Difference, StateLike, chunks, marks
+from ormahd.index.rows import Difference, chunks, marks
 from ormahd.index.vectors import ChromaTrouble
 
 NEAR = 1e-3
 """Largest difference of a component between Chroma's vector and ours; it keeps them as float32, unchanged."""
 
 
-def files(connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, StateLike]]) -> Iterator[Difference]:
+def files(connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]]) -> Iterator[Difference]:
     """The vault's files (path, the bytes that ought to be indexed, state on the disk) against the rows."""
     rows = connection.execute(
         "SELECT f.path, f.node_id, n.digest, f.digest, t.content FROM file f JOIN text t USING (number) "

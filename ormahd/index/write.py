@@ -12,9 +12,10 @@ import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from ormahd.core.file_state import FileState
 from ormahd.core.note import Note, NoteKind, parse
 from ormahd.index import links, text
-from ormahd.index.rows import StateLike, chunks, marks, micros
+from ormahd.index.rows import chunks, marks, micros
 
 FirstPath = Callable[[str, Sequence[str]], str | None]
 """Which of several files with one id had it first (the history knows); None: no opinion."""
@@ -25,7 +26,7 @@ class Entry:
     """A file that was read, ready to be stored."""
 
     path: str
-    state: StateLike
+    state: FileState
     note: Note
     words: tuple[str, str, str]
     same: int
@@ -38,7 +39,7 @@ class Entry:
         return self.note.id if self.note.kind is NoteKind.NOTE else None
 
 
-def entry(path: str, data: bytes, state: StateLike) -> Entry:
+def entry(path: str, data: bytes, state: FileState) -> Entry:
     """Read a file; all work that needs no database is done here, outside of the writer's lock."""
     note = parse(data, path)
     if note.kind is NoteKind.NOTE:

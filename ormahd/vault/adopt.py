@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
+from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind, parse
 from ormahd.settings import VaultSettings
 from ormahd.vault.change import Committed, sha256
@@ -20,10 +21,10 @@ from ormahd.vault.identity import Identity, claim
 from ormahd.vault.look import Look
 from ormahd.vault.reading import Rest, read_stable
 from ormahd.vault.round import Round, ScanResult
-from ormahd.vault.scan import FileState, Seen, StateLike, Walk, walk
+from ormahd.vault.scan import Seen, Walk, walk
 from ormahd.vault.vault import Vault
 
-__all__ = ["Apply", "FileState", "Reconciler", "ScanResult"]
+__all__ = ["Apply", "Reconciler", "ScanResult"]
 
 
 class Apply(Protocol):
@@ -41,7 +42,7 @@ class Reconciler:
         self,
         vault: Vault,
         *,
-        known: Callable[[], Mapping[str, StateLike]],
+        known: Callable[[], Mapping[str, FileState]],
         settings: VaultSettings,
         clock: Callable[[], datetime],
         apply: Apply,

@@ -9,8 +9,9 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from ormahd.core.file_state import FileState
 from ormahd.vault.change import sha256
-from ormahd.vault.scan import FileState, Seen
+from ormahd.vault.scan import Seen
 
 
 def read_stable(root: Path, seen: Seen) -> bytes | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind, parse
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.decide import Act, Decision, File, decide, label, plain
@@ -15,7 +16,7 @@ from ormahd.vault.excluded import is_note_name
 from ormahd.vault.identity import claim
 from ormahd.vault.person import BUSY_S, Item, commit
 from ormahd.vault.reading import read_stable
-from ormahd.vault.scan import FileState, Seen, StateLike, Walk, differs, seen, walk
+from ormahd.vault.scan import Seen, Walk, differs, seen, walk
 
 if TYPE_CHECKING:
     from ormahd.vault.adopt import Reconciler
@@ -76,10 +77,10 @@ class Round:
         self.paths = paths
         self.progress = progress
         self.out = ScanResult()
-        self.rows: Mapping[str, StateLike] = owner.known()
+        self.rows: Mapping[str, FileState] = owner.known()
         with owner.book:
             owner.during = set()
-            self.known: Mapping[str, StateLike] = {**self.rows, **owner.overlay} if owner.overlay else self.rows
+            self.known: Mapping[str, FileState] = {**self.rows, **owner.overlay} if owner.overlay else self.rows
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
         self.removals: list[str] = []
         self.bytes = 0
@@ -200,7 +201,7 @@ class Round:
         else:
             self.enlist(file, decision)
 
-    def touched(self, met: Seen, row: StateLike) -> None:
+    def touched(self, met: Seen, row: FileState) -> None:
         """Same bytes, other stat: nothing happened. Remembered here, so that the file is not read each time."""
         if differs(row, met):
             with self.owner.book:

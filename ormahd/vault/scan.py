@@ -10,38 +10,13 @@ import stat
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
+from ormahd.core.file_state import FileState
 from ormahd.errors import Unavailable
 from ormahd.vault.excluded import Excluded, is_note_name
 
 MARKER = ".ormah/vault.toml"
 """Without this file the folder is not the vault: a disk that is not mounted looks like an empty folder."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """A file as it was when it was last taken in: enough to see without reading that nothing changed. `digest` is the
-    sha256 (hex) of its bytes on the disk."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    inode: int
-    digest: str
-
-
-class StateLike(Protocol):
-    """What the walk wants to know of a file that was taken in (FileState, or the index's own row)."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def mtime_ns(self) -> int: ...
-    @property
-    def inode(self) -> int: ...
-    @property
-    def digest(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +49,7 @@ def seen(path: str, found: os.stat_result) -> Seen:
     return Seen(path, found.st_size, found.st_mtime_ns, found.st_ino, max(found.st_mtime_ns, found.st_ctime_ns))
 
 
-def differs(row: StateLike, met: Seen) -> bool:
+def differs(row: FileState, met: Seen) -> bool:
     return row.mtime_ns != met.mtime_ns or row.size != met.size or row.inode != met.inode
 
 
@@ -91,7 +66,7 @@ def check_root(root: Path) -> None:
 
 def walk(
     root: Path,
-    known: Mapping[str, StateLike],
+    known: Mapping[str, FileState],
     excluded: Excluded,
     *,
     paths: Collection[str] | None = None,
@@ -116,7 +91,7 @@ def walk(
 
 class _Walker:
     def __init__(
-        self, root: Path, known: Mapping[str, StateLike], excluded: Excluded, doubted: set[str], max_bytes: int | None
+        self, root: Path, known: Mapping[str, FileState], excluded: Excluded, doubted: set[str], max_bytes: int | None
     ) -> None:
         self.root = root
         self.base = str(root)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Tier
 from ormahd.core.note import compose, digest, path_for
 from ormahd.index import embed
@@ -27,7 +28,7 @@ from ormahd.index.embed import DocumentVectors, Embedder, Piece, QueryVectors
 from ormahd.index.embed_model import SentenceTransformers
 from ormahd.index.index import Index
 from ormahd.index.late import calibration, quantise, unit
-from ormahd.index.rows import FileState, Filter
+from ormahd.index.rows import Filter
 from ormahd.settings import EmbeddingSettings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Tier
 from ormahd.core.note import Link, compose
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
-from ormahd.index.rows import FileState
 
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 

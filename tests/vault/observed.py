@@ -7,9 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ormahd.core.file_state import FileState
 from ormahd.core.note import Note, NoteKind, compose, parse, path_for
 from ormahd.settings import VaultSettings
-from ormahd.vault.adopt import FileState, Reconciler
+from ormahd.vault.adopt import Reconciler
 from ormahd.vault.change import Committed, Kind
 from ormahd.vault.reading import state_of
 from ormahd.vault.vault import Vault

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from ormahd.core.file_state import FileState
 from ormahd.errors import Unavailable
 from ormahd.vault.excluded import Excluded, template_folders
-from ormahd.vault.scan import MARKER, FileState, Walk, walk
+from ormahd.vault.scan import MARKER, Walk, walk
 
 
 def git_ignored(root: Path):
