@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ormahd import paths
+from ormahd.actions.admin import worst_first
 from ormahd.config import Config
 from ormahd.core.note import NoteKind, parse
 from ormahd.errors import NotFound, OrmahError
@@ -19,8 +20,6 @@ from ormahd.vault.create import CARD, find_card
 from ormahd.vault.excluded import Excluded
 from ormahd.vault.git import Git, locate
 from ormahd.vault.scan import walk
-
-WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
 
 
 def shown(finding: Finding) -> dict[str, Any]:
@@ -67,7 +66,7 @@ def vault_findings(config: Config) -> list[Finding]:
         excluded = Excluded(
             root, lambda given: {p[len(prefix) :] for p in git.is_ignored(prefix + path for path in given)}
         )
-        return sorted(_notes(root, excluded, config), key=_order)
+        return sorted(_notes(root, excluded, config), key=worst_first)
     finally:
         git.close()
 
@@ -106,14 +105,9 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
         raise NotFound(f"there is no vault at {root}", hint="the daemon makes one when it starts: ormahctl up")
     ormah = Ormah.open(config)
     try:
-        ormah.reconciler.problems(fresh=True)
         call = Call(method="admin.doctor", params=DoctorParams(fix=fix))
         answer = Dispatcher(ormah, socket=Path()).answer(call, lambda _: None)
         assert isinstance(answer, DoctorResult)
     finally:
         ormah.close()
-    return sorted((finding for finding in answer.findings if not finding.what.startswith("degraded: ")), key=_order)
-
-
-def _order(finding: Finding) -> tuple[int, str, int]:
-    return WORST_FIRST.get(finding.level, 3), finding.path or "", finding.line or 0
+    return [finding for finding in answer.findings if not finding.what.startswith("degraded: ")]

@@ -25,7 +25,7 @@ from ormahd.core.strength import read_strength
 from ormahd.errors import BadRequest, NotFound, OrmahError
 from ormahd.index.embed import QueryVectors, load
 from ormahd.index.index import Index
-from ormahd.index.rows import Filter, NodeRow
+from ormahd.index.rows import Difference, Filter, NodeRow
 from ormahd.journal.state import State
 from ormahd.vault.adopt import Reconciler
 from ormahd.vault.change import Clock, Committed
@@ -41,6 +41,8 @@ DRAWS = 100
 """Ids drawn before we give up on a free short one; with a million notes each draw is free with 0.9998."""
 PATIENCE = 20.0
 """Seconds that becoming ready waits for texts without vectors."""
+LOOKS = 3
+"""How often the index is compared with a vault that is written to meanwhile."""
 RECENT = 100_000
 """Short ids remembered as drawn: far more than can be on their way at once."""
 
@@ -77,6 +79,7 @@ class Ormah:
         self._watcher: Watcher | None = None
         self._asking: dict[str, tuple[threading.Lock, int]] = {}
         self._asking_lock = threading.Lock()
+        self._strength: str | None = None
         self._drawn: dict[str, None] = {}
         self._drawn_lock = threading.Lock()
         vault.listen(self._committed)
@@ -207,7 +210,7 @@ class Ormah:
         """What the scan need not read again. The first one of a life looks again at what is no memory: what may be
         adopted is a setting, and settings change between two lives."""
         known = self.index.known()
-        if self.phase in {"ready", "warming"}:
+        if not self.reconciler.cold:
             return known
         notes = {path for path, kind in self.index.kinds().items() if kind == NoteKind.NOTE}
         return {path: state for path, state in known.items() if path in notes}
@@ -220,12 +223,24 @@ class Ormah:
         self._read_strength()
 
     def _read_strength(self) -> None:
-        data = self.vault.read(STRENGTH)
-        self.index.set_strength(read_strength(data) if data else {})
+        data = self.vault.read(STRENGTH) or b""
+        digest = codec.digest(data)
+        if digest != self._strength:  # asked after every batch that a scan brings; parsed when it says something new
+            self._strength = digest
+            self.index.set_strength(read_strength(data))
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Every file of the vault that the index ought to hold, read now."""
         yield from self.reconciler.files()
+
+    def verify(self) -> list[Difference]:
+        """In what the index differs from the vault; looked at again when somebody wrote meanwhile."""
+        for _ in range(LOOKS):
+            head = self.vault.head()
+            found = self.index.verify(self.files())
+            if not found or self.vault.head() == head:
+                break
+        return found
 
     def copies(self) -> list[str]:
         """Paths of files that carry the id of another note, and so are no memories of their own."""

@@ -81,7 +81,7 @@ def verify(session: Session) -> int:
         for difference in found.differences:
             place = render.line(difference.path or difference.id or "")
             values = f": {difference.detail}" if difference.detail else ""
-            render.out(f"{place}: {render.line(difference.what)}{render.line(values) and ' ' + render.line(values)}")
+            render.out(f"{place}: {render.line(difference.what)}{render.line(values)}")
         sys.stdout.flush()
         render.note("the index can be made anew from the vault: ormahctl rebuild", label="hint", colour="cyan")
     return 0 if found.ok else FOUND

@@ -23,6 +23,7 @@ ASIDE = (
      "look whether its text is in the vault (it holds the notes' bytes), then delete it"),
 )  # fmt: skip
 """Where the vault sets aside what a person must look at: folder, what it is, what to do."""
+WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
 Progress = Callable[[int, int, str], None]
 
 
@@ -96,7 +97,10 @@ def run_task(ormah: Ormah, name: str) -> TaskRun:
 
 def doctor(ormah: Ormah) -> list[Finding]:
     """Everything that wants a person's eye, worst first: files, index, git, models."""
-    found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=True)]
+    # verifying reads every file, and the scan's own findings are fresh by that
+    differences = ormah.verify() if ormah.phase == "ready" else []
+    read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
+    found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [Finding("warning", text) for text in [*ormah.warnings, *ormah.vault.notices()]]
     for place, what, mend in ASIDE:
         found += [
@@ -113,18 +117,21 @@ def doctor(ormah: Ormah) -> list[Finding]:
             Finding("warning", f"{queued} writes are safe and wait for git", mend="finish what holds git (git status)")
         )
     found += [Finding("warning", f"degraded: {part}", mend=_mend(part)) for part in ormah.degraded()]
-    if ormah.phase == "ready":
-        found += [
-            Finding(
-                "error",
-                f"the index differs from the vault ({one.what}): {one.detail}",
-                one.path,
-                mend="run: ormahctl rebuild",
-            )
-            for one in ormah.index.verify(ormah.files())
-        ]
-    order = {"error": 0, "warning": 1, "info": 2}
-    return sorted(found, key=lambda finding: (order.get(finding.level, 3), finding.path or "", finding.line or 0))
+    found += [
+        Finding(
+            "error",
+            f"the index differs from the vault ({one.what}): {one.detail}",
+            one.path,
+            mend="run: ormahctl rebuild",
+        )
+        for one in differences
+    ]
+    return sorted(found, key=worst_first)
+
+
+def worst_first(finding: Any) -> tuple[int, str, int]:
+    """The order of findings, also of the wire's: errors, then by place."""
+    return WORST_FIRST.get(finding.level, len(WORST_FIRST)), finding.path or "", finding.line or 0
 
 
 def fix(ormah: Ormah) -> list[str]:

@@ -54,7 +54,7 @@ def recall(
         ormah.index, query, embed=ormah.embed_query, space=space, now=ormah.ranking_clock(), explain=explain,
         rules=Rules(settings.search, settings.space, settings.activation),
     )  # fmt: skip
-    rows = ormah.index.notes([found.node_id for found in ranked.results])
+    rows = ormah.index.notes([found.node_id for found in ranked.results], connections=False)
     hits = []
     for found in ranked.results:
         row = rows.get(found.node_id)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import amending, clean, commit, define, make_room_in_core
-from ormahd.actions.caller import Caller, check_space, detect_space
-from ormahd.actions.views import EdgeView, headline, iso, stem
+from ormahd.actions.caller import Caller
+from ormahd.actions.views import EdgeView, edge_view, headline, stem
 from ormahd.core import note as codec
 from ormahd.core.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
 from ormahd.core.note import Link
@@ -36,13 +36,8 @@ class Remembered:
     degraded: list[str] = field(default_factory=list)
 
 
-def space_for(ormah: Ormah, caller: Caller, *, given: bool, space: str | None) -> str | None:
-    """The space the caller named (null: global), else the one detected from where it works."""
-    return check_space(space) if given else detect_space(caller.cwd, ormah.vault.root)
-
-
 def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Remembered:
-    """Store one memory; `request.space` is final (see `space_for`).
+    """Store one memory; `request.space` is final.
 
     A memory whose space, type, title and content equal an existing one's is that one: `existing`, no commit.
 
@@ -99,18 +94,7 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
                 demoted.extend(make_room_in_core(ormah, tx, keep={node_id}))
 
         done = commit(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body, fill=fill)
-        views = [
-            EdgeView(
-                row.id,
-                row.short_id,
-                link.edge.value,
-                link.weight,
-                headline(row.title, row.content),
-                iso(link.created),
-                link.reason,
-            )
-            for link, row in made
-        ]
+        views = [edge_view(row, link) for link, row in made]
         return Remembered(
             _prose(node_id, name, views, demoted, found, done.stored), node_id, short_id(node_id), path, done.commit, done.op,
             request.space, views, found, [row.id for row in demoted], stored=done.stored, degraded=ormah.degraded(),
@@ -135,7 +119,7 @@ def _links(
         made[target.id, wish.edge] = (Link(wish.edge, stem(target.path), wish.weight, now, wish.reason), target)
     taken = {node_id for node_id, _ in made}
     # the same notes may have changed since `near` was looked up; a neighbour that is gone is no neighbour
-    rows = ormah.index.notes([node_id for node_id, _ in near])
+    rows = ormah.index.notes([node_id for node_id, _ in near], connections=False)
     chosen = 0
     for node_id, cosine in near:
         row = rows.get(node_id)

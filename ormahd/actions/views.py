@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ormahd.core.node import short_id
 
 if TYPE_CHECKING:
+    from ormahd.core.note import Link
     from ormahd.index.rows import Edge, NodeRow
     from ormahd.ormah import Ormah
 
@@ -96,26 +97,18 @@ def headline(title: str | None, content: str, limit: int = 72) -> str:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
+def edge_view(other: NodeRow, edge: Edge | Link) -> EdgeView:
+    """An edge, resolved or about to be written, as seen from the node at its near end."""
+    return EdgeView(
+        other.id, other.short_id, edge.edge.value, edge.weight, headline(other.title, other.content), iso(edge.created),
+        edge.reason,
+    )  # fmt: skip
+
+
 def edge_views(ormah: Ormah, edges: list[Edge], *, incoming: bool) -> list[EdgeView]:
     ends = [edge.source if incoming else edge.target for edge in edges]
     rows = ormah.index.notes(ends, connections=False)
-    views = []
-    for edge, end in zip(edges, ends, strict=True):
-        if end not in rows:
-            continue
-        other = rows[end]
-        views.append(
-            EdgeView(
-                end,
-                short_id(end),
-                edge.edge.value,
-                edge.weight,
-                headline(other.title, other.content),
-                iso(edge.created),
-                edge.reason,
-            )
-        )
-    return views
+    return [edge_view(rows[end], edge) for edge, end in zip(edges, ends, strict=True) if end in rows]
 
 
 def node_view(ormah: Ormah, row: NodeRow) -> NodeView:

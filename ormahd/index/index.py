@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 from ormahd.core.file_state import FileState
@@ -213,6 +214,11 @@ class Index(Reader):
 
         Nodes that still wait for their vectors are no difference: `pending` counts them. Writers wait meanwhile.
         """
+        if vault is not None:
+            # Begun before our own lock is taken: reading the vault may wait for a scan, and a scan waits for us.
+            vault = iter(vault)
+            first = next(vault, None)
+            vault = chain(() if first is None else (first,), vault)
         with self._applying, self._database.read() as connection:
             found = list(verify.check(connection))
             if found:

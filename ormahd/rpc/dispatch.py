@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from pydantic import BaseModel, ValidationError
 
 from ormahd import __version__
 from ormahd.actions import admin
-from ormahd.actions.caller import Caller, check_space
+from ormahd.actions.caller import Caller, check_space, detect_space
 from ormahd.actions.connect import connect
 from ormahd.actions.exporting import export
 from ormahd.actions.forget import forget
@@ -27,11 +27,11 @@ from ormahd.actions.get import get
 from ormahd.actions.importing import import_lines
 from ormahd.actions.outdated import outdated
 from ormahd.actions.recall import recall
-from ormahd.actions.remember import remember, space_for
+from ormahd.actions.remember import remember
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.actions.views import iso
 from ormahd.core.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, SearchQuery
-from ormahd.errors import BadRequest, Incompatible, OrmahError
+from ormahd.errors import BadRequest, Incompatible
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
 
@@ -107,11 +107,7 @@ class Dispatcher:
         for name, text in (("agent", call.agent), ("cwd", call.cwd)):
             if text is not None and len(text) > 4 * MAX_NAME:
                 raise BadRequest(f"{name} is too long ({len(text)} characters)")
-        params_type, result_type = schema.METHODS[call.method]
-        try:
-            params = msgspec.convert(call.params, params_type)
-        except msgspec.ValidationError as exc:
-            raise BadRequest(f"{call.method}: {exc}", hint="see PROTOCOL.md") from None
+        params = call.params  # the method's own Struct: reading the call has checked it
         for name in ("session_id", "request_id", "reason", "run", "name"):
             text = getattr(params, name, None)
             if isinstance(text, str) and len(text) > (10_000 if name == "reason" else MAX_NAME):
@@ -120,13 +116,9 @@ class Dispatcher:
         request_id = getattr(params, "request_id", None)
         if request_id is None:
             return self._methods[call.method](params, caller, progress)
-        return self._once(
-            request_id, call.method, params, result_type, lambda: self._methods[call.method](params, caller, progress)
-        )
+        return self._once(request_id, call.method, params, lambda: self._methods[call.method](params, caller, progress))
 
-    def _once(
-        self, request_id: str, method: str, params: Any, kind: type[schema.Result], act: Callable[[], schema.Result]
-    ) -> schema.Result:
+    def _once(self, request_id: str, method: str, params: Any, act: Callable[[], schema.Result]) -> schema.Result:
         """The first answer to `request_id`, however often it is asked: a client that lost the reply asks again."""
         asked = hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
         with self.ormah.asking(request_id):
@@ -136,17 +128,19 @@ class Dispatcher:
                     raise BadRequest(
                         f"request_id {request_id[:60]!r} was used for another request", hint="draw a new one"
                     )
-                return msgspec.msgpack.decode(before[2], type=kind)
+                return msgspec.msgpack.decode(before[2], type=schema.METHODS[method][1])
             reply = act()
             self.ormah.state.answered(request_id, method, asked, msgspec.msgpack.encode(reply))
             return reply
 
+    def _space(self, named: str | UnsetType | None, caller: Caller) -> str | None:
+        """The space that the caller named (null: global), else the one detected from where it works."""
+        return detect_space(caller.cwd, self.ormah.vault.root) if isinstance(named, UnsetType) else check_space(named)
+
     # ------------------------------------------------------------ agent
 
     def remember(self, params: schema.RememberParams, caller: Caller, _: ProgressFn) -> schema.Result:
-        space = space_for(
-            self.ormah, caller, given=params.space is not UNSET, space=None if params.space is UNSET else params.space
-        )
+        space = self._space(params.space, caller)
         request = checked(
             CreateNodeRequest,
             {
@@ -167,9 +161,7 @@ class Dispatcher:
                 "created_before": params.created_before, "session_id": params.session_id,
             },
         )  # fmt: skip
-        space = space_for(
-            self.ormah, caller, given=params.space is not UNSET, space=None if params.space is UNSET else params.space
-        )
+        space = self._space(params.space, caller)
         found = recall(self.ormah, query, space=space, explain=params.explain)
         reply = result(found, schema.RecallResult)
         if not params.explain:
@@ -246,14 +238,14 @@ class Dispatcher:
 
     def health(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         ormah = self.ormah
-        position = ormah.index.position
+        position, nodes = ormah.index.position, ormah.index.count()
         degraded = ormah.degraded()
         return schema.HealthResult(
             status="degraded" if degraded else "ok", phase=ormah.phase, version=__version__, protocol=schema.PROTOCOL,
             pid=os.getpid(), uptime_seconds=round((datetime.now(UTC) - ormah.started).total_seconds(), 3),
             vault=str(ormah.vault.root), vault_id=ormah.vault.id, socket=str(self._socket),
-            nodes=ormah.index.count(), index=schema.IndexHealth(
-                directory=str(ormah.index.directory), notes=ormah.index.count(), pending_vectors=ormah.index.pending(),
+            nodes=nodes, index=schema.IndexHealth(
+                directory=str(ormah.index.directory), notes=nodes, pending_vectors=ormah.index.pending(),
                 bytes=ormah.index.size(), model=ormah.settings.embedding.model, head=position,
                 fresh=position == ormah.vault.head(),
             ), degraded=degraded,
@@ -270,7 +262,7 @@ class Dispatcher:
     def verify(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         differences = [
             schema.Difference(what=one.what, path=one.path, id=one.node_id, detail=one.detail)
-            for one in self.ormah.index.verify(self.ormah.files())
+            for one in self.ormah.verify()
         ]
         return schema.VerifyResult(ok=not differences, differences=differences)
 
@@ -320,6 +312,3 @@ def _wish(link: schema.Link) -> dict[str, Any]:
 
 def _steps(progress: ProgressFn) -> Callable[[int, int, str], None]:
     return lambda done, total, stage: progress(schema.Progress(done=done, total=total, stage=stage))
-
-
-__all__ = ["CAPABILITIES", "Dispatcher", "OrmahError"]

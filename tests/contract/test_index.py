@@ -2,10 +2,12 @@
 
 import sqlite3
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ormahd.core.file_state import FileState
 from ormahd.core.node import EdgeType, NodeType, Strength, Tier
 from ormahd.core.note import Link
 from ormahd.errors import Ambiguous, BadRequest, NotFound, Unavailable
@@ -289,3 +291,26 @@ def test_reading_goes_on_while_writing(tmp_path: Path) -> None:
     assert index.wait_filled(30, settled=True)
     assert index.verify(triples(files)) == []
     index.close()
+
+
+def test_verifying_and_a_scan_that_feeds_the_index_do_not_wait_for_each_other(index: Index) -> None:
+    files = {"a.md": note(1, "Tea."), "b.md": note(2, "Coffee.")}
+    apply(index, files)
+    scanning, asked = threading.Lock(), threading.Event()
+    found: list[object] = []
+
+    def vault() -> Iterator[tuple[str, bytes, FileState]]:
+        asked.set()
+        with scanning:
+            yield from triples(files)
+
+    verifying = threading.Thread(target=lambda: found.append(index.verify(vault())), daemon=True)
+    with scanning:
+        verifying.start()
+        assert asked.wait(10)
+        feeding = threading.Thread(target=lambda: apply(index, {"b.md": files["b.md"]}), daemon=True)
+        feeding.start()
+        feeding.join(10)
+        assert not feeding.is_alive(), "a scan waits for a verify that waits for the scan"
+    verifying.join(10)
+    assert found == [[]]
