@@ -26,7 +26,7 @@ from ormahd.core.note import Note, NoteKind, adopt, parse
 from ormahd.core.splice import Unusual
 from ormahd.errors import InvalidNote
 
-__all__ = ["MergeConflict", "Merged", "merge_lines", "merge_notes"]
+__all__ = ["MergeConflict", "Merged", "merge_file", "merge_lines", "merge_notes"]
 
 _COMPARED = 5_000
 """Lines between the first and the last difference. Beyond that, two versions are taken for wholly different there:
@@ -42,6 +42,22 @@ class Merged:
     conflicts: tuple[MergeConflict, ...] = ()
     reasons: tuple[str, ...] = ()
     """Where a rule chose between two changes: a sentence each, for the commit's message."""
+
+
+def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> Merged:
+    """The three-way merge by what kind of file stands at `path`: lines with ids as sets, the rest as note or as text.
+
+    Bytes with a NUL have no lines: changed on both sides, they are a conflict.
+    """
+    if theirs in (base, ours):
+        return Merged(ours)
+    if ours == base:
+        return Merged(theirs)
+    if any(b"\0" in data for data in (base or b"", ours, theirs)):
+        return Merged(None, (MergeConflict(path, None, "text", None, None, None),))
+    if path.endswith(".jsonl"):
+        return Merged(merge_lines(base or b"", ours, theirs))
+    return merge_notes(base, ours, theirs, path)
 
 
 def merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> Merged:

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -157,7 +159,7 @@ def _doc(shape: type[Struct]) -> str:
 
 def _field_docs(shape: type[Struct]) -> dict[str, str]:
     """The texts under the fields: Python does not keep them, the source does."""
-    body = _classes()[shape.__name__].body
+    body = _classes(shape.__module__)[shape.__name__].body
     found = {}
     for before, after in itertools.pairwise(body):
         if not isinstance(before, ast.AnnAssign) or not isinstance(before.target, ast.Name):
@@ -167,8 +169,9 @@ def _field_docs(shape: type[Struct]) -> dict[str, str]:
     return found
 
 
-def _classes() -> dict[str, ast.ClassDef]:
-    tree = ast.parse(inspect.getsource(schema))
+@functools.cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 

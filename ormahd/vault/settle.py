@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ormahd.core.merge import merge_lines, merge_notes
+from ormahd.core.merge import merge_file
 from ormahd.errors import Conflict
 from ormahd.vault.change import sha256
 from ormahd.vault.disk import sync_directory, write_durably
@@ -16,17 +16,6 @@ from ormahd.vault.files import Worktree, Write
 from ormahd.vault.intent import Intent, Step
 
 CONFLICTS = ".ormah/conflicts"
-
-
-def merge(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> bytes | None:
-    """The three-way merge of one note (`ours`: the person's); None where the two exclude each other."""
-    if ours == theirs or theirs == base:
-        return ours
-    if ours == base:
-        return theirs
-    if path.endswith(".jsonl"):
-        return merge_lines(base or b"", ours, theirs)
-    return merge_notes(base, ours, theirs, path).data if path.endswith(".md") else None
 
 
 def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[str]]:
@@ -64,7 +53,7 @@ def _step_today(step: Step, now: bytes | None) -> Step | None:
         return replace(step, base=now)
     if now is None or step.data is None:
         return None  # removed here, changed there
-    merged = merge(step.base, now, step.data, step.path)
+    merged = merge_file(step.base, now, step.data, step.path).data
     return None if merged is None else replace(step, base=now, data=merged)
 
 
@@ -99,7 +88,7 @@ def late_save(worktree: Worktree, intent: Intent, number: int, late: bytes) -> s
     """Somebody wrote into the version that we displaced (an editor that had the file open): bring that into the file
     that is there now, uncommitted, for the watcher to take in. A sentence on what was done."""
     step = intent.steps[number]
-    merged = late if step.data is None else merge(step.base, late, step.data, step.path)
+    merged = late if step.data is None else merge_file(step.base, late, step.data, step.path).data
     new = late if merged is None else merged
     write = Write(step.path, None if step.data is None else sha256(step.data), new, f"{intent.op}.late{number}")
     try:

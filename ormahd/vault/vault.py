@@ -222,6 +222,11 @@ class Vault:
         found = self.git.listing(revision, self.prefix.rstrip("/"))
         return {path[len(self.prefix) :]: oid for path, oid in found.items()}
 
+    @property
+    def empty_tree(self) -> str:
+        """The id of a tree without files: what was before the first commit."""
+        return self._objects.oid("tree", b"")
+
     def blob_id(self, data: bytes) -> str:
         """The id that git gives these bytes, to compare with `tree()`."""
         return self._objects.oid("blob", data)

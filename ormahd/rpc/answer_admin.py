@@ -1,0 +1,86 @@
+"""`admin.*`: health, the index, jobs, in and out."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ormahd import __version__
+from ormahd.actions import admin
+from ormahd.actions.caller import Caller
+from ormahd.actions.exporting import export
+from ormahd.actions.importing import import_lines
+from ormahd.ormah import Ormah
+from ormahd.rpc import schema
+from ormahd.rpc.handling import Handler, ProgressFn, result, steps
+
+
+class AdminMethods:
+    """One method here answers one method of the wire; nothing is decided."""
+
+    def __init__(self, ormah: Ormah, *, socket: Path, clients: Callable[[], int]) -> None:
+        self.ormah = ormah
+        self._socket = socket
+        self._clients = clients
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "admin.health": self.health,
+            "admin.stats": self.stats,
+            "admin.rebuild": self.rebuild,
+            "admin.verify": self.verify,
+            "admin.doctor": self.doctor,
+            "admin.import": self.import_,
+            "admin.export": self.export,
+            "admin.run_task": self.run_task,
+        }
+
+    def health(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        ormah = self.ormah
+        position, nodes = ormah.index.position, ormah.index.count()
+        degraded = ormah.degraded()
+        return schema.HealthResult(
+            status="degraded" if degraded else "ok", phase=ormah.phase, version=__version__, protocol=schema.PROTOCOL,
+            pid=os.getpid(), uptime_seconds=round((datetime.now(UTC) - ormah.started).total_seconds(), 3),
+            vault=str(ormah.vault.root), vault_id=ormah.vault.id, socket=str(self._socket),
+            nodes=nodes, index=schema.IndexHealth(
+                directory=str(ormah.index.directory), notes=nodes, pending_vectors=ormah.index.pending(),
+                bytes=ormah.index.size(), model=ormah.settings.embedding.model, head=position,
+                fresh=position == ormah.vault.head(),
+            ), degraded=degraded,
+            queued=ormah.vault.waiting, busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
+            threads=threading.active_count(), clients=self._clients(), warnings=list(ormah.warnings),
+        )  # fmt: skip
+
+    def stats(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        return result(admin.stats(self.ormah), schema.StatsResult)
+
+    def rebuild(self, _params: schema.NoParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
+        return result(admin.rebuild(self.ormah, steps(progress)), schema.RebuildResult)
+
+    def verify(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        differences = [
+            schema.Difference(what=one.what, path=one.path, id=one.node_id, detail=one.detail)
+            for one in self.ormah.verify()
+        ]
+        return schema.VerifyResult(ok=not differences, differences=differences)
+
+    def doctor(self, params: schema.DoctorParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        if params.fix:
+            admin.fix(self.ormah)
+        return schema.DoctorResult(findings=[result(finding, schema.Finding) for finding in admin.doctor(self.ormah)])
+
+    def import_(self, params: schema.ImportParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+        done = import_lines(
+            self.ormah, params.lines, caller, first_line=params.first_line, run=params.run, progress=steps(progress)
+        )
+        return result(done, schema.ImportResult)
+
+    def export(self, params: schema.ExportParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        return result(export(self.ormah, after=params.after, limit=params.limit), schema.ExportResult)
+
+    def run_task(self, params: schema.RunTaskParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        return result(admin.run_task(self.ormah, params.name), schema.RunTaskResult)

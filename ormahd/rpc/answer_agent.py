@@ -1,0 +1,130 @@
+"""`agent.*`: remembering, recalling, changing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from ormahd.actions.caller import Caller, check_space, detect_space
+from ormahd.actions.connect import connect
+from ormahd.actions.forget import forget
+from ormahd.actions.get import get
+from ormahd.actions.outdated import outdated
+from ormahd.actions.recall import recall
+from ormahd.actions.remember import remember
+from ormahd.actions.update import CLEARABLE, Update, update
+from ormahd.core.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, SearchQuery
+from ormahd.ormah import Ormah
+from ormahd.rpc import schema
+from ormahd.rpc.handling import Handler, ProgressFn, checked, result
+
+
+class AgentMethods:
+    """One method here answers one method of the wire; nothing is decided."""
+
+    def __init__(self, ormah: Ormah) -> None:
+        self.ormah = ormah
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "agent.remember": self.remember,
+            "agent.recall": self.recall,
+            "agent.get": self.get,
+            "agent.update": self.update,
+            "agent.forget": self.forget,
+            "agent.outdated": self.outdated,
+            "agent.connect": self.connect,
+        }
+
+    def _space(self, named: str | UnsetType | None, caller: Caller) -> str | None:
+        """The space that the caller named (null: global), else the one detected from where it works."""
+        return detect_space(caller.cwd, self.ormah.vault.root) if isinstance(named, UnsetType) else check_space(named)
+
+    def remember(self, params: schema.RememberParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        space = self._space(params.space, caller)
+        request = checked(
+            CreateNodeRequest,
+            {
+                "content": params.content, "type": params.type, "tier": params.tier,
+                "source": params.source or caller.source, "space": space, "tags": params.tags,
+                "connections": [_wish(link) for link in params.connections] + [{"target": target} for target in params.links],
+                "title": params.title, "about_self": params.about_self, "confidence": params.confidence,
+            },
+        )  # fmt: skip
+        return result(remember(self.ormah, request, caller), schema.RememberResult)
+
+    def recall(self, params: schema.RecallParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        query = checked(
+            SearchQuery,
+            {
+                "query": params.query, "limit": params.limit, "types": params.types, "tiers": params.tiers,
+                "spaces": params.spaces, "tags": params.tags, "created_after": params.created_after,
+                "created_before": params.created_before, "session_id": params.session_id,
+            },
+        )  # fmt: skip
+        space = self._space(params.space, caller)
+        found = recall(self.ormah, query, space=space, explain=params.explain)
+        reply = result(found, schema.RecallResult)
+        if not params.explain:
+            reply.trace = UNSET
+            for hit in reply.results:
+                hit.trace = UNSET
+        return reply
+
+    def get(self, params: schema.NodeParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        return result(
+            get(self.ormah, params.node_id, session_id=params.session_id, touch=params.touch), schema.NodeResult
+        )
+
+    def update(self, params: schema.UpdateParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        wished = {
+            name: getattr(params, name)
+            for name in ("content", "title", "type", "tier", "space", "tags", "confidence", "valid_until")
+            if getattr(params, name) is not UNSET
+        }
+        clear = [name for name, value in wished.items() if value is None and name in CLEARABLE]
+        values = {name: value for name, value in wished.items() if name not in clear}
+        if "space" in values:
+            space = check_space(values.pop("space"))
+            if space is None:
+                clear.append("space")
+            else:
+                values["space"] = space
+        # the node's own rules check the values; what was not named takes a placeholder and is dropped again
+        stand_in = {"id": "-", "content": "-", "created": datetime.now(UTC), "updated": datetime.now(UTC)}
+        node = checked(MemoryNode, stand_in | values)
+        request = checked(CreateNodeRequest, {"content": "-", "tags": [*params.add_tags, *params.remove_tags]})
+        added = tuple(request.tags[: len(params.add_tags)])
+        change = Update(
+            {name: getattr(node, name) for name in values},
+            clear,
+            added,
+            tuple(request.tags[len(added) :]),
+            tuple(checked(LinkRequest, _wish(link)) for link in params.add_connections),
+            params.expect,
+        )
+        return result(update(self.ormah, params.node_id, change, caller), schema.WriteResult)
+
+    def forget(self, params: schema.ForgetParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        return result(forget(self.ormah, params.node_id, caller), schema.WriteResult)
+
+    def outdated(self, params: schema.OutdatedParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        done = outdated(self.ormah, params.node_id, caller, reason=params.reason, revoke=params.revoke)
+        return result(done, schema.WriteResult)
+
+    def connect(self, params: schema.ConnectParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        link = checked(
+            LinkRequest,
+            {"target": params.target_id, "edge": params.edge, "weight": params.weight, "reason": params.reason},
+        )
+        done = connect(
+            self.ormah, params.source_id, link.target, caller,
+            edge=EdgeType(link.edge), weight=link.weight, reason=link.reason, remove=params.remove,
+        )  # fmt: skip
+        return result(done, schema.WriteResult)
+
+
+def _wish(link: schema.Link) -> dict[str, Any]:
+    return {"target": link.target, "edge": link.edge, "weight": link.weight, "reason": link.reason}

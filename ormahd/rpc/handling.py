@@ -1,0 +1,49 @@
+"""What the families of methods share: the wire's values into the domain's requests, and the actions' results back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+
+from ormahd.actions.caller import Caller
+from ormahd.errors import BadRequest
+from ormahd.rpc import schema
+
+M = TypeVar("M", bound=BaseModel)
+R = TypeVar("R", bound=schema.Result)
+ProgressFn = Callable[[schema.Progress], None]
+Handler = Callable[[Any, Caller, ProgressFn], schema.Result]
+"""Answers one method: its Struct of parameters, who asks, and where words of progress go."""
+
+
+def result(value: Any, kind: type[R]) -> R:
+    """An action's dataclass (or mapping) as the Struct of the wire; fields are matched by name."""
+    return msgspec.convert(value, kind, from_attributes=True, strict=False)
+
+
+def checked(model: type[M], values: Mapping[str, Any]) -> M:
+    """A domain request from the wire's values.
+
+    Raises:
+        BadRequest: naming the field, what it was and what is allowed.
+    """
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "parameters"
+        given = repr(first["input"])
+        shown = given if len(given) <= 60 else given[:60] + "…"
+        raise BadRequest(
+            f"{where}: {first['msg']} (it is {shown})",
+            hint=f"see {model.__name__} in PROTOCOL.md",
+            data={"field": where},
+        ) from None
+
+
+def steps(progress: ProgressFn) -> Callable[[int, int, str], None]:
+    """`progress` as the actions call it: (done, total, stage)."""
+    return lambda done, total, stage: progress(schema.Progress(done=done, total=total, stage=stage))

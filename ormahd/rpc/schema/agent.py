@@ -1,0 +1,187 @@
+"""`agent.*`: what agents ask and tell."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import UNSET, UnsetType
+
+from ormahd.rpc.schema.base import Connections, Edge, Link, Params, Result
+
+
+class RememberParams(Params):
+    content: str
+    type: str = "fact"
+    tier: str = "working"
+    source: str | None = None
+    space: str | UnsetType | None = UNSET
+    tags: list[str] = []
+    connections: list[Link] = []
+    links: list[str] = []
+    """Ids; each becomes a `related_to` connection of weight 0.5."""
+    title: str | None = None
+    about_self: bool = False
+    confidence: float = 1.0
+    request_id: str | None = None
+
+
+class RememberResult(Result):
+    text: str
+    node_id: str
+    short_id: str
+    path: str | None = None
+    commit: str | None = None
+    op: str | None = None
+    space: str | None = None
+    links: list[Edge] = []
+    redacted: list[str] = []
+    demoted: list[str] = []
+    existing: bool = False
+    stored: bool = False
+    """True with `commit` null: git was busy, the write is safe and will follow."""
+    degraded: list[str] = []
+
+
+class RecallParams(Params):
+    query: str
+    limit: int = 10
+    types: list[str] | None = None
+    tiers: list[str] | None = None
+    spaces: list[str] | None = None
+    """Keep only these; the word `global` stands for memories without a space."""
+    tags: list[str] | None = None
+    created_after: str | None = None
+    created_before: str | None = None
+    session_id: str | None = None
+    space: str | UnsetType | None = UNSET
+    """Where the caller works: favoured, not required."""
+    explain: bool = False
+
+
+class RecallHit(Result):
+    id: str
+    short_id: str
+    title: str | None
+    type: str
+    tier: str
+    space: str | None
+    tags: list[str]
+    score: float
+    source: str
+    """How it was found: search, activated, conflict, temporal."""
+    content: str
+    created: str
+    origin: str
+    """Who wrote it: the node's own source."""
+    path: str
+    trace: dict[str, Any] | UnsetType = UNSET
+
+
+class RecallResult(Result):
+    text: str
+    results: list[RecallHit]
+    degraded: list[str] = []
+    trace: dict[str, Any] | UnsetType = UNSET
+
+
+class NodeParams(Params):
+    node_id: str
+    session_id: str | None = None
+    touch: bool = True
+    """False: looked at by a program (to wait for an edit, to print what changed); it does not count as use."""
+
+
+class NodeResult(Result):
+    text: str
+    node_id: str
+    id: str
+    short_id: str
+    type: str
+    tier: str
+    space: str | None
+    title: str | None
+    content: str
+    tags: list[str]
+    source: str
+    confidence: float
+    created: str
+    updated: str
+    valid_until: str | None
+    outdated_reason: str | None
+    importance: float
+    access_count: int
+    last_accessed: str | None
+    last_review: str | None
+    stability: float
+    path: str
+    connections: Connections
+    digest: str | None = None
+    """sha256 of the note's bytes as indexed: what `UpdateParams.expect` takes, and how an editor's save is recognised."""
+
+
+class UpdateParams(Params):
+    node_id: str
+    content: str | UnsetType = UNSET
+    title: str | UnsetType | None = UNSET
+    type: str | UnsetType = UNSET
+    tier: str | UnsetType = UNSET
+    space: str | UnsetType | None = UNSET
+    tags: list[str] | UnsetType = UNSET
+    """Replaces the tags; `add_tags` and `remove_tags` change them one by one."""
+    add_tags: list[str] = []
+    remove_tags: list[str] = []
+    confidence: float | UnsetType = UNSET
+    valid_until: str | UnsetType | None = UNSET
+    add_connections: list[Link] = []
+    expect: str | None = None
+    """The sha256 of the note's bytes that the decision was based on; refused (`conflict`) when it changed since."""
+    request_id: str | None = None
+
+
+class WriteResult(Result):
+    """What update, forget, outdated and connect answer."""
+
+    text: str
+    node_id: str
+    short_id: str
+    path: str | None = None
+    commit: str | None = None
+    op: str | None = None
+    changed: bool = True
+    redacted: list[str] = []
+    demoted: list[str] = []
+    stored: bool = False
+    degraded: list[str] = []
+
+
+class ForgetParams(Params):
+    node_id: str
+    request_id: str | None = None
+
+
+class OutdatedParams(Params):
+    node_id: str
+    reason: str | None = None
+    revoke: bool = False
+    request_id: str | None = None
+
+
+class ConnectParams(Params):
+    source_id: str
+    target_id: str
+    edge: str = "related_to"
+    weight: float = 0.5
+    reason: str | None = None
+    remove: bool = False
+    request_id: str | None = None
+
+
+AGENT: Final[dict[str, tuple[type[Params], type[Result]]]] = {
+    "agent.remember": (RememberParams, RememberResult),
+    "agent.recall": (RecallParams, RecallResult),
+    "agent.get": (NodeParams, NodeResult),
+    "agent.update": (UpdateParams, WriteResult),
+    "agent.forget": (ForgetParams, WriteResult),
+    "agent.outdated": (OutdatedParams, WriteResult),
+    "agent.connect": (ConnectParams, WriteResult),
+}

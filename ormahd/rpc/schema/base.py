@@ -1,0 +1,113 @@
+"""What every call and reply is made of, and the values that several methods share.
+
+Unset and null differ where a field can be cleared: unset leaves it, null clears it. `space` unset means "detect it
+from the caller's `cwd`", null means global. Ids in parameters may be any unique prefix of 4 or more characters.
+Times are ISO 8601 strings; a bare date in `created_before` includes that day.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+PROTOCOL: Final = 1
+"""Raised when an old client can no longer talk to a new daemon."""
+
+
+Count = Annotated[int, Meta(ge=1, le=10_000)]
+LineNumber = Annotated[int, Meta(ge=1, le=2**53)]
+
+
+class Params(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    pass
+
+
+class Result(Struct, kw_only=True):
+    pass
+
+
+# ---------------------------------------------------------------- envelope
+
+
+class Call(Struct, kw_only=True, omit_defaults=True):
+    """A request. `agent` is who asks (`claude-code`, `person`), `cwd` is from where (an absolute path)."""
+
+    method: str
+    id: int | str | None = None
+    params: Any = {}
+    """A map on its way; read by the daemon into the method's own Struct of parameters."""
+    agent: str | None = None
+    cwd: str | None = None
+
+
+class ErrorBody(Struct, kw_only=True):
+    code: str
+    message: str
+    hint: str | None = None
+    data: dict[str, Any] = {}
+
+
+class Progress(Struct, kw_only=True):
+    """`total` 0: not known. `stage` is a word for people: reading, embedding, indexing."""
+
+    done: int
+    total: int
+    stage: str
+
+
+class Reply(Struct, kw_only=True):
+    """Exactly one of `result`, `error` and `progress` is there; progress frames come before the last one."""
+
+    id: int | str | None = None
+    result: Any = UNSET
+    error: ErrorBody | UnsetType = UNSET
+    progress: Progress | UnsetType = UNSET
+
+
+# ---------------------------------------------------------------- values
+
+
+class Edge(Result):
+    """One connection as seen from a node: `id` is the other end."""
+
+    id: str
+    short_id: str
+    edge: str
+    weight: float
+    title: str | None = None
+    created: str | None = None
+    reason: str | None = None
+
+
+class Connections(Result):
+    out: list[Edge] = []
+    incoming: list[Edge] = field(default_factory=list, name="in")
+
+
+class Link(Params):
+    target: str
+    edge: str = "related_to"
+    weight: float = 0.5
+    reason: str | None = None
+
+
+# ---------------------------------------------------------------- hello
+
+
+class HelloParams(Params):
+    client: str = ""
+    protocol: int = PROTOCOL
+
+
+class HelloResult(Result):
+    version: str
+    protocol: int
+    capabilities: list[str]
+    vault: str
+    vault_id: str
+    phase: str
+
+
+class NoParams(Params):
+    pass

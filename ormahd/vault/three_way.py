@@ -1,0 +1,129 @@
+"""Three states of the vault brought together, file by file: for undo and for sync.
+
+Notes are matched by their id, wherever they stand, never by git's rename detection: a note that merely looks alike
+must not receive another's change. Files without an id are matched by path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ormahd.core.merge import MergeConflict, merge_file
+from ormahd.core.note import parse
+from ormahd.vault.change import sha256
+from ormahd.vault.identity import claim
+from ormahd.vault.transaction import Transaction
+from ormahd.vault.vault import Vault
+
+_LINK = b"120000"
+_SUBMODULE = b"160000"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A file in one state: where it stands, relative to the vault's root, and its bytes."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What a file should become. With `conflicts` it stays as it is; `version` None: there should be none."""
+
+    version: Version | None
+    conflicts: tuple[MergeConflict, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Where a rule chose between two changes: a sentence each, for the commit's message."""
+
+
+Pair = tuple[Version | None, Version | None]
+
+
+def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
+    """What differs between two commits (None: the state before anything), by key: (old version, new version).
+
+    The key is a note's id, or `path:…` for a file that has none, or whose id another file of the same state has too.
+    Links and submodules are left out: they are not ours to write.
+    """
+    before: dict[str, Version] = {}
+    after: dict[str, Version] = {}
+    for path, was, now in _diff(vault, old, new):
+        for state, oid in ((before, was), (after, now)):
+            if oid is not None:
+                version = Version(path, vault.blob(oid))
+                key = key_of(version)
+                state[f"path:{path}" if key in state else key] = version
+    return {key: (before.get(key), after.get(key)) for key in {**before, **after}}
+
+
+def key_of(version: Version) -> str:
+    """Under what a file is matched with its other versions."""
+    note = parse(version.data, version.path) if version.path.lower().endswith(".md") else None
+    node_id = None if note is None else claim(note.kind, note.id)
+    return node_id or f"path:{version.path}"
+
+
+def node_of(key: str) -> str | None:
+    """The node's id in a key of `changed`."""
+    return None if key.startswith("path:") else key
+
+
+def _diff(vault: Vault, old: str | None, new: str | None) -> Iterator[tuple[str, str | None, str | None]]:
+    """(path relative to the root, blob before, blob after) of each regular file that differs."""
+    sides = [vault.empty_tree if commit is None else commit for commit in (old, new)]
+    arguments = ["diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", *sides]
+    if vault.prefix:
+        arguments += ["--", vault.prefix.rstrip("/")]
+    records = vault.git.stream(*arguments)
+    for meta in records:
+        path = os.fsdecode(next(records)).removeprefix(vault.prefix)
+        modes_and_ids = meta[1:].split(b" ")
+        was, now = (
+            None if mode in {b"000000", _LINK, _SUBMODULE} else oid.decode()
+            for mode, oid in zip(modes_and_ids[:2], modes_and_ids[2:4], strict=True)
+        )
+        yield path, was, now
+
+
+def join(base: Version | None, ours: Version | None, theirs: Version | None) -> Joined:
+    """What becomes of a file that was `base`, is `ours`, and elsewhere became `theirs` (None: no such file).
+
+    Where one side did nothing, the other's version holds byte for byte. Removed here and changed there is a conflict.
+    Both moved it: it stays where it is.
+    """
+    if theirs in (base, ours):
+        return Joined(ours)
+    if ours == base:
+        return Joined(theirs)
+    if ours is None or theirs is None:
+        left = ours or theirs
+        assert left is not None
+        texts = [None if one is None else one.data.decode("utf-8", "replace") for one in (base, ours, theirs)]
+        node = node_of(key_of(left))
+        return Joined(ours, (MergeConflict(left.path, node, "note", *texts),))
+    merged = merge_file(None if base is None else base.data, ours.data, theirs.data, ours.path)
+    if merged.data is None:
+        return Joined(ours, merged.conflicts, merged.reasons)
+    path = theirs.path if base is not None and ours.path == base.path else ours.path
+    return Joined(Version(path, merged.data), (), merged.reasons)
+
+
+def put(tx: Transaction, key: str, now: Version | None, wanted: Version | None) -> bool:
+    """Have a transaction make `wanted` out of what is there `now`; False when that is nothing to do."""
+    if now == wanted:
+        return False
+    node = node_of(key)
+    if now is not None and (wanted is None or wanted.path != now.path):
+        tx.remove(now.path, node_id=node, expect=sha256(now.data))
+    if wanted is not None:
+        here = now is not None and now.path == wanted.path
+        tx.put(wanted.path, wanted.data, node_id=node, expect=sha256(now.data) if now is not None and here else None)
+    return True
+
+
+def by_path(pairs: Mapping[str, Pair]) -> dict[str, str]:
+    """{path: key} of every path that a difference touches."""
+    return {version.path: key for key, pair in pairs.items() for version in pair if version is not None}

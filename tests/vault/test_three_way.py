@@ -1,0 +1,114 @@
+"""Three states brought together: notes by id, other files by path, nothing lost in silence."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.note import compose
+from ormahd.vault.change import Kind
+from ormahd.vault.three_way import Version, changed, join, put
+from ormahd.vault.vault import Vault
+from tests.vault.git_house import START, git, open_vault
+from tests.vault.observed import uuid
+
+ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
+
+
+def note(text: str, node_id: str = ONE, **fields: object) -> bytes:
+    given = {"type": "fact", "tier": "working", "space": None, "title": None, "tags": [], "source": "agent:test",
+             "confidence": 1.0, "created": START, "updated": START} | fields  # fmt: skip
+    return compose(id=node_id, content=text, **given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Iterator[Vault]:
+    with open_vault(tmp_path / "vault") as vault:
+        yield vault
+
+
+def store(vault: Vault, files: dict[str, bytes | None]) -> str:
+    for path, data in files.items():
+        file = vault.root / path
+        if data is None:
+            file.unlink()
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    git(vault.root, "add", "-A")
+    git(vault.root, "commit", "-qm", "by hand")
+    return git(vault.root, "rev-parse", "HEAD")
+
+
+def test_what_differs_is_matched_by_id_and_not_by_likeness(vault: Vault) -> None:
+    before = store(vault, {"a.md": note("one\ntwo\nthree"), "notes.txt": b"1"})
+    after = store(vault, {"a.md": None, "b.md": note("one\ntwo\nthree", TWO), "notes.txt": b"2"})
+    assert changed(vault, before, after) == {
+        ONE: (Version("a.md", note("one\ntwo\nthree")), None),
+        TWO: (None, Version("b.md", note("one\ntwo\nthree", TWO))),
+        "path:notes.txt": (Version("notes.txt", b"1"), Version("notes.txt", b"2")),
+    }
+    moved = store(vault, {"b.md": None, "c/d.md": note("four", TWO)})
+    assert changed(vault, after, moved) == {
+        TWO: (Version("b.md", note("one\ntwo\nthree", TWO)), Version("c/d.md", note("four", TWO)))
+    }
+    assert set(changed(vault, None, before)) > {ONE, "path:.ormah/vault.toml"}
+
+
+def test_of_two_files_with_one_id_the_second_counts_by_its_path(vault: Vault) -> None:
+    before = vault.head()
+    after = store(vault, {"a.md": note("text"), "b.md": note("text")})
+    assert set(changed(vault, before, after)) == {ONE, "path:b.md"}
+
+
+def test_links_are_not_ours(vault: Vault) -> None:
+    before = vault.head()
+    (vault.root / "link.md").symlink_to("a.md")
+    assert changed(vault, before, store(vault, {"a.md": note("x")})) == {ONE: (None, Version("a.md", note("x")))}
+
+
+def test_a_side_that_did_nothing_follows_the_other_byte_for_byte() -> None:
+    base, edited, moved = Version("a.md", b"1"), Version("a.md", b"2"), Version("b.md", b"1")
+    for other in (edited, moved, None):
+        assert join(base, other, base).version == other
+        assert join(base, base, other).version == other
+        assert join(base, other, other).version == other
+    assert join(None, None, edited).version == edited
+
+
+def test_a_move_here_and_an_edit_there_are_both_kept() -> None:
+    base, here, there = note("one\ntwo"), note("one\ntwo"), note("one\n2")
+    assert join(Version("a.md", base), Version("b.md", here), Version("a.md", there)).version == Version("b.md", there)
+    assert join(Version("a.md", base), Version("a.md", there), Version("b.md", here)).version == Version("b.md", there)
+    both = join(Version("a.md", base), Version("b.md", here), Version("c.md", there))
+    assert both.version == Version("b.md", there)
+
+
+def test_removed_here_and_changed_there_is_a_conflict_with_all_versions() -> None:
+    base, edited = Version("a.md", note("one")), Version("a.md", note("two"))
+    for ours, theirs in ((None, edited), (edited, None)):
+        joined = join(base, ours, theirs)
+        assert joined.version == ours
+        (conflict,) = joined.conflicts
+        assert (conflict.field, conflict.node, conflict.path) == ("note", ONE, "a.md")
+        assert conflict.base == note("one").decode()
+        assert (conflict.ours is None, conflict.theirs is None) == (ours is None, theirs is None)
+
+
+def test_files_that_are_no_notes_merge_as_text_or_not_at_all() -> None:
+    texts = [Version("x.txt", data) for data in (b"1\n2\n3\n", b"1\n2\n3\n4\n", b"0\n2\n3\n")]
+    assert join(*texts).version == Version("x.txt", b"0\n2\n3\n4\n")
+    bytes_ = [Version("x.png", data) for data in (b"\0\n2\n3\n", b"\0\n2\n3\n4\n", b"\0\n1\n3\n")]
+    assert join(*bytes_).version == bytes_[1]
+    assert join(*bytes_).conflicts[0].field == "text"
+
+
+def test_a_transaction_makes_what_was_joined(vault: Vault) -> None:
+    store(vault, {"a.md": note("one"), "c.md": note("three", TWO)})
+    with vault.transaction("undo: a thing", kind=Kind.UNDO, source="person") as tx:
+        assert put(tx, ONE, Version("a.md", note("one")), Version("b.md", note("two")))
+        assert put(tx, TWO, Version("c.md", note("three", TWO)), None)
+        assert put(tx, "path:x.txt", None, Version("x.txt", b"x"))
+        assert not put(tx, "path:y.txt", None, None)
+    assert {path for path in vault.tree() if not path.startswith((".", "global"))} == {"b.md", "x.txt"}
+    assert (vault.root / "b.md").read_bytes() == note("two")
