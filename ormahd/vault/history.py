@@ -1,22 +1,24 @@
 """The history as ops: what was done, when, by whom, why, and whether it was taken back (DESIGN section 12, "History").
 
-Read from git on every question, newest first, streamed, and left as soon as the page is full. Undos come after what they
-undo, so that on the way back they are met first.
+Which ops there are, and which are undone, `vault.oplog` holds in memory; the words of those that are shown are read from
+git, newest first.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from ormahd.core.node import is_node_id, short_id
 from ormahd.core.note import parse, stem_short_id
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.vault import message
 from ormahd.vault.change import Kind
+from ormahd.vault.oplog import Entry, View
 from ormahd.vault.vault import Vault
 
 MIN_PREFIX = 4
@@ -24,8 +26,6 @@ MIN_PREFIX = 4
 SHOWN = 10
 """Of an ambiguous prefix at most this many are named."""
 
-_FORMAT = "--format=%H%x1f%ct%x1f%B"
-_REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -77,19 +77,18 @@ def list_ops(
     first = None if since is None else moment(since)
     last = None if before is None else moment(before, end=True)
     touched = _touching(vault, node_id) if node_id is not None else frozenset()
-    found: list[Op] = []
-    for op in walk(vault, since=first):
-        if (
-            (last is None or op.time < last)
-            and (first is None or op.time >= first)
-            and (kind is None or op.kind == kind)
-            and (job is None or op.source == f"job:{job}")
-            and (node_id is None or node_id in op.nodes or op.commit in touched)
-        ):
-            found.append(op)
-            if len(found) == limit:
-                break
-    return found
+    earliest = None if first is None else first.timestamp()
+    latest = None if last is None else last.timestamp()
+    view = vault.oplog.view()
+    fitting = (
+        entry for entry in view.entries
+        if (latest is None or entry.time < latest)
+        and (earliest is None or entry.time >= earliest)
+        and (kind is None or entry.kind == kind)
+        and (job is None or entry.source == f"job:{job}")
+        and (node_id is None or node_id in entry.nodes or entry.commit in touched)
+    )  # fmt: skip
+    return read_ops(vault, view, list(islice(fitting, limit)))
 
 
 def find_op(vault: Vault, prefix: str) -> Op:
@@ -102,18 +101,20 @@ def find_op(vault: Vault, prefix: str) -> Op:
     wanted = prefix.strip().lower()
     if not re.fullmatch(rf"[0-9a-z]{{{MIN_PREFIX},64}}", wanted):
         raise BadRequest(f"{prefix!r} is no op and no commit", hint=f"give at least {MIN_PREFIX} characters of its id")
-    found: list[Op] = []
-    for op in walk(vault):
-        if op.op == wanted or op.commit == wanted:
-            return op
-        if op.commit.startswith(wanted) or (op.op or "").startswith(wanted):
-            found.append(op)
+    view = vault.oplog.view()
+    found: list[Entry] = []
+    for entry in view.entries:
+        if wanted in (entry.op, entry.commit):
+            found = [entry]
+            break
+        if entry.commit.startswith(wanted) or (entry.op or "").startswith(wanted):
+            found.append(entry)
     if not found:
         raise NotFound(f"no op begins with '{wanted}'", hint="`ormahctl history` lists them")
     if len(found) > 1:
-        shown = [op.op if (op.op or "").startswith(wanted) else op.commit for op in found[:SHOWN]]
+        shown = [entry.op if (entry.op or "").startswith(wanted) else entry.commit for entry in found[:SHOWN]]
         raise Ambiguous(f"'{wanted}' names {len(found)} ops", hint="give more of the id", data={"ids": shown})
-    return found[0]
+    return read_ops(vault, view, found)[0]
 
 
 def find_node(vault: Vault, prefix: str) -> str:
@@ -141,33 +142,28 @@ def find_node(vault: Vault, prefix: str) -> str:
     return next(iter(found))
 
 
-def walk(vault: Vault, *, since: datetime | None = None) -> Iterator[Op]:
-    """Every op from HEAD back; with `since` (a hint to git, which may go a little further) not all the way."""
-    arguments = [] if since is None else [f"--since={int(since.timestamp())}"]
-    if vault.prefix:
-        arguments += ["--full-history", "--", vault.prefix.rstrip("/")]
-    undone: dict[str, tuple[str, str | None]] = {}
-    for record in vault.git.log(_FORMAT, *arguments):
-        op, aims = _read(record, undone.get)
-        for aim in aims:
-            undone.setdefault(aim, (op.name, op.undone_by))
-        yield op
+def read_ops(vault: Vault, view: View, entries: Sequence[Entry]) -> list[Op]:
+    """The ops of some entries, in their order, with their words."""
+    return [_op(view, entry, said) for entry, said in zip(entries, _messages(vault, entries), strict=True)]
 
 
-def _read(record: bytes, undo_of: Callable[[str], tuple[str, str | None] | None]) -> tuple[Op, list[str]]:
-    """An op, and the ops and commits that it undoes. `undo_of` gives the latest undo of a name, and what undid that one."""
-    commit, seconds, text = os.fsdecode(record).lstrip("\n").split("\x1f", 2)
-    said = message.parse(text)
-    name = said.trailer("Ormah-Op")
-    latest = [undo for undo in (undo_of(name) if name else None, undo_of(commit)) if undo is not None]
-    undone_by = next((by for by, taken_back in latest if taken_back is None), None)
-    op = Op(
-        op=name, commit=commit, time=datetime.fromtimestamp(int(seconds), UTC), kind=said.trailer("Ormah-Kind"),
-        source=said.trailer("Ormah-Source") or "person", subject=said.subject, body=said.body, nodes=said.nodes,
-        run=said.trailer("Ormah-Run"), undone_by=undone_by,
+def _messages(vault: Vault, entries: Sequence[Entry]) -> Iterator[message.Message]:
+    if not entries:
+        return
+    names = "".join(f"{entry.commit}\n" for entry in entries).encode()
+    out = vault.git.run(
+        "log", "-z", "--no-color", "--no-show-signature", "--no-walk=unsorted", "--stdin", "--format=%B", input=names
+    )
+    for record in out.split(b"\0")[: len(entries)]:
+        yield _message(record)
+
+
+def _op(view: View, entry: Entry, said: message.Message) -> Op:
+    return Op(
+        op=entry.op, commit=entry.commit, time=datetime.fromtimestamp(entry.time, UTC), kind=entry.kind,
+        source=entry.source, subject=said.subject, body=said.body, nodes=entry.nodes, run=entry.run,
+        undone_by=view.undone_by(entry),
     )  # fmt: skip
-    aims = [aim for line in said.trailers.get("Ormah-Undoes", ()) for aim in re.split(r"[,\s]+", line) if aim]
-    return op, aims + _REVERTS.findall(text)
 
 
 def _message(record: bytes) -> message.Message:

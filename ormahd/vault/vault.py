@@ -24,6 +24,7 @@ from ormahd.vault.git_objects import Objects
 from ormahd.vault.git_tidy import tidy
 from ormahd.vault.intent import Intents
 from ormahd.vault.lock import VaultLock
+from ormahd.vault.oplog import OpLog
 from ormahd.vault.recovery import sweep
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.writer import Writer
@@ -60,6 +61,7 @@ class Vault:
         inside = os.path.relpath(root, os.path.realpath(place.top))
         self.prefix = "" if inside == "." else inside + "/"
         """Where the vault lies in its repository: "" or a path with a slash at its end."""
+        self.oplog = OpLog(self.git, self.prefix)
         self._lock = lock
         self._recovered = False
         self._clock = clock
