@@ -41,6 +41,7 @@ class Transaction:
         run: str | None,
         person: bool,
         trailers: Iterable[tuple[str, str]],
+        queue: bool,
         commit: Callable[[Transaction], Committed | None],
     ) -> None:
         self.op = op
@@ -51,6 +52,7 @@ class Transaction:
         self.run = run
         self.person = person
         self.trailers = tuple(trailers)
+        self.queue = queue
         self.committed: Committed | None = None
         self.wishes: dict[str, Wish] = {}
         self._commit = commit

@@ -192,11 +192,13 @@ class Vault:
         run: str | None = None,
         person: bool = False,
         trailers: Iterable[tuple[str, str]] = (),
+        queue: bool = True,
     ) -> Transaction:
-        """A change to come, as a sentence. `person`: the author is the person, under their git identity; else `source`."""
+        """A change to come, as a sentence. `person`: the author is the person, under their git identity; else `source`.
+        `queue` False: where somebody else holds git for longer than the bound, it is refused, and does not happen later."""
         return Transaction(
             self._ops(), subject, kind=kind, source=source, body=body, run=run, person=person, trailers=trailers,
-            commit=self._writer.commit,
+            queue=queue, commit=self._writer.commit,
         )  # fmt: skip
 
     def new_op(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from ormahd.errors import Conflict, Internal, OrmahError, Unavailable, VaultBusy
@@ -13,12 +14,14 @@ from ormahd.vault.apply import Applier, Queued
 from ormahd.vault.change import Clock, Committed, sha256
 from ormahd.vault.drainer import Drainer
 from ormahd.vault.files import Displaced
-from ormahd.vault.git_busy import clear_stale
+from ormahd.vault.git_busy import busy, clear_stale
 from ormahd.vault.intent import Intent, Step
 from ormahd.vault.recovery import repair
 from ormahd.vault.settle import give_up, on_today
 from ormahd.vault.transaction import Transaction
 
+POLL_S = 0.02
+"""Between two looks at whether git is free, for a change that is not queued."""
 MAX_BATCH = 64
 """Ops made durable in one go, so that the first of them does not wait for the hundredth."""
 
@@ -68,9 +71,11 @@ class Writer:
     # A transaction
 
     def commit(self, tx: Transaction) -> Committed | None:
-        """See Transaction. Raises Conflict (nothing changed) or VaultBusy (promised, follows)."""
+        """See Transaction. Raises Conflict (nothing changed) or VaultBusy (promised, follows; without `queue` nothing is)."""
         if self._holder == threading.get_ident():
             raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
+        if not tx.queue:
+            self._wait_for_git()
         with self._door:
             if self._closed:
                 raise Unavailable("the vault is closed", hint="open it again")
@@ -96,6 +101,8 @@ class Writer:
         if not op.done.is_set():
             self._drainer.kick()
             op.done.wait(self._wait)
+        if not tx.queue and self._withdraw(op):
+            raise _refused(why)
         with self._door:
             if not op.done.is_set():
                 op.acknowledged = True
@@ -244,12 +251,22 @@ class Writer:
             op.done.set()
             return False
 
-    def _withdraw(self, op: Queued) -> None:
-        """Its caller gets an error, so it must not happen later."""
+    def _withdraw(self, op: Queued) -> bool:
+        """Its caller gets an error, so it must not happen later. False: it is done, or too far to be taken back."""
         with self._pen, self._door:
-            if not op.done.is_set() and not op.acknowledged:
-                self._applier.intents.remove(op.intent.op)
-                self._leave(op)
+            if op.done.is_set() or op.acknowledged:
+                return False
+            self._applier.intents.remove(op.intent.op)
+            self._leave(op)
+            return True
+
+    def _wait_for_git(self) -> None:
+        """Wait until nobody else holds git; raise VaultBusy after the bound. Nothing is promised meanwhile."""
+        end = time.monotonic() + self._wait
+        while why := busy(self._applier.git, self._applier.lock):
+            if time.monotonic() >= end:
+                raise _refused(why)
+            time.sleep(POLL_S)
 
     def _done(self, op: Queued) -> None:
         with self._door:
@@ -283,6 +300,14 @@ class Writer:
         self._drainer.close()
         with self._pen:
             pass
+
+
+def _refused(why: str | None) -> VaultBusy:
+    return VaultBusy(
+        f"git is held by somebody else: {why}; nothing was changed",
+        hint="finish or abort the other git operation, and repeat",
+        data={"stored": False},
+    )
 
 
 def _unwritable(exc: OSError) -> Unavailable:

@@ -349,3 +349,52 @@ def test_closing_while_something_waits_does_not_hang_or_lose(root: Path) -> None
     open_vault(root).close()
     assert (root / A).read_bytes() == b"2\n"
     sound(root)
+
+
+@pytest.mark.parametrize("what", ["index.lock", "MERGE_HEAD", "REBASE"])
+def test_what_must_not_be_queued_is_refused_and_never_follows(root: Path, what: str) -> None:
+    with open_vault(root, wait=0.05) as vault:
+        before = vault.head()
+        file = root / ".git" / ("rebase-merge" if what == "REBASE" else what)
+        file.mkdir() if what == "REBASE" else file.write_text(before or "")
+        with pytest.raises(VaultBusy) as caught:
+            put(vault, (A, b"2\n"), queue=False)
+        assert caught.value.data == {"stored": False}
+        assert (vault.waiting, vault.read(A), vault.head()) == (0, b"1\n", before)
+        assert not list((root / ".ormah/intent").glob("*.json"))
+        file.rmdir() if what == "REBASE" else file.unlink()
+        assert vault.recover() == []
+        assert (vault.read(A), vault.head()) == (b"1\n", before)
+        assert put(vault, (A, b"3\n"), queue=False) is not None
+    sound(root)
+
+
+def test_git_that_comes_between_the_look_and_the_write_is_no_queue_either(root: Path) -> None:
+    """The lock appears when the promise is written already: the promise is taken back."""
+
+    def at(step: str) -> None:
+        if step == "promised" and begun:
+            hold(root)
+
+    begun: list[bool] = []
+    with open_vault(root, wait=0.05, at=at) as vault:
+        begun.append(True)
+        with pytest.raises(VaultBusy) as caught:
+            put(vault, (A, b"2\n"), queue=False)
+        assert caught.value.data == {"stored": False}
+        assert vault.waiting == 0
+        begun.clear()
+        (root / ".git/index.lock").unlink()
+        assert put(vault, (B, b"later\n")) is not None
+        assert vault.read(A) == b"1\n"
+    sound(root)
+
+
+def test_what_is_not_queued_waits_for_a_short_hold(root: Path) -> None:
+    with open_vault(root, wait=60.0) as vault:
+        lock = hold(root)
+        timer = threading.Timer(0.1, lock.unlink)
+        timer.start()
+        assert put(vault, (A, b"2\n"), queue=False) is not None
+        timer.join()
+    sound(root)
