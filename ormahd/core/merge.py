@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ _LINE = TypeVar("_LINE", str, bytes)
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A merge: `data` is None exactly when there are conflicts."""
+    """A merge. With conflicts `data` is None, unless ours was to be kept (`keep_ours`)."""
 
     data: bytes | None
     conflicts: tuple[MergeConflict, ...] = ()
@@ -44,27 +44,38 @@ class Merged:
     """Where a rule chose between two changes: a sentence each, for the commit's message."""
 
 
-def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> Merged:
-    """The three-way merge by what kind of file stands at `path`: lines with ids as sets, the rest as note or as text.
+def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
+    """The three-way merge by what kind of file stands at `path`: lines of ours as sets, the rest as note or as text.
 
-    Bytes with a NUL have no lines: changed on both sides, they are a conflict.
+    Bytes with a NUL have no lines: changed on both sides, they are a conflict. The order of a person's own `.jsonl`
+    outside of `.ormah` may mean something: it is a text.
+
+    With `keep_ours` there is always a result: whatever conflicts is as ours has it, all else is merged, and the
+    conflicts are named beside it.
     """
     if theirs in (base, ours):
         return Merged(ours)
     if ours == base:
         return Merged(theirs)
     if any(b"\0" in data for data in (base or b"", ours, theirs)):
-        return Merged(None, (MergeConflict(path, None, "text", None, None, None),))
-    if path.endswith(".jsonl"):
+        conflict = MergeConflict(path, None, "text", None, None, None)
+        return Merged(ours if keep_ours else None, (conflict,))
+    if path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]:
         return Merged(merge_lines(base or b"", ours, theirs))
-    return merge_notes(base, ours, theirs, path)
+    return merge_notes(base, ours, theirs, path, keep_ours=keep_ours)
 
 
-def merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> Merged:
+def merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
     """Merge two versions of the note at `path`; `base` is what both come from, None when both added it.
 
-    Any bytes are taken. Notes with different ids are a conflict in `id`: they are not one note.
+    Any bytes are taken. Notes with different ids are a conflict in `id`: they are not one note. `keep_ours`: see
+    `merge_file`.
     """
+    merged = _merge_notes(base, ours, theirs, path, keep_ours)
+    return replace(merged, data=ours) if keep_ours and merged.data is None else merged
+
+
+def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep_ours: bool) -> Merged:
     if theirs in (base, ours):
         return Merged(ours)
     if ours == base:
@@ -78,7 +89,7 @@ def merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> Me
     if sheets is None:
         return _merge_text(base, ours, theirs, path, next(iter(ids), None))
     try:
-        return _merge_sheets(*sheets)
+        return _merge_sheets(*sheets, keep_ours=keep_ours)
     except (Unusual, FrontmatterError):
         return _merge_text(base, ours, theirs, path, next(iter(ids), None))
 
@@ -109,7 +120,7 @@ def _sheets(
     return None if second is None or third is None else (first, second, third)
 
 
-def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet) -> Merged:
+def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet, *, keep_ours: bool) -> Merged:
     merge = FieldMerge(base.side() if base else None, ours.side(), theirs.side())
     wanted = merge.wanted()
     contents = [sheet.note.content if sheet else None for sheet in (base, ours, theirs)]
@@ -120,14 +131,15 @@ def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet) -> Merged:
         one_sided = content is not None
     if not one_sided:
         merge.conflict("content", *contents)
-    if merge.conflicts:
+        content = _with_ours(*contents)
+    if merge.conflicts and not keep_ours:
         return Merged(None, tuple(merge.conflicts), tuple(merge.reasons))
     wanted.content = str(content)
     data = write(base, ours, theirs, wanted, _three_ways)
     if data is None:
         merge.conflict("text", *(sheet.text if sheet else None for sheet in (base, ours, theirs)))
         return Merged(None, tuple(merge.conflicts), tuple(merge.reasons))
-    return Merged(data, (), tuple(merge.reasons))
+    return Merged(data, tuple(merge.conflicts), tuple(merge.reasons))
 
 
 def _merge_text(base: bytes | None, ours: bytes, theirs: bytes, path: str, node: str | None) -> Merged:
@@ -141,14 +153,24 @@ def _merge_text(base: bytes | None, ours: bytes, theirs: bytes, path: str, node:
     return Merged(merged)
 
 
-def _three_ways(base: list[_LINE], ours: list[_LINE], theirs: list[_LINE]) -> list[_LINE] | None:
-    """The lines of both sides' changes; None where they meet."""
+def _three_ways(
+    base: list[_LINE], ours: list[_LINE], theirs: list[_LINE], *, keep_ours: bool = False
+) -> list[_LINE] | None:
+    """The lines of both sides' changes; where they meet None, or ours."""
     out: list[_LINE] = []
     for group in merge3.Merge3(base, ours, theirs, sequence_matcher=_Matcher).merge_groups():
-        if group[0] == "conflict":
+        if group[0] == "conflict" and not keep_ours:
             return None
-        out.extend(group[1])
+        out.extend(group[2] if group[0] == "conflict" else group[1])
     return out
+
+
+def _with_ours(base: str | None, ours: str | None, theirs: str | None) -> str | None:
+    """A text with both sides' changes, and ours where they meet; all of ours where nothing is known of before."""
+    if base is None:
+        return ours
+    lines = _three_ways(*(str(text).split("\n") for text in (base, ours, theirs)), keep_ours=True)
+    return "\n".join(lines or ())
 
 
 class _Matcher:

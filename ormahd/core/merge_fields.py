@@ -172,7 +172,8 @@ class FieldMerge:
             one_sided, value = one_side(base.get(key), ours.get(key), theirs.get(key))
             if not one_sided:
                 self.conflict(f"{name} {key}".strip(), base.get(key), ours.get(key), theirs.get(key))
-            elif value is not None:
+                value = ours.get(key)
+            if value is not None:
                 out[key] = value
         return out
 

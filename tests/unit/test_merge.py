@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ormahd.core.merge import merge_notes
+from ormahd.core.merge import merge_file, merge_notes
 from ormahd.core.merge_fields import merged_set
 from ormahd.core.node import EdgeType, NodeType, Tier
 from ormahd.core.note import Link, NoteKind, compose, edit, parse
@@ -338,3 +338,26 @@ def test_an_undo_after_another_edit_gives_the_old_lines_back(op: dict[str, Any],
     assert said(result) == said(version({key: value for key, value in later.items() if key not in op}))
     if today == after:
         assert result == old
+
+
+def test_with_ours_kept_all_else_is_merged() -> None:
+    base = note(content="one\n\ntwo\n\nthree", title="A title", tags=["a"])
+    ours = sub(edit(base, PATH, set={"title": "Ours"}, content="one, ours\n\ntwo\n\nthree"), "tags", "mine: 1\ntags")
+    theirs = edit(base, PATH, set={"title": "Theirs", "tags": ["a", "b"]}, content="one, theirs\n\ntwo\n\nthree!")
+    theirs = sub(theirs, "tags", "mine: 2\ntags")
+    merge = merge_file(base, ours, theirs, PATH, keep_ours=True)
+    assert {conflict.field for conflict in merge.conflicts} == {"title", "content", "mine"}
+    result = parse(merge.data or b"", PATH)
+    assert (result.title, set(result.tags)) == ("Ours", {"a", "b"})
+    assert result.content == "one, ours\n\ntwo\n\nthree!"
+    assert b"mine: 1\n" in (merge.data or b"")
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [(b"a\n", b"b\n", b"c\n"), (None, b"b\n", b"c\n"), (b"\0a", b"\0b", b"\0c"), (BASE, b"---\nid: [\n---\n", b"x")],
+)
+def test_with_ours_kept_what_is_no_note_is_ours(base: bytes | None, ours: bytes, theirs: bytes) -> None:
+    merge = merge_file(base, ours, theirs, "x.md", keep_ours=True)
+    assert merge.data == ours
+    assert merge.conflicts
