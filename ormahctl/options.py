@@ -77,6 +77,18 @@ class When(click.ParamType[str]):
             self.fail(f"'{value}' is no time; write 2026-11-21, 2026-11-21T20:00, yesterday, 3d or 12h", param, ctx)
 
 
+class Until(click.ParamType[str]):
+    """A moment as `When(end=True)` has it, or an op or a commit as it is."""
+
+    name = "when|op"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = value.strip().lower()
+        if re.fullmatch(r"[0-9a-z]{4,64}", text) and text not in {"today", "yesterday"} and not _AGO.fullmatch(text):
+            return text
+        return When(end=True).convert(value, param, ctx)
+
+
 def text_or_stdin(value: str, what: str) -> str:
     """`value`, or with `-` what stdin holds (UTF-8)."""
     if value != "-":

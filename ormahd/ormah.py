@@ -32,6 +32,7 @@ from ormahd.vault.change import Clock, Committed
 from ormahd.vault.history import Op, find_node, list_ops
 from ormahd.vault.reading import state_of
 from ormahd.vault.vault import Vault
+from ormahd.vault.versions import Versions
 from ormahd.vault.watch import Watcher
 
 log = logging.getLogger("ormah")
@@ -58,6 +59,7 @@ class Ormah:
         self.config = config
         self.settings = config.settings
         self.vault = vault
+        self.versions = Versions(vault)
         self.index = index
         self.state = state
         self.clock = clock

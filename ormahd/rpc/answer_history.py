@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ormahd.actions.caller import Caller
+from ormahd.actions.looking_back import NoteChange, life, show_op
 from ormahd.actions.views import iso
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
-from ormahd.rpc.handling import Handler, ProgressFn
+from ormahd.rpc.handling import Handler, ProgressFn, result
+from ormahd.vault.history import Op
 
 
 class HistoryMethods:
@@ -18,6 +22,8 @@ class HistoryMethods:
     def table(self) -> dict[str, Handler]:
         return {
             "history.list": self.history,
+            "history.show": self.show,
+            "history.life": self.life,
         }
 
     def history(self, params: schema.HistoryParams, _caller: Caller, _: ProgressFn) -> schema.Result:
@@ -26,16 +32,39 @@ class HistoryMethods:
             node_id=node_id,
             kind=params.kind,
             job=params.job,
+            run=params.run,
             since=params.since,
             before=params.before,
             limit=params.limit,
         )
-        return schema.HistoryResult(
-            ops=[
-                schema.OpResult(
-                    op=op.op, commit=op.commit, time=iso(op.time) or "", kind=op.kind, source=op.source,
-                    subject=op.subject, body=op.body, nodes=list(op.nodes), run=op.run, undone_by=op.undone_by,
+        return schema.HistoryResult(ops=[schema.OpResult(**_fields(op)) for op in ops])
+
+    def show(self, params: schema.ShowOpParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        view = show_op(self.ormah, params.op, limit=params.limit)
+        return schema.ShowOpResult(**_fields(view.op), notes=[_change(one) for one in view.notes], total=view.total)
+
+    def life(self, params: schema.LifeParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        node_id = self.ormah.anyone(params.node_id)
+        found = life(self.ormah, node_id, limit=params.limit, since=params.since, before=params.before)
+        return schema.LifeResult(
+            node_id=node_id,
+            versions=[
+                schema.VersionResult(
+                    **_fields(view.op),
+                    change=next((_change(one) for one in view.notes if one.node_id in {node_id, None}), None),
                 )
-                for op in ops
-            ]
-        )  # fmt: skip
+                for view in found
+            ],
+        )
+
+
+def _fields(op: Op) -> dict[str, Any]:
+    """An op as `OpResult` has it."""
+    return {
+        "op": op.op, "commit": op.commit, "time": iso(op.time) or "", "kind": op.kind, "source": op.source,
+        "subject": op.subject, "body": op.body, "nodes": list(op.nodes), "run": op.run, "undone_by": op.undone_by,
+    }  # fmt: skip
+
+
+def _change(change: NoteChange) -> schema.NoteChange:
+    return result(change, schema.NoteChange)

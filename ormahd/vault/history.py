@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import dropwhile, islice
 
 from ormahd.core.node import is_node_id, short_id
 from ormahd.core.note import parse, stem_short_id
@@ -27,6 +27,7 @@ SHOWN = 10
 """Of an ambiguous prefix at most this many are named."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ID = re.compile(r"[0-9a-zA-Z]{4,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ def list_ops(
     node_id: str | None = None,
     kind: str | None = None,
     job: str | None = None,
+    run: str | None = None,
     since: str | None = None,
     before: str | None = None,
     limit: int = 50,
@@ -63,10 +65,12 @@ def list_ops(
     """The newest `limit` ops that match, newest first.
 
     `node_id`: a full id; ops that name it, and commits by hand that touched its note. `since` and `before`: ISO times
-    (from, and until but not including) or dates (whole days, both included); without a zone they are UTC.
+    (from, and until but not including) or dates (whole days, both included); without a zone they are UTC. `before` may
+    also be an op or a commit, a unique beginning of it: what stands behind it in the list, that is its next page.
 
     Raises:
         BadRequest: an unknown kind, a date that cannot be read, a limit below 1.
+        NotFound, Ambiguous: the op that `before` names.
     """
     if limit < 1:
         raise BadRequest(f"limit is {limit}", hint="give a number from 1")
@@ -75,17 +79,22 @@ def list_ops(
     if node_id is not None and not is_node_id(node_id):
         raise BadRequest(f"{node_id!r} is no full id", hint="`ormahctl show` gives the full id")
     first = None if since is None else moment(since)
-    last = None if before is None else moment(before, end=True)
+    behind = find_op(vault, before).commit if before is not None and _ID.fullmatch(before.strip()) else None
+    last = None if before is None or behind is not None else moment(before, end=True)
     touched = _touching(vault, node_id) if node_id is not None else frozenset()
     earliest = None if first is None else first.timestamp()
     latest = None if last is None else last.timestamp()
     view = vault.oplog.view()
+    entries = iter(view.entries)
+    if behind is not None:
+        entries = islice(dropwhile(lambda entry: entry.commit != behind, entries), 1, None)
     fitting = (
-        entry for entry in view.entries
+        entry for entry in entries
         if (latest is None or entry.time < latest)
         and (earliest is None or entry.time >= earliest)
         and (kind is None or entry.kind == kind)
         and (job is None or entry.source == f"job:{job}")
+        and (run is None or entry.run == run)
         and (node_id is None or node_id in entry.nodes or entry.commit in touched)
     )  # fmt: skip
     return read_ops(vault, view, list(islice(fitting, limit)))

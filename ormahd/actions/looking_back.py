@@ -1,0 +1,131 @@
+"""Looking back: what an op changed, and the life of one memory, version by version. Reads git and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ormahd.actions.views import headline
+from ormahd.core.note import NoteKind, parse, stem_short_id
+from ormahd.core.note_diff import Version as Text
+from ormahd.core.note_diff import note_diff
+from ormahd.vault.history import Op, find_op, list_ops
+from ormahd.vault.three_way import Version
+
+if TYPE_CHECKING:
+    from ormahd.core.note import Note
+    from ormahd.ormah import Ormah
+
+NOTES = 50
+"""Notes of an op whose differences are shown when nobody says how many: an import has thousands."""
+CHARACTERS = 4_000_000
+"""Of all differences in one answer; a frame holds 16 MiB. Notes beyond it are named without theirs (`cut`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteChange:
+    """What became of one file. `change`: added, edited, removed, moved (perhaps edited too); `old_path` only then.
+    `diff`: lines for people (`core.note_diff`); `cut`: some were left out. `node_id` None: the file is no memory."""
+
+    node_id: str | None
+    title: str
+    path: str
+    old_path: str | None
+    change: str
+    diff: str
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpView:
+    """An op and what it changed: the first `notes` of `total` files, by path."""
+
+    op: Op
+    notes: list[NoteChange]
+    total: int
+
+
+def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> OpView:
+    """What the op (or commit) that `op` is a unique beginning of did to the vault.
+
+    Raises BadRequest, NotFound, Ambiguous: the op.
+    """
+    found = find_op(ormah.vault, op)
+    changed = ormah.versions.changed(found.commit)
+    pairs = [ormah.versions.pair(one) for one in changed[:limit]]
+    views = _Views(ormah, pairs)
+    notes = [view for pair in pairs for view in views.changes(*pair)]
+    return OpView(found, notes, len(changed) - len(pairs) + len(notes))
+
+
+def life(ormah: Ormah, node_id: str, *, limit: int, **chosen: str | None) -> list[OpView]:
+    """The newest versions of a memory (`node_id`: a full id, also of one that is forgotten), newest first: each op with
+    what it did to this one note. `chosen`: as `list_ops` takes it."""
+    ops = list_ops(ormah.vault, node_id=node_id, limit=limit, **chosen)
+    changed = [ormah.versions.of_node(op.commit, node_id) for op in ops]
+    pairs = [None if one is None else ormah.versions.pair(one) for one in changed]
+    views = _Views(ormah, [pair for pair in reversed(pairs) if pair is not None])
+    return [
+        OpView(op, [] if pair is None else views.changes(*pair), int(pair is not None))
+        for op, pair in zip(ops, pairs, strict=True)
+    ]
+
+
+class _Views:
+    """Differences as people read them, with the titles of the notes that edges lead to: those of the op, else today's."""
+
+    def __init__(self, ormah: Ormah, pairs: Sequence[tuple[Version | None, Version | None]]) -> None:
+        self._ormah = ormah
+        self._parsed: dict[Version, Note] = {}
+        self._titles: dict[str, str] = {}
+        self._left = CHARACTERS
+        for pair in pairs:
+            for version in pair:  # the later one last: what the op left is the name
+                if version is not None and (short := stem_short_id(version.path)):
+                    self._titles[short] = self._title(version)
+
+    def changes(self, before: Version | None, after: Version | None) -> list[NoteChange]:
+        """One change; two where a file was replaced by that of another memory."""
+        old, new = (None if version is None else self._node(version) for version in (before, after))
+        if before is not None and after is not None and old != new and old and new:
+            return [self._change(old, before, None), self._change(new, None, after)]
+        return [self._change(new or old, before, after)]
+
+    def _change(self, node_id: str | None, before: Version | None, after: Version | None) -> NoteChange:
+        last = after or before
+        assert last is not None
+        moved = before is not None and after is not None and before.path != after.path
+        change = "added" if before is None else "removed" if after is None else "moved" if moved else "edited"
+        diff = note_diff(_text(before), _text(after), name=self._name)
+        old_path = before.path if before is not None and moved else None
+        self._left -= len(diff.text)
+        text, cut = (diff.text, diff.cut) if self._left >= 0 else ("", True)
+        return NoteChange(node_id, self._title(last), last.path, old_path, change, text, cut)
+
+    def _note(self, version: Version) -> Note:
+        if version not in self._parsed:
+            self._parsed[version] = parse(version.data, version.path)
+        return self._parsed[version]
+
+    def _node(self, version: Version) -> str | None:
+        note = self._note(version) if version.path[-3:].lower() == ".md" else None
+        return note.id if note is not None and note.kind in {NoteKind.NOTE, NoteKind.BROKEN} else None
+
+    def _title(self, version: Version) -> str:
+        if version.path[-3:].lower() != ".md":
+            return version.path
+        note = self._note(version)
+        return headline(note.title, note.content) if note.title or note.content else version.path
+
+    def _name(self, target: str) -> str | None:
+        short = stem_short_id(target)
+        if short in self._titles:
+            return self._titles[short]
+        node_id = self._ormah.index.resolve_link(target)
+        row = None if node_id is None else self._ormah.index.notes([node_id], connections=False).get(node_id)
+        return None if row is None else headline(row.title, row.content)
+
+
+def _text(version: Version | None) -> Text | None:
+    return None if version is None else (version.path, version.data)
