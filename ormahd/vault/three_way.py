@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ormahd.core.merge import MergeConflict, merge_file
+from ormahd.core.merge import MergeConflict, merge_file, merge_lines
 from ormahd.core.note import parse
+from ormahd.errors import Conflict
 from ormahd.vault.change import sha256
 from ormahd.vault.identity import claim
 from ormahd.vault.transaction import Transaction
@@ -46,7 +47,8 @@ def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
     """What differs between two commits (None: the state before anything), by key: (old version, new version).
 
     The key is a note's id, or `path:…` for a file that has none, or whose id another file of the same state has too.
-    Links and submodules are left out: they are not ours to write.
+    A file that gets its id at its place (an adoption) is one file, under that id. Links and submodules are left out: they
+    are not ours to write.
     """
     before: dict[str, Version] = {}
     after: dict[str, Version] = {}
@@ -56,6 +58,11 @@ def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
                 version = Version(path, vault.blob(oid))
                 key = key_of(version)
                 state[f"path:{path}" if key in state else key] = version
+    for state, other in ((before, after), (after, before)):
+        for key, version in list(other.items()):
+            nameless = f"path:{version.path}"
+            if key not in state and key != nameless and nameless in state and nameless not in other:
+                state[key] = state.pop(nameless)
     return {key: (before.get(key), after.get(key)) for key in {**before, **after}}
 
 
@@ -98,6 +105,8 @@ def join(base: Version | None, ours: Version | None, theirs: Version | None) -> 
         return Joined(ours)
     if ours == base:
         return Joined(theirs)
+    if any(one is not None and one.path.endswith(".jsonl") for one in (ours, theirs)):
+        return _join_lines(base, ours, theirs)
     if ours is None or theirs is None:
         left = ours or theirs
         assert left is not None
@@ -109,6 +118,41 @@ def join(base: Version | None, ours: Version | None, theirs: Version | None) -> 
         return Joined(ours, merged.conflicts, merged.reasons)
     path = theirs.path if base is not None and ours.path == base.path else ours.path
     return Joined(Version(path, merged.data), (), merged.reasons)
+
+
+def _join_lines(base: Version | None, ours: Version | None, theirs: Version | None) -> Joined:
+    """A file of lines is a set, and one that is not there an empty set."""
+    data = merge_lines(*(b"" if one is None else one.data for one in (base, ours, theirs)))
+    if not data and (ours is None or theirs is None):
+        return Joined(None)
+    there = ours or theirs
+    assert there is not None
+    return Joined(Version(there.path, data))
+
+
+def write(tx: Transaction, changes: Mapping[str, Pair]) -> bool:
+    """Have a transaction make of each key's first version (what is there now) its second; False: nothing to do.
+
+    Paths may change hands, as when two notes swap their names.
+    """
+    now: dict[str, tuple[str | None, Version]] = {}
+    wanted: dict[str, tuple[str | None, Version]] = {}
+    for key, (is_, shall) in changes.items():
+        if is_ != shall:
+            if is_ is not None:
+                now[is_.path] = (node_of(key), is_)
+            if shall is not None:
+                if shall.path in wanted:
+                    raise Conflict(f"two notes would stand at {shall.path}", hint="move one of them, and repeat")
+                wanted[shall.path] = (node_of(key), shall)
+    for path in {**now, **wanted}:
+        expect = sha256(now[path][1].data) if path in now else None
+        if path in wanted:
+            node, version = wanted[path]
+            tx.put(path, version.data, node_id=node, expect=expect)
+        else:
+            tx.remove(path, node_id=now[path][0], expect=expect)
+    return bool(now or wanted)
 
 
 def put(tx: Transaction, key: str, now: Version | None, wanted: Version | None) -> bool:

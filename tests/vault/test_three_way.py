@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from ormahd.core.note import compose
+from ormahd.errors import Conflict
 from ormahd.vault.change import Kind
-from ormahd.vault.three_way import Version, changed, join, put
+from ormahd.vault.three_way import Version, changed, join, put, write
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault
 from tests.vault.observed import uuid
@@ -112,3 +113,52 @@ def test_a_transaction_makes_what_was_joined(vault: Vault) -> None:
         assert not put(tx, "path:y.txt", None, None)
     assert {path for path in vault.tree() if not path.startswith((".", "global"))} == {"b.md", "x.txt"}
     assert (vault.root / "b.md").read_bytes() == note("two")
+
+
+def test_a_file_that_gets_its_id_at_its_place_is_one_file(vault: Vault) -> None:
+    before = store(vault, {"a.md": b"words\n"})
+    after = store(vault, {"a.md": note("words")})
+    pair = Version("a.md", b"words\n"), Version("a.md", note("words"))
+    assert changed(vault, before, after) == {ONE: pair}
+    assert changed(vault, after, before) == {ONE: pair[::-1]}
+    other = store(vault, {"a.md": note("words", TWO)})
+    assert changed(vault, after, other) == {ONE: (pair[1], None), TWO: (None, Version("a.md", note("words", TWO)))}
+    gone = store(vault, {"a.md": None, "b.md": b"words\n"})
+    assert set(changed(vault, other, gone)) == {TWO, "path:b.md"}
+
+
+def test_lines_are_a_set_and_no_file_an_empty_one() -> None:
+    def lines(*ids: str) -> Version:
+        return Version(".ormah/f.jsonl", b"".join(b'{"id":"%s"}\n' % one.encode() for one in ids))
+
+    assert join(lines("a"), lines("a", "b"), None).version == lines("b")
+    assert join(lines("a"), lines("a"), None).version is None
+    assert join(lines("a", "b"), lines("b"), None).version is None
+    assert join(None, lines("b"), lines("a")).version == lines("a", "b")
+    assert join(lines("a", "b"), None, lines("a", "b", "c")).version == lines("c")
+
+
+def test_paths_may_change_hands(vault: Vault) -> None:
+    one, two = note("one"), note("two", TWO)
+    store(vault, {"a.md": one, "b.md": two, "c.md": b"x"})
+    with vault.transaction("undo: a swap", kind=Kind.UNDO, source="person") as tx:
+        assert write(
+            tx,
+            {
+                ONE: (Version("a.md", one), Version("b.md", one)),
+                TWO: (Version("b.md", two), Version("a.md", two)),
+                "path:c.md": (Version("c.md", b"x"), Version("c.md", b"x")),
+            },
+        )
+    assert ((vault.root / "a.md").read_bytes(), (vault.root / "b.md").read_bytes()) == (two, one)
+    assert tx.committed is not None
+    assert {change.path for change in tx.committed.changes} == {"a.md", "b.md"}
+
+
+def test_two_notes_never_take_one_place(vault: Vault) -> None:
+    with (
+        pytest.raises(Conflict, match=r"b\.md"),
+        vault.transaction("undo: too much", kind=Kind.UNDO, source="person") as tx,
+    ):
+        write(tx, {ONE: (None, Version("b.md", note("one"))), TWO: (None, Version("b.md", note("two", TWO)))})
+    assert vault.read("b.md") is None
