@@ -100,8 +100,8 @@ def list_ops(
     return read_ops(vault, view, list(islice(fitting, limit)))
 
 
-def find_op(vault: Vault, prefix: str) -> Op:
-    """The op that a unique beginning of its id, or of its commit's, names.
+def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
+    """The op (of this kind) that a unique beginning of its id, or of its commit's, names.
 
     Raises:
         BadRequest: shorter than four characters, or nothing that could be an id.
@@ -113,13 +113,15 @@ def find_op(vault: Vault, prefix: str) -> Op:
     view = vault.oplog.view()
     found: list[Entry] = []
     for entry in view.entries:
+        if kind is not None and entry.kind != kind:
+            continue
         if wanted in (entry.op, entry.commit):
             found = [entry]
             break
         if entry.commit.startswith(wanted) or (entry.op or "").startswith(wanted):
             found.append(entry)
     if not found:
-        raise NotFound(f"no op begins with '{wanted}'", hint="`ormahctl history` lists them")
+        raise NotFound(f"no {kind or 'op'} begins with '{wanted}'", hint="`ormahctl history` lists them")
     if len(found) > 1:
         shown = [entry.op if (entry.op or "").startswith(wanted) else entry.commit for entry in found[:SHOWN]]
         raise Ambiguous(f"'{wanted}' names {len(found)} ops", hint="give more of the id", data={"ids": shown})
