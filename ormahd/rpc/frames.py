@@ -13,7 +13,9 @@ from ormahd.errors import BadRequest, TooLarge
 MSGPACK: Final = b"m"
 JSON: Final = b"j"
 HOOK: Final = b"h"
-KINDS: Final = frozenset({MSGPACK, JSON, HOOK})
+MERGE: Final = b"g"
+"""From git's merge driver: see `merging`."""
+KINDS: Final = frozenset({MSGPACK, JSON, HOOK, MERGE})
 
 HEADER: Final = struct.Struct(">cI")
 LARGEST: Final = 1_073_741_824
@@ -62,7 +64,7 @@ class Frames:
         kind = bytes(self._data[:1])
         if kind not in KINDS:
             raise BadRequest(
-                f"frame kind: expected 'm', 'j' or 'h', got byte 0x{kind.hex()}",
+                f"frame kind: expected 'm', 'j', 'h' or 'g', got byte 0x{kind.hex()}",
                 hint="a frame is kind (1 byte), length (4 bytes, big endian), body: see PROTOCOL.md",
                 data={"field": "kind"},
             )

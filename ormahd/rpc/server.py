@@ -23,7 +23,7 @@ from ormahd.rpc.channel import Channel
 from ormahd.rpc.codec import read_call, read_id
 from ormahd.rpc.desk import Answer, Counts, Desk, Hook
 from ormahd.rpc.door import Door
-from ormahd.rpc.frames import HOOK, JSON, MSGPACK, pack
+from ormahd.rpc.frames import HOOK, JSON, MERGE, MSGPACK, pack
 from ormahd.rpc.lanes import Lanes
 from ormahd.rpc.schema import Call
 from ormahd.rpc.sockets import Listening
@@ -39,6 +39,8 @@ DISCARD_BYTES: Final = 1_048_576
 """What such a peer may still send meanwhile."""
 PROGRESS_BYTES: Final = 65_536
 """A peer with this much unread gets no further progress: it does not look."""
+OPAQUE: Final = frozenset({HOOK, MERGE})
+"""Kinds whose bodies are no calls; an empty reply means that there is no answer."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -237,13 +239,14 @@ class Server:
 
     def _take(self, channel: Channel, kind: bytes, body: bytes) -> None:
         if self._stopping.is_set():
-            if kind == HOOK:
-                channel.send(pack(HOOK, b""))
+            if kind in OPAQUE:
+                channel.send(pack(kind, b""))
             else:
                 channel.send(self._desk.error(kind, read_id(kind, body), _stopping()))
             return
-        if kind == HOOK:
-            self._begin(channel, "hook", functools.partial(self._hook, channel, body))
+        if kind in OPAQUE:
+            name, answer = ("hook", self._desk.hook) if kind == HOOK else ("merge", self._desk.merge)
+            self._begin(channel, name, functools.partial(self._opaque, channel, answer, body))
             return
         try:
             call = read_call(kind, body)
@@ -334,9 +337,9 @@ class Server:
         finally:
             self._finish(channel)
 
-    def _hook(self, channel: Channel, body: bytes) -> None:
+    def _opaque(self, channel: Channel, answer: Callable[[bytes], bytes], body: bytes) -> None:
         try:
-            self._send(channel, self._desk.hook(body))
+            self._send(channel, answer(body))
         finally:
             self._finish(channel)
 

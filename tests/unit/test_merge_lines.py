@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core.merge import merge_lines
+from ormahd.core.merge import merge_file, merge_lines
 from ormahd.core.strength import Access, fold, read_strength
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -83,3 +83,11 @@ def test_symmetric_and_true_to_a_side_that_changed_nothing(base: bytes, ours: by
     merged = merge_lines(base, ours, theirs)
     assert merged == merge_lines(base, theirs, ours)
     assert merge_lines(merged, merged, merged) == merged
+
+
+def test_only_files_of_ours_are_sets_a_persons_lines_keep_their_order() -> None:
+    base, ours, theirs = b"z\ny\nx\n", b"z\ny\nx\nb\n", b"a\nz\ny\nx\n"
+    for path in (".ormah/strength.jsonl", "memory/.ormah/feedback/2026-11.jsonl"):
+        assert merge_file(base, ours, theirs, path).data == b"a\nb\nx\ny\nz\n"
+    for path in ("data.jsonl", "data/.ormah.jsonl"):
+        assert merge_file(base, ours, theirs, path).data == b"a\nz\ny\nx\nb\n"

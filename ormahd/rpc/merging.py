@@ -1,0 +1,83 @@
+"""What git's merge driver asks: three versions of a file in a `g` frame, and how they go together (DESIGN section 5).
+
+The driver's shim has no JSON and no msgpack, so that it starts in milliseconds: the bodies are bytes with lengths before
+them. Answering touches no lock, no file and no git: while git runs the driver it holds `index.lock`, and a write of
+ours may be waiting for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Final
+
+from ormahd.core.merge import MergeConflict, merge_file
+from ormahd.errors import BadRequest
+
+MERGED: Final = b"="
+"""The bytes that follow are the merge."""
+CONFLICT: Final = b"!"
+"""Both sides changed the same thing: a person is to see both, between markers."""
+REFUSED: Final = b"x"
+"""These are not versions of one note: ours stays as it is."""
+LENGTH: Final = 4
+
+
+def answer(body: bytes) -> bytes:
+    """The reply's body to a request's.
+
+    Request: path in the repository, base, ours, theirs, each after its length (4 bytes, big endian). An empty base means
+    that both sides added the file. Reply: one of the marks above, words for people (UTF-8, after their length, lines),
+    and after `MERGED` the file.
+
+    Raises:
+        BadRequest: the body is not four parts.
+    """
+    path, base, ours, theirs = _parts(body)
+    name = path.decode("utf-8", "surrogateescape")
+    merged = merge_file(base or None, ours, theirs, name)
+    if merged.data is not None:
+        return MERGED + _part(_words(f"{_shown(name)}: {reason}" for reason in merged.reasons)) + merged.data
+    if any(conflict.field == "id" for conflict in merged.conflicts):
+        return REFUSED + _part(_words([_strangers(name, merged.conflicts)]))
+    return CONFLICT + _part(_words([_both(name, merged.conflicts)]))
+
+
+def _parts(body: bytes) -> list[bytes]:
+    parts, at = [], 0
+    while at < len(body):
+        start = at + LENGTH
+        at = start + int.from_bytes(body[at:start], "big")
+        parts.append(body[start:at])
+    if len(parts) != 4 or at != len(body):
+        raise BadRequest("merge: the body is not path, base, ours and theirs", hint="see PROTOCOL.md")
+    return parts
+
+
+def _part(data: bytes) -> bytes:
+    return len(data).to_bytes(LENGTH, "big") + data
+
+
+def _strangers(name: str, conflicts: Sequence[MergeConflict]) -> str:
+    ids = dict.fromkeys(
+        said[:8] for one in conflicts for said in (one.base, one.ours, one.theirs) if one.field == "id" and said
+    )
+    return (
+        f"{_shown(name)}: not merged, these are different notes ({', '.join(ids)}); the file is kept as it was. "
+        "`git add` it to go on with it"
+    )
+
+
+def _both(name: str, conflicts: Sequence[MergeConflict]) -> str:
+    fields = [field for field, _ in groupby(sorted(one.field for one in conflicts))]
+    listed = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
+    return f"{_shown(name)}: both sides changed {listed}; both versions stand in the file"
+
+
+def _words(lines: Iterable[str]) -> bytes:
+    return "".join(f"ormah: {line}\n" for line in lines).encode("utf-8", "replace")
+
+
+def _shown(name: str) -> str:
+    """A path fit for a terminal, whatever its file is called."""
+    return "".join(c if c.isprintable() else "?" for c in name)
