@@ -87,6 +87,16 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
     return daemon.end(daemon.run(found, foreground=True))
 
 
+@cli.command(name="merge-driver", hidden=True)
+@click.option("--listen", type=int, required=True, help="The descriptor of a listening socket.")
+@click.option("--git", type=int, required=True, help="The git process that is served.")
+def merge_driver(listen: int, git: int) -> None:
+    """Merge notes for one git process while no daemon runs; started by git's merge driver."""
+    from ormahd.merge_driver import serve
+
+    serve(listen, git)
+
+
 # ---------------------------------------------------------------- looking
 
 
