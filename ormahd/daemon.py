@@ -68,6 +68,7 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
         house.callback(life.stop_serving, server)
         server.start()
         told(listening.path)
+        ormah.socket = listening.path
 
         life.warm()
         house.callback(life.leave)
@@ -133,6 +134,7 @@ class _Life:
         self._warming.start()
 
     def _warm(self) -> None:
+        self._try("prepared for git", self._ormah.mend_git)
         self._try("warmed", lambda: self._ormah.warm(self._phase))
         if self._leaving.is_set():
             return

@@ -97,6 +97,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
         Unavailable: a daemon has the vault; ask that one.
         NotFound: there is no vault yet.
     """
+    from ormahd.daemon import socket_of
     from ormahd.ormah import Ormah
     from ormahd.rpc.dispatch import Dispatcher
 
@@ -104,6 +105,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     if not (root / CARD).exists():
         raise NotFound(f"there is no vault at {root}", hint="the daemon makes one when it starts: ormahctl up")
     ormah = Ormah.open(config)
+    ormah.socket = socket_of(config, root)
     try:
         call = Call(method="admin.doctor", params=DoctorParams(fix=fix))
         answer = Dispatcher(ormah, socket=Path()).answer(call, lambda _: None)

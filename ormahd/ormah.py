@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from ormahd import paths
 from ormahd.config import Config
@@ -27,8 +27,10 @@ from ormahd.index.embed import QueryVectors, load
 from ormahd.index.index import Index
 from ormahd.index.rows import Difference, Filter, NodeRow
 from ormahd.journal.state import State
+from ormahd.vault import driver
 from ormahd.vault.adopt import Reconciler
 from ormahd.vault.change import Clock, Committed
+from ormahd.vault.excluded import is_note_name
 from ormahd.vault.history import Op, find_node, list_ops
 from ormahd.vault.reading import state_of
 from ormahd.vault.vault import Vault
@@ -79,6 +81,8 @@ class Ormah:
         )
         index.first_path = self.reconciler.first_path
         self._watcher: Watcher | None = None
+        self.socket: Path | None = None
+        """Where we answer, once that is known: git's merge driver asks there."""
         self._asking: dict[str, tuple[threading.Lock, int]] = {}
         self._asking_lock = threading.Lock()
         self._strength: str | None = None
@@ -159,6 +163,12 @@ class Ormah:
             log.exception("the model could not be loaded")
             self.warn(f"no vectors: {exc}")
 
+    def mend_git(self) -> None:
+        """Have git, typed by hand in the vault, merge notes as we do."""
+        if self.socket is not None:
+            for sentence in driver.install(self.vault, driver.command(self.socket)):
+                log.info("%s", sentence)
+
     def watch(self) -> None:
         """From now on a person's edits are noticed while they happen."""
         self._watcher = Watcher(self.vault, self.reconciler, self.settings.vault)
@@ -195,9 +205,9 @@ class Ormah:
         upserts: dict[str, tuple[bytes, FileState]] = {}
         removals: list[str] = []
         for change in done.changes:
-            if change.path.startswith(".ormah/"):
-                if change.path == STRENGTH:
-                    self._read_strength()
+            if change.path == STRENGTH:
+                self._read_strength()
+            if change.path.startswith(".ormah/") or not is_note_name(PurePosixPath(change.path).name):
                 continue
             if change.data is None:
                 removals.append(change.path)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ormahd.core import note as codec
 from ormahd.errors import NotFound
+from ormahd.vault import driver
 from ormahd.vault.change import Kind
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def doctor(ormah: Ormah) -> list[Finding]:
     differences = ormah.verify() if ormah.phase == "ready" else []
     read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
-    found += [Finding("warning", text) for text in [*ormah.warnings, *ormah.vault.notices()]]
+    found += [Finding("warning", text) for text in ormah.warnings]
+    found += [Finding(**problem) for problem in driver.findings(ormah.vault)]
     for place, what, mend in ASIDE:
         found += [
             Finding("error", what, file.relative_to(ormah.vault.root).as_posix(), mend=mend)
@@ -135,10 +137,12 @@ def worst_first(finding: Any) -> tuple[int, str, int]:
 
 
 def fix(ormah: Ormah) -> list[str]:
-    """Mend what can be mended without a person: of several notes with one id all but the first get ids of their own.
+    """Mend what can be mended without a person: git's merge driver; of several notes with one id all but the first get
+    ids of their own.
 
-    Returns the paths that were changed, each in a commit of its own.
+    Returns the paths of those notes, each in a commit of its own.
     """
+    ormah.mend_git()
     changed = []
     with ormah.writing:
         for path in sorted(ormah.copies()):

@@ -52,7 +52,7 @@ class AdminMethods:
                 fresh=position == ormah.vault.head(),
             ), degraded=degraded,
             queued=ormah.vault.waiting, busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
-            threads=threading.active_count(), clients=self._clients(), warnings=list(ormah.warnings),
+            threads=threading.active_count(), clients=self._clients(), warnings=[*ormah.warnings, *ormah.vault.notices()],
         )  # fmt: skip
 
     def stats(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
