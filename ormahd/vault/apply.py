@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ormahd.errors import Conflict, OrmahError
+from ormahd.vault.build import DAEMON, Builder, Fresh, Told
 from ormahd.vault.change import Committed
 from ormahd.vault.disk import Flusher, sync_directory
+from ormahd.vault.entries import check, settle
 from ormahd.vault.files import Worktree, Write
-from ormahd.vault.git import Git, Identity
+from ormahd.vault.git import Git
 from ormahd.vault.git_busy import busy
 from ormahd.vault.git_index import IndexLock, NextIndex
-from ormahd.vault.git_objects import EXECUTABLE, FILE, Entry, Objects
+from ormahd.vault.git_objects import Objects
 from ormahd.vault.git_refs import Moved, find_commit, move_head
 from ormahd.vault.git_run import GitFailed
 from ormahd.vault.intent import Intent, Intents
@@ -27,7 +29,6 @@ from ormahd.vault.settle import late_save
 
 ATTEMPTS = 5
 """How often a commit is built again because HEAD moved meanwhile, before the op waits like any other."""
-DAEMON = Identity("ormahd", "ormahd@localhost")
 HELD = "another git command holds index.lock"
 
 log = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ class Applier:
         self._vault_id = vault_id
         self._prefix = prefix
         self.at = at
+        self._builder = Builder(git, objects, self.where)
 
     def where(self, path: str) -> bytes:
         """A path of the vault as git's trees have it."""
@@ -174,6 +176,17 @@ class Applier:
         for step in intent.steps:
             if step.data is not None:
                 self.objects.passable(root, self.where(step.path))
+        if intent.entries:
+            freed = {step.path for step in intent.steps if step.data is None}
+            check(self.worktree, intent.entries, freed, self._target)
+
+    def settle(self, intent: Intent) -> None:
+        """Bring the folder into step with what came in beside the files."""
+        settle(self.worktree, intent.entries, self._target)
+
+    def _target(self, oid: str) -> bytes | None:
+        """Where a link leads; None for a submodule's commit, which is not in this repository."""
+        return self.git.read(oid, "blob") if self.git.resolve(f"{oid}^{{blob}}") else None
 
     @staticmethod
     def _writes(intent: Intent) -> list[tuple[int, Write]]:
@@ -218,7 +231,7 @@ class Applier:
         try:
             for _ in range(ATTEMPTS):
                 head = self.git.head()
-                fresh: dict[str, tuple[str, bytes]] = {}
+                fresh: Fresh = {}
                 entries = self._build(placed, head, fresh)
                 tip = next((one.commit for one in reversed(placed) if one.commit is not None), None)
                 if index is None:
@@ -247,6 +260,8 @@ class Applier:
                 index.drop()
         self.at("ref")
         try:
+            for one in placed:
+                self.settle(one.op.intent)
             index.publish()
         except (OSError, GitFailed) as exc:
             index.drop()
@@ -254,42 +269,12 @@ class Applier:
         self.at("index")
         return None
 
-    def _build(
-        self, placed: Sequence[_Placed], head: str | None, fresh: dict[str, tuple[str, bytes]]
-    ) -> dict[bytes, Entry | None]:
-        """The commits of all ops, one on the other, into `fresh`; what the index must say of their paths."""
-        root = self.objects.root(head)
-        told: dict[bytes, Entry | None] = {}
-        parent = head
-        for one in placed:
-            changes: dict[bytes, Entry | None] = {}
-            for step in one.op.intent.steps:
-                path = self.where(step.path)
-                if step.data is None:
-                    changes[path] = None
-                    continue
-                old = self.objects.find(root, path, fresh)
-                mode = EXECUTABLE if old is not None and old.mode == EXECUTABLE else FILE
-                changes[path] = Entry(mode, self.objects.add_blob(step.data, fresh))
-            told |= changes
-            tree = self.objects.edit(root, changes, fresh)
-            one.commit = None
-            if tree != root:
-                author, committer = self._who(one.op.intent)
-                parents = [parent] if parent else []
-                one.commit = self.objects.add_commit(tree, parents, author, committer, one.op.intent.message, fresh)
-                root, parent = tree, one.commit
+    def _build(self, placed: Sequence[_Placed], head: str | None, fresh: Fresh) -> Told:
+        """The commits of all ops into `fresh`; what the index must say of their paths."""
+        commits, told = self._builder.build([one.op.intent for one in placed], head, fresh)
+        for one, commit in zip(placed, commits, strict=True):
+            one.commit = commit
         return told
-
-    def _who(self, intent: Intent) -> tuple[str, str]:
-        person = self.git.identity()
-        seconds = int(intent.time.timestamp())
-        committer = person or DAEMON
-        if intent.person:
-            author = person or Identity("person", DAEMON.email)
-        else:
-            author = Identity.named(intent.source, DAEMON.email)
-        return author.line(seconds), committer.line(seconds)
 
     def _sync_folders(self, placed: Sequence[_Placed]) -> None:
         folders: set[Path] = set()

@@ -88,7 +88,7 @@ class Worktree:
         self.root = root
 
     @contextlib.contextmanager
-    def _parent(self, path: str, made: list[str] | None = None) -> Iterator[tuple[int, str]]:
+    def parent(self, path: str, made: list[str] | None = None) -> Iterator[tuple[int, str]]:
         """(descriptor of the folder, file name). With `made`, missing folders are made and noted there;
         without, a missing one raises FileNotFoundError. A link or a nested repository raises Conflict."""
         *folders, name = safe_path(path).split("/")
@@ -129,7 +129,7 @@ class Worktree:
     def read(self, path: str) -> bytes | None:
         """The file's bytes; None where there is none. What is no regular file (a link, a device) raises Conflict."""
         try:
-            with self._parent(path) as (folder, name):
+            with self.parent(path) as (folder, name):
                 return read_regular(folder, name, path)
         except FileNotFoundError:
             return None
@@ -141,7 +141,7 @@ class Worktree:
         if write.data is None:
             return
         mode = None
-        with contextlib.suppress(FileNotFoundError), self._parent(write.path) as (folder, name):
+        with contextlib.suppress(FileNotFoundError), self.parent(write.path) as (folder, name):
             mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
         with self._twin(write) as (staging, token):
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -172,7 +172,7 @@ class Worktree:
     def _place(self, write: Write) -> None:
         made = write.made if write.data is not None else None
         try:
-            with self._parent(write.path, made) as (folder, name), self._twin(write) as (staging, token):
+            with self.parent(write.path, made) as (folder, name), self._twin(write) as (staging, token):
                 if write.data is None:
                     self._remove(write, folder, name, staging, token)
                 elif write.old is None:
@@ -230,7 +230,7 @@ class Worktree:
         if write.placed:
             with (
                 contextlib.suppress(FileNotFoundError),
-                self._parent(write.path) as (folder, name),
+                self.parent(write.path) as (folder, name),
                 self._twin(write) as (staging, token),
             ):
                 self._take_back(write, folder, name, staging, token)
@@ -296,7 +296,7 @@ class Worktree:
     @contextlib.contextmanager
     def _twin(self, write: Write) -> Iterator[tuple[int, str]]:
         if write.beside:
-            with self._parent(write.path) as (folder, _):
+            with self.parent(write.path) as (folder, _):
                 yield folder, f".{write.token}.tmp"
             return
         try:

@@ -43,12 +43,15 @@ def move_head(git: Git, old: str | None, new: str, *, who: Identity, seconds: in
 def _arrived(git: Git, new: str) -> bool:
     """Whether HEAD is at `new`, or already further on."""
     head = git.head()
-    if head == new:
+    return head is not None and is_ancestor(git, new, head)
+
+
+def is_ancestor(git: Git, commit: str, of: str) -> bool:
+    """Whether the history of `of` holds `commit` (or is it)."""
+    if commit == of:
         return True
-    if head is None:
-        return False
     try:
-        git.run("merge-base", "--is-ancestor", new, head)
+        git.run("merge-base", "--is-ancestor", commit, of)
     except GitFailed as exc:
         if exc.status == 1:
             return False

@@ -19,6 +19,7 @@ from typing import Any
 
 from ormahd.vault.change import Change, Kind, is_op, sha256
 from ormahd.vault.disk import sync_directory, write_durably
+from ormahd.vault.entries import PathEntry
 
 FOLDER = ".ormah/intent"
 HEADER = "ormah-intent 1"
@@ -56,6 +57,10 @@ class Intent:
     lock: str
     """The lock file that the op takes, so that after a crash ours can be told from another's."""
     steps: tuple[Step, ...]
+    joins: str | None = None
+    """The commit whose history the op brings in: its commit has that as a second parent, or is that commit."""
+    entries: tuple[PathEntry, ...] = ()
+    """What comes with it beside the files."""
 
     @property
     def node_ids(self) -> list[str]:
@@ -90,6 +95,7 @@ def _to_json(intent: Intent) -> dict[str, Any]:
             {"path": step.path, "node_id": step.node_id, "base": _text(step.base), "data": _text(step.data)}
             for step in intent.steps
         ],
+        "joins": intent.joins, "entries": [[one.path, one.mode, one.oid, one.was] for one in intent.entries],
     }  # fmt: skip
 
 
@@ -98,6 +104,7 @@ def _from_json(row: dict[str, Any]) -> Intent:
     return Intent(
         row["op"], Kind(row["kind"]), row["source"], row["subject"], row["message"], row["person"],
         datetime.fromisoformat(row["time"]), row["lock"], steps,
+        row.get("joins"), tuple(PathEntry(*entry) for entry in row.get("entries", ())),
     )  # fmt: skip
 
 

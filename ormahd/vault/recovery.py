@@ -7,13 +7,14 @@ import os
 from ormahd.errors import Conflict
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.change import Committed, sha256
+from ormahd.vault.conflicts import save_aside
 from ormahd.vault.files import STAGING, Write
 from ormahd.vault.git_busy import busy
 from ormahd.vault.git_index import NextIndex, entries
 from ormahd.vault.git_objects import Entry
 from ormahd.vault.git_refs import find_commit
 from ormahd.vault.intent import Intent, op_of
-from ormahd.vault.settle import late_save, on_today, save_aside
+from ormahd.vault.settle import late_save, on_today, take_back
 
 
 def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
@@ -26,6 +27,7 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
     intent = op.intent
     commit = find_commit(applier.git, intent.op)
     if commit is not None:
+        applier.settle(intent)
         _complete_index(applier, intent)
         said += _late_saves(applier, intent)
         op.result = Committed(
@@ -35,6 +37,9 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
     else:
         _bring_back(applier, intent, said)
         today, sentences = on_today(applier.worktree, intent)
+        if today is not None and intent.joins is not None and applier.git.resolve(f"{intent.joins}^{{commit}}") is None:
+            sentences = take_back(applier.worktree, intent, today.steps)  # its objects were pruned: nothing to join
+            today = None
         said += sentences
         if today is not None:
             applier.intents.write(today)
@@ -94,6 +99,8 @@ def _complete_index(applier: Applier, intent: Intent) -> None:
         before = None if step.base is None else applier.objects.oid("blob", step.base)
         if known.get(path) != (entry.oid if entry else None) and known.get(path) in {before, None}:
             told[path] = entry
+    for line in intent.entries:
+        told[applier.where(line.path)] = applier.objects.find(root, applier.where(line.path))
     if told:
         NextIndex(applier.git, applier.lock.vault_id, told).publish()
 

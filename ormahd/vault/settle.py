@@ -5,24 +5,24 @@ Used for ops that were acknowledged (`vault_busy` with `stored: true`, or a cras
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ormahd.core.merge import merge_file
 from ormahd.errors import Conflict
 from ormahd.vault.change import sha256
-from ormahd.vault.disk import sync_directory, write_durably
+from ormahd.vault.conflicts import drop, save_aside
 from ormahd.vault.files import Worktree, Write
 from ormahd.vault.intent import Intent, Step
-
-CONFLICTS = ".ormah/conflicts"
 
 
 def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[str]]:
     """The op rewritten so that it starts from the files as they are now: (None: nothing of it is left, sentences).
 
     A step that excludes what the person did is left out and its bytes are set aside under `.ormah/conflicts`. An op that
-    removes something goes whole or not at all: of a merge, the loser must not vanish without the keeper's new text.
+    removes something goes whole or not at all: of a merge, the loser must not vanish without the keeper's new text. So
+    does one that joins another history, which would else count as brought in with a part of it missing.
     """
     steps: list[Step] = []
     lost: list[Step] = []
@@ -34,17 +34,25 @@ def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[st
             continue
         rewritten = _step_today(step, now)
         (lost if rewritten is None else steps).append(rewritten or step)
-    whole = any(step.data is None for step in intent.steps)
+    whole = intent.joins is not None or any(step.data is None for step in intent.steps)
     if lost and whole:
-        for number, step in enumerate(steps):
-            _as_before(worktree, intent, step, number)
-        return None, give_up(worktree, intent)
+        return None, take_back(worktree, intent, steps)
     said = [_set_aside(worktree.root, intent, step) for step in lost]
-    return (replace(intent, steps=tuple(steps)) if steps else None), said
+    return (replace(intent, steps=tuple(steps)) if steps or intent.joins is not None else None), said
+
+
+def take_back(worktree: Worktree, intent: Intent, steps: Sequence[Step]) -> list[str]:
+    """Give a whole op up after a crash: its `steps`, as they were rewritten for today, are undone."""
+    for number, step in enumerate(steps):
+        _as_before(worktree, intent, step, number)
+    return give_up(worktree, intent)
 
 
 def give_up(worktree: Worktree, intent: Intent) -> list[str]:
-    """Set a whole op aside."""
+    """Set a whole op aside. Of a join nothing is lost by it: the other history still has all, and is joined again."""
+    if intent.joins is not None:
+        drop(worktree.root, intent.op)
+        return [f"“{intent.subject}” was taken back: a file was changed meanwhile; the next sync brings it in"]
     return [_set_aside(worktree.root, intent, step) for step in intent.steps]
 
 
@@ -73,15 +81,6 @@ def _set_aside(root: Path, intent: Intent, step: Step) -> str:
         return f"kept {step.path}: it changed before “{intent.subject}” could remove it"
     where = save_aside(root, intent.op, step.path, step.data)
     return f"kept {step.path} as it is: “{intent.subject}” could not be merged into it and waits in {where}"
-
-
-def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
-    """Keep a version that has no place in the vault; where, relative to the root."""
-    file = root / CONFLICTS / op / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(file, data)
-    sync_directory(root / CONFLICTS)
-    return f"{CONFLICTS}/{op}/{path}"
 
 
 def late_save(worktree: Worktree, intent: Intent, number: int, late: bytes) -> str:

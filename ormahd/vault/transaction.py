@@ -9,6 +9,7 @@ from typing import Self
 
 from ormahd.errors import BadRequest, Internal
 from ormahd.vault.change import Change, Committed, Kind
+from ormahd.vault.entries import PathEntry
 from ormahd.vault.files import safe_path
 
 __all__ = ["Change", "Committed", "Kind", "Transaction", "Wish"]
@@ -55,6 +56,9 @@ class Transaction:
         self.queue = queue
         self.committed: Committed | None = None
         self.wishes: dict[str, Wish] = {}
+        self.joins: str | None = None
+        self.joined_on: str | None = None
+        self.entries: tuple[PathEntry, ...] = ()
         self._commit = commit
         self._open = False
 
@@ -67,12 +71,23 @@ class Transaction:
         `expect`; with `expect=None` it must be gone (that is how a person's deletion is taken in)."""
         self._wish(path, Wish(node_id, expect, None))
 
+    def join(self, commit: str, *, on: str | None, entries: Iterable[PathEntry] = ()) -> None:
+        """Bring in the history of another commit: the changes of this transaction are what its files come to here.
+
+        Refused with Conflict, on leaving, when HEAD is not `on` any more (None: no commit yet). The op's commit has
+        `commit` as its second parent, also when no file changes; HEAD moves to `commit` itself where that is all.
+        `entries` are lines of its tree that are no files to us.
+        """
+        if not self._open:
+            raise Internal("a transaction takes changes only inside its block")
+        self.joins, self.joined_on, self.entries = commit, on, tuple(entries)
+
     def _wish(self, path: str, wish: Wish) -> None:
         if not self._open:
             raise Internal("a transaction takes changes only inside its block")
         if safe_path(path) in self.wishes:
             raise BadRequest(f"{path} is changed twice in one transaction", hint="decide first, then put once")
-        if path.startswith(_OURS):
+        if is_local(path):
             raise BadRequest(f"{path} is not a file for the history", hint="it belongs to the running daemon")
         self.wishes[path] = wish
 
@@ -90,4 +105,10 @@ class Transaction:
             self.committed = self._commit(self)
 
 
-_OURS = (".ormah/lock", ".ormah/intent/", ".ormah/tmp/", ".ormah/conflicts/")
+def is_local(path: str) -> bool:
+    """Whether the path is the running daemon's own, however it is spelled on a disk that does not tell cases apart."""
+    folded = path.casefold()
+    return folded.startswith(_LOCAL) or folded + "/" in _LOCAL
+
+
+_LOCAL = (".ormah/lock", ".ormah/intent/", ".ormah/tmp/", ".ormah/conflicts/", ".ormah/creating")

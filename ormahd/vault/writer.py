@@ -75,7 +75,7 @@ class Writer:
         if self._holder == threading.get_ident():
             raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
         if not tx.queue:
-            self._wait_for_git()
+            self.wait_for_git()
         with self._door:
             if self._closed:
                 raise Unavailable("the vault is closed", hint="open it again")
@@ -120,7 +120,10 @@ class Writer:
     def _decide(self, tx: Transaction) -> Intent | None:
         """Check every expectation and leave out what is already so."""
         applier = self._applier
-        root = applier.objects.root(applier.git.head())
+        head = applier.git.head()
+        if tx.joins is not None and head != tx.joined_on:
+            raise Conflict("the history went on meanwhile", hint="look at it again and repeat")
+        root = applier.objects.root(head)
         steps = []
         for path, wish in tx.wishes.items():
             promised = path in self._promised
@@ -137,7 +140,7 @@ class Writer:
                 if promised or wanted == (entry.oid if entry else None):
                     continue
             steps.append(Step(path, wish.node_id, now, wish.data))
-        if not steps:
+        if not steps and tx.joins is None:
             return None
         nodes = [step.node_id for step in steps if step.node_id]
         text = message.compose(
@@ -145,8 +148,9 @@ class Writer:
         )
         subject = text.split("\n", 1)[0]
         return Intent(
-            tx.op, tx.kind, tx.source, subject, text, tx.person, self._clock(), str(applier.lock.path), tuple(steps)
-        )
+            tx.op, tx.kind, tx.source, subject, text, tx.person, self._clock(), str(applier.lock.path), tuple(steps),
+            tx.joins, tx.entries,
+        )  # fmt: skip
 
     def _enqueue(self, op: Queued) -> None:
         self._queue.append(op)
@@ -260,7 +264,7 @@ class Writer:
             self._leave(op)
             return True
 
-    def _wait_for_git(self) -> None:
+    def wait_for_git(self) -> None:
         """Wait until nobody else holds git; raise VaultBusy after the bound. Nothing is promised meanwhile."""
         end = time.monotonic() + self._wait
         while why := busy(self._applier.git, self._applier.lock):

@@ -1,0 +1,96 @@
+"""The commits of ops that go together, one on the other: trees out of their steps, parents, author and committer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ormahd.vault.git import Git, Identity
+from ormahd.vault.git_objects import EXECUTABLE, FILE, Entry, Objects
+from ormahd.vault.git_refs import is_ancestor
+from ormahd.vault.intent import Intent
+
+DAEMON = Identity("ormahd", "ormahd@localhost")
+
+Fresh = dict[str, tuple[str, bytes]]
+"""Objects that are not written yet: id to (kind, bytes)."""
+Told = dict[bytes, Entry | None]
+"""What the index must say of the ops' paths."""
+
+
+class Builder:
+    """Makes objects in memory; nothing is written here."""
+
+    def __init__(self, git: Git, objects: Objects, where: Callable[[str], bytes]) -> None:
+        """`where` gives a path of the vault as git's trees have it."""
+        self._git = git
+        self._objects = objects
+        self._where = where
+
+    def build(self, intents: Sequence[Intent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Told]:
+        """The commit of each op (None: HEAD has all of it), and what the index must say."""
+        root = self._objects.root(head)
+        parent = head
+        commits: list[str | None] = []
+        told: Told = {}
+        for intent in intents:
+            changes = self._changes(intent, root, fresh)
+            told |= changes
+            tree = self._objects.edit(root, changes, fresh)
+            commit = self._commit(intent, tree, root, parent, head, fresh)
+            commits.append(commit)
+            if commit is not None:
+                root, parent = tree, commit
+        return commits, told
+
+    def _changes(self, intent: Intent, root: str | None, fresh: Fresh) -> Told:
+        changes: Told = {}
+        for step in intent.steps:
+            path = self._where(step.path)
+            if step.data is None:
+                changes[path] = None
+                continue
+            old = self._objects.find(root, path, fresh)
+            mode = EXECUTABLE if old is not None and old.mode == EXECUTABLE else FILE
+            changes[path] = Entry(mode, self._objects.add_blob(step.data, fresh))
+        for entry in intent.entries:
+            path = self._where(entry.path)
+            file = changes[path] if path in changes else self._objects.find(root, path, fresh)
+            oid = entry.oid or (file.oid if file is not None else None)
+            if entry.removed:
+                changes[path] = None
+            elif oid is not None:
+                changes[path] = Entry(entry.mode.encode(), oid)
+        return changes
+
+    def _commit(
+        self, intent: Intent, tree: str, root: str | None, parent: str | None, head: str | None, fresh: Fresh
+    ) -> str | None:
+        """The op's commit. One that joins another commit has that as its second parent, also where nothing changes; where
+        the result is just that commit, and nothing here goes beyond it, it is that commit: two machines that each made
+        one of their own would answer each other for ever."""
+        parents = [] if parent is None else [parent]
+        other = intent.joins
+        if other is None or (head is not None and is_ancestor(self._git, other, head)):
+            if tree == root:
+                return None
+        elif parent == head and tree == self._objects.root(other) and _within(self._git, head, other):
+            return other
+        else:
+            parents.append(other)
+        author, committer = self._who(intent)
+        return self._objects.add_commit(tree, parents, author, committer, intent.message, fresh)
+
+    def _who(self, intent: Intent) -> tuple[str, str]:
+        person = self._git.identity()
+        seconds = int(intent.time.timestamp())
+        committer = person or DAEMON
+        if intent.person:
+            author = person or Identity("person", DAEMON.email)
+        else:
+            author = Identity.named(intent.source, DAEMON.email)
+        return author.line(seconds), committer.line(seconds)
+
+
+def _within(git: Git, commit: str | None, other: str) -> bool:
+    """Whether `other` goes on from `commit` (None: no commit yet)."""
+    return commit is None or is_ancestor(git, commit, other)

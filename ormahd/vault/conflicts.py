@@ -1,0 +1,183 @@
+"""What has no place in the vault: versions set aside under `.ormah/conflicts/<op>/` until a person has looked at them.
+
+Ignored by git and by editors. A true conflict of a sync keeps all its versions (`base`, `ours`, `theirs`) and says in
+`about.json` what they are; any other file there is a version that could not be merged with a later edit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ormahd.errors import Ambiguous, NotFound
+from ormahd.vault.change import is_op
+from ormahd.vault.disk import sync_directory, write_durably
+
+CONFLICTS = ".ormah/conflicts"
+ABOUT = "about.json"
+SIDES = ("base", "ours", "theirs")
+MIN_PREFIX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """One conflict that waits for a person."""
+
+    op: str
+    """The op that met it; `unclaimed` where that is not known."""
+    path: str
+    """The file in the vault, as it is called now."""
+    node: str | None = None
+    fields: tuple[str, ...] = ()
+    kept: str = ""
+    """Which version the vault has: `ours`, `theirs`; "" where a later edit simply stands."""
+    commits: Mapping[str, str | None] = field(default_factory=dict)
+    """Side to the commit that has this version (None: there was none)."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Side (or `aside`) to the file that holds its version, relative to the vault's root. A side without: removed there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A conflict to be set aside: the note's sides as bytes, None where one has no such file."""
+
+    path: str
+    node: str | None
+    fields: tuple[str, ...]
+    kept: str
+    base: bytes | None
+    ours: bytes | None
+    theirs: bytes | None
+
+
+def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
+    """Keep a version that has no place in the vault; where, relative to the root."""
+    file = root / CONFLICTS / op / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_durably(file, data)
+    sync_directory(root / CONFLICTS)
+    return f"{CONFLICTS}/{op}/{path}"
+
+
+def set_aside(root: Path, op: str, conflicts: Iterable[Versions], commits: Mapping[str, str | None]) -> list[Aside]:
+    """Keep all versions of an op's true conflicts, durably, before the op is done."""
+    asides = []
+    for one in conflicts:
+        found = {side: getattr(one, side) for side in SIDES}
+        files = {
+            side: save_aside(root, op, f"{side}/{one.path}", data) for side, data in found.items() if data is not None
+        }
+        asides.append(Aside(op, one.path, one.node, one.fields, one.kept, dict(commits), files))
+    if asides:
+        _write_about(root, op, asides)
+    return asides
+
+
+def _write_about(root: Path, op: str, asides: Iterable[Aside]) -> None:
+    rows = [asdict(one) for one in asides]
+    text = json.dumps({"op": op, "conflicts": rows}, indent=2, ensure_ascii=False)
+    write_durably(root / CONFLICTS / op / ABOUT, text.encode("utf-8", "surrogateescape") + b"\n")
+
+
+def waiting(root: Path) -> list[Aside]:
+    """Every conflict that is set aside, oldest op first."""
+    found: list[Aside] = []
+    for folder in _folders(root):
+        known = _about(root, folder.name)
+        found += known
+        told = {name for one in known for name in one.files.values()} | {f"{CONFLICTS}/{folder.name}/{ABOUT}"}
+        for file in sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
+            name = file.relative_to(root).as_posix()
+            if name not in told and not file.name.endswith(".part"):
+                path = file.relative_to(folder).as_posix()
+                found.append(Aside(folder.name, path, files={"aside": name}))
+    return found
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    try:
+        yield from sorted(path for path in (root / CONFLICTS).iterdir() if path.is_dir() and not path.is_symlink())
+    except FileNotFoundError:
+        return
+
+
+def _about(root: Path, op: str) -> list[Aside]:
+    """What `about.json` says, without conflicts whose files a person removed already; nothing where it cannot be read."""
+    try:
+        rows = json.loads((root / CONFLICTS / op / ABOUT).read_bytes())["conflicts"]
+        asides = [Aside(**{**row, "op": op, "fields": tuple(row["fields"])}) for row in rows]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []  # its versions are listed one by one then
+    return [one for one in asides if any((root / name).is_file() for name in one.files.values())]
+
+
+def resolve(root: Path, name: str) -> list[Aside]:
+    """Remove what was set aside, because a person has settled it: of an op (by a unique beginning), of a file of the
+    vault (its path), of a memory (a beginning of its id), or one set-aside file. What was removed.
+
+    Raises NotFound, Ambiguous.
+    """
+    wanted = name.strip().removeprefix("./")
+    everything = waiting(root)
+    found = [one for one in everything if wanted in {one.op, one.path, *one.files.values()}]
+    if not found and len(wanted) >= MIN_PREFIX:
+        ops = {one.op for one in everything if one.op.startswith(wanted)}
+        nodes = {one.node for one in everything if one.node is not None and one.node.startswith(wanted)}
+        if len(ops) + len(nodes) > 1:
+            raise Ambiguous(f"'{wanted}' names several conflicts", hint="give more of it",
+                            data={"ids": sorted(ops | nodes)})  # fmt: skip
+        found = [one for one in everything if one.op in ops or one.node in nodes]
+    if not found:
+        raise NotFound(f"nothing that is set aside is called '{wanted}'", hint="`ormahctl sync --conflicts` lists it")
+    for one in found:
+        for file in one.files.values():
+            (root / file).unlink(missing_ok=True)
+    for op in {one.op for one in found}:
+        left = _about(root, op)
+        if left:
+            _write_about(root, op, left)
+        else:
+            (root / CONFLICTS / op / ABOUT).unlink(missing_ok=True)
+        _prune(root / CONFLICTS / op)
+    return found
+
+
+def _prune(folder: Path) -> None:
+    """Remove what is empty."""
+    for place, _, _ in os.walk(folder, topdown=False):
+        if not os.listdir(place):
+            os.rmdir(place)
+
+
+def drop(root: Path, op: str) -> None:
+    """Forget what an op set aside that did not come about."""
+    shutil.rmtree(root / CONFLICTS / op, ignore_errors=True)
+
+
+def drop_unfinished(root: Path, is_done: Callable[[str], bool]) -> None:
+    """After a crash: forget the true conflicts of syncs that did not come about; the next one meets them again."""
+    for folder in _folders(root):
+        if is_op(folder.name) and (folder / ABOUT).exists() and not is_done(folder.name):
+            drop(root, folder.name)
+
+
+def describe(one: Aside) -> str:
+    """A conflict as a sentence, for lists and logs."""
+    if not one.kept:
+        return "a version that could not be merged with a later edit was set aside"
+    other = "theirs" if one.kept == "ours" else "ours"
+    if other not in one.files:
+        where = "on the other side" if other == "theirs" else "here"
+        return f"changed on one side and removed {where}; the changed one was kept"
+    what = ", ".join(one.fields) or "text"
+    return f"{what}: changed on both sides, each in its own way; this side's was kept"
+
+
+def as_row(one: Aside) -> dict[str, Any]:
+    """A conflict for programs."""
+    return asdict(one) | {"what": describe(one), "stem": PurePosixPath(one.path).name}
