@@ -14,6 +14,7 @@ from ormahd.actions.get import get
 from ormahd.actions.outdated import outdated
 from ormahd.actions.recall import recall
 from ormahd.actions.remember import remember
+from ormahd.actions.undo import undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.core.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, SearchQuery
 from ormahd.ormah import Ormah
@@ -36,6 +37,7 @@ class AgentMethods:
             "agent.forget": self.forget,
             "agent.outdated": self.outdated,
             "agent.connect": self.connect,
+            "agent.undo_merge": self.undo_merge,
         }
 
     def _space(self, named: str | UnsetType | None, caller: Caller) -> str | None:
@@ -124,6 +126,9 @@ class AgentMethods:
             edge=EdgeType(link.edge), weight=link.weight, reason=link.reason, remove=params.remove,
         )  # fmt: skip
         return result(done, schema.WriteResult)
+
+    def undo_merge(self, params: schema.UndoMergeParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        return result(undo_merge(self.ormah, params.merge_id, caller), schema.UndoMergeResult)
 
 
 def _wish(link: schema.Link) -> dict[str, Any]:

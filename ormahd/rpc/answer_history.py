@@ -6,10 +6,11 @@ from typing import Any
 
 from ormahd.actions.caller import Caller
 from ormahd.actions.looking_back import NoteChange, life, show_op
+from ormahd.actions.undo import Wish, undo
 from ormahd.actions.views import iso
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
-from ormahd.rpc.handling import Handler, ProgressFn, result
+from ormahd.rpc.handling import Handler, ProgressFn, result, steps
 from ormahd.vault.history import Op
 
 
@@ -24,6 +25,7 @@ class HistoryMethods:
             "history.list": self.history,
             "history.show": self.show,
             "history.life": self.life,
+            "history.undo": self.undo,
         }
 
     def history(self, params: schema.HistoryParams, _caller: Caller, _: ProgressFn) -> schema.Result:
@@ -56,6 +58,12 @@ class HistoryMethods:
                 for view in found
             ],
         )
+
+    def undo(self, params: schema.UndoParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+        wish = Wish(
+            tuple(params.ops), params.run, params.job, params.since, params.node_id, params.edge, params.force
+        )  # fmt: skip
+        return result(undo(self.ormah, wish, caller, steps(progress)), schema.UndoResult)
 
 
 def _fields(op: Op) -> dict[str, Any]:

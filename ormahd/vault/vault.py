@@ -252,6 +252,10 @@ class Vault:
         """Why git is held by somebody else, as a clause for people, or None."""
         return busy(self.git, self._applier.lock)
 
+    def wait_for_git(self) -> None:
+        """Wait until nobody else holds git. Raises VaultBusy after the bound (`vault.busy_wait_seconds`)."""
+        self._writer.wait_for_git()
+
     def tidy(self) -> bool:
         """Pack git's loose objects when they have become many (takes about a second for 10,000); True when it was done.
         For a job: our own commits never start `git gc`."""

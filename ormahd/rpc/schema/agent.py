@@ -176,6 +176,20 @@ class ConnectParams(Params):
     request_id: str | None = None
 
 
+class UndoMergeParams(Params):
+    merge_id: str
+    """A unique beginning of the merge's op or commit."""
+    request_id: str | None = None
+
+
+class UndoMergeResult(Result):
+    text: str
+    op: str
+    undo_op: str
+    commit: str
+    nodes: list[str]
+
+
 AGENT: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "agent.remember": (RememberParams, RememberResult),
     "agent.recall": (RecallParams, RecallResult),
@@ -184,4 +198,5 @@ AGENT: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "agent.forget": (ForgetParams, WriteResult),
     "agent.outdated": (OutdatedParams, WriteResult),
     "agent.connect": (ConnectParams, WriteResult),
+    "agent.undo_merge": (UndoMergeParams, UndoMergeResult),
 }

@@ -85,8 +85,84 @@ class LifeResult(Result):
     versions: list[VersionResult]
 
 
+class UndoParams(Params):
+    """What to take back: `ops`, or all of `run`, or all that `job` did `since`."""
+
+    ops: list[str] = []
+    """Unique beginnings, of 4 or more characters, of ops' ids or commits'. One alone is undone or raises."""
+    run: str | None = None
+    job: str | None = None
+    since: str | None = None
+    """An ISO time, or a date."""
+    node_id: str | None = None
+    """Only what the one op did to this note."""
+    edge: str | None = None
+    """Only that note's edges to another: its id, or `supports:` and its id."""
+    force: bool = False
+    """Remove a note that the op brought, although it was edited since."""
+    request_id: str | None = None
+
+
+class UndoChange(Result):
+    """What became of one file. `did`: removed, brought back, restored, moved back, or merged (with later edits)."""
+
+    node_id: str | None
+    path: str
+    title: str | None
+    did: str
+
+
+class UndoneOp(Result):
+    """An op that was taken back, byte for byte where nobody edited since; undoing `undo_op` brings it back."""
+
+    op: str
+    undo_op: str
+    commit: str
+    subject: str
+    nodes: list[str]
+    merged: list[str]
+    """Those of `nodes` that keep later edits."""
+    changes: list[UndoChange]
+
+
+class SkippedOp(Result):
+    op: str
+    commit: str
+    subject: str
+    why: str
+
+
+class UndoConflict(Result):
+    """One thing that excludes an undo. `base`: what the op left; `ours`: today; `theirs`: what was before it; each at most
+    20,000 characters."""
+
+    op: str
+    node_id: str | None
+    path: str
+    title: str | None
+    field: str
+    """A key of the frontmatter, `supports:1a2b3c4d` for an edge, `content`, `id`, `text`; `note`: one side has none;
+    `uncommitted`: it was edited and is not committed yet; `path`: its old place is taken."""
+    base: str | None
+    ours: str | None
+    theirs: str | None
+    what: str
+
+
+class UndoResult(Result):
+    undone: list[UndoneOp]
+    """Newest first."""
+    skipped: list[SkippedOp]
+    """Undone already, or nothing of it left."""
+    conflicts: list[UndoConflict]
+    """Of ops that were left alone as a whole; the first 100."""
+    run: str | None = None
+    """The run of the undos, when there are several: undoing it brings all of them back."""
+
+
 HISTORY: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "history.list": (HistoryParams, HistoryResult),
     "history.show": (ShowOpParams, ShowOpResult),
     "history.life": (LifeParams, LifeResult),
+    "history.undo": (UndoParams, UndoResult),
 }

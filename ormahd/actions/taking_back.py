@@ -1,0 +1,305 @@
+"""Taking one op back: what it left is the base, what was before it is wanted, today's files are ours; one commit or none.
+
+Notes are matched by id, never by likeness. A note untouched since gets its old bytes, one edited since keeps the edits; where
+both exclude each other nothing at all is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ormahd.actions.amend import amending
+from ormahd.actions.caller import PERSON
+from ormahd.actions.views import headline, iso
+from ormahd.core import note as codec
+from ormahd.core.node import short_id
+from ormahd.core.note import NoteKind
+from ormahd.errors import Conflict
+from ormahd.vault.change import Kind
+from ormahd.vault.oplog import UNDOES, UNDOES_PART
+from ormahd.vault.three_way import Pair, Version, join, key_of, node_of, write
+
+if TYPE_CHECKING:
+    from ormahd.actions.caller import Caller
+    from ormahd.core.merge import MergeConflict
+    from ormahd.ormah import Ormah
+    from ormahd.vault.history import Op
+    from ormahd.vault.oplog import Part
+
+SAID = 40
+"""Changes that a commit's message lists; a large import has thousands."""
+LONGEST = 20_000
+"""Characters of one version in a conflict: enough to decide by, and no reply grows past a frame."""
+UNCOMMITTED = "uncommitted"
+"""`Clash.field` of a note whose changes are not in the history yet."""
+PLACE = "path"
+"""`Clash.field` of a note whose old place is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """One thing that excludes the undo. `base`: what the op left; `ours`: today; `theirs`: what was before the op."""
+
+    op: str
+    node_id: str | None
+    path: str
+    title: str | None
+    field: str
+    base: str | None
+    ours: str | None
+    theirs: str | None
+    what: str
+    """What is the matter with the note, as the rest of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one file. `did`: removed, brought back, restored, moved back, or merged (with later edits)."""
+
+    node_id: str | None
+    path: str
+    title: str | None
+    did: str
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """An op that was taken back. `undo_op` is the undo's own op, by which it can be taken back again."""
+
+    op: str
+    undo_op: str
+    commit: str
+    subject: str
+    nodes: list[str] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """An op that was left alone: it clashes, or (no clashes) nothing of it is left to be undone."""
+
+    clashes: tuple[Clash, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One op to take back. `pairs`: what it changed, by key (before, after); `parts`: empty for all of it."""
+
+    op: Op
+    pairs: Mapping[str, Pair]
+    parts: Sequence[Part] = ()
+    force: bool = False
+    run: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    now: Version | None
+    wanted: Version | None
+    edited: bool
+
+
+def take_back(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
+    """Undo one op, or the part of it that `task` names.
+
+    Raises:
+        VaultBusy: git is held by somebody else; nothing is queued. Conflict: a file changed twice while we were at it.
+    """
+    ormah.vault.wait_for_git()
+    if ormah.reconciler.told != ormah.vault.head():
+        ormah.reconciler.scan()  # somebody moved HEAD by hand just now: the index must know where its notes stand
+    return amending(ormah, lambda: _attempt(ormah, task, caller))
+
+
+def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
+    now = _today(ormah, task.pairs)
+    loose = _uncommitted(ormah, task.pairs, now)
+    if loose:
+        ormah.reconciler.scan(paths=set(loose.values()))  # what rests already is taken in, and then it is an edit
+        now = _today(ormah, task.pairs)
+        loose = _uncommitted(ormah, task.pairs, now)
+    if loose:
+        versions = {key: now[key] or next(one for one in task.pairs[key][::-1] if one) for key in loose}
+        what = "has changes that are not committed yet"
+        return Left(tuple(_clash(task, versions[key], loose[key], UNCOMMITTED, what) for key in loose))
+    pieces: dict[str, _Piece] = {}
+    clashes: list[Clash] = []
+    reasons: list[str] = []
+    for key, (before, after) in task.pairs.items():
+        ours = now[key]
+        joined = join(after, ours, before)
+        if joined.conflicts and task.force and before is None:
+            pieces[key] = _Piece(ours, None, edited=False)
+            continue
+        clashes += [_of_merge(task, one, ours or after or before) for one in joined.conflicts]
+        reasons += joined.reasons
+        pieces[key] = _Piece(ours, joined.version, edited=ours not in (after, before))
+    clashes += _places(ormah, task, pieces)
+    if clashes:
+        return Left(tuple(clashes))
+    changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
+    tx = ormah.vault.transaction(
+        _subject(task.op), kind=Kind.UNDO, source=caller.source, body=_body(task, changes, reasons), run=task.run,
+        person=caller.source == PERSON, trailers=_trailers(task), queue=False,
+    )  # fmt: skip
+    with tx:
+        write(tx, {key: (piece.now, piece.wanted) for key, piece in pieces.items()})
+    if tx.committed is None:
+        return Left()
+    nodes = [change.node_id for change in changes if change.node_id]
+    merged = [change.node_id for change in changes if change.node_id and change.did == "merged"]
+    return Undone(task.op.name, tx.op, tx.committed.commit, task.op.subject, nodes, merged, changes)
+
+
+# Where things stand today
+
+
+def _today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]:
+    """Each key's file as it is on disk now: where the index has the note, else where the op left or found it."""
+    ids = [node for key in pairs if (node := node_of(key))]
+    rows = ormah.index.notes(ids, connections=False)
+    found: dict[str, Version | None] = {}
+    for key in pairs:
+        node = node_of(key)
+        places = [rows[node].path] if node in rows else []
+        found[key] = next(_versions(ormah, key, [*places, *_paths(pairs[key])]), None)
+    return found
+
+
+def _paths(pair: Pair) -> list[str]:
+    before, after = pair
+    return list(dict.fromkeys(one.path for one in (after, before) if one is not None))
+
+
+def _versions(ormah: Ormah, key: str, paths: Sequence[str]) -> Iterator[Version]:
+    for path in dict.fromkeys(paths):
+        data = ormah.vault.read(path)
+        if data is not None:
+            version = Version(path, data)
+            if node_of(key) is None or key_of(version) == key:
+                yield version
+
+
+def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Version | None]) -> dict[str, str]:
+    """{key: path} of what differs from HEAD: edited, moved or removed, and not taken in."""
+    found: dict[str, str] = {}
+    for key, version in now.items():
+        for path in _paths(pairs[key]) if version is None else [version.path]:
+            data = ormah.vault.committed(path)
+            if version is not None:
+                loose = data != version.data
+            else:
+                loose = data is not None and (node_of(key) is None or key_of(Version(path, data)) == key)
+            if loose:
+                found[key] = path
+    return found
+
+
+def _places(ormah: Ormah, task: Task, pieces: Mapping[str, _Piece]) -> Iterator[Clash]:
+    """A note goes back to where it was, and not over another file."""
+    leaving = {piece.now.path for piece in pieces.values() if piece.now and _goes(piece)}
+    taken: set[str] = set()
+    for key, piece in pieces.items():
+        wanted = piece.wanted
+        if wanted is None or not _goes(piece):
+            continue
+        try:
+            there = wanted.path not in leaving and ormah.vault.read(wanted.path) is not None
+        except Conflict as exc:
+            yield _clash(task, wanted, wanted.path, PLACE, f"has no way back: {exc.message}")
+            continue
+        if there or wanted.path in taken:
+            yield _clash(task, wanted, wanted.path, PLACE, "has its old place taken by another file")
+        elif piece.now is None and (twin := _twin(ormah, node_of(key))):
+            yield _clash(task, wanted, twin, PLACE, f"has its id taken by {twin}, which is no readable note")
+        taken.add(wanted.path)
+
+
+def _goes(piece: _Piece) -> bool:
+    """Whether a file appears at a place, or leaves it."""
+    return piece.now is None or piece.wanted is None or piece.now.path != piece.wanted.path
+
+
+def _twin(ormah: Ormah, node: str | None) -> str | None:
+    """A file that a person broke and that still carries the id: the index does not know it by that."""
+    for path, kind in ormah.index.kinds().items() if node else ():
+        if kind == NoteKind.BROKEN:
+            data = ormah.vault.read(path)
+            if data is not None and codec.parse(data, path).id == node:
+                return path
+    return None
+
+
+# What is said about it
+
+
+def _title(version: Version) -> str | None:
+    if not version.path.lower().endswith(".md"):
+        return None
+    note = codec.parse(version.data, version.path)
+    return headline(note.title, note.content)
+
+
+def _clash(task: Task, version: Version, path: str, name: str, what: str) -> Clash:
+    return Clash(task.op.name, node_of(key_of(version)), path, _title(version), name, None, None, None, what)
+
+
+def _of_merge(task: Task, conflict: MergeConflict, version: Version | None) -> Clash:
+    assert version is not None
+    name = conflict.field
+    if name == "note":
+        what = "was removed since" if conflict.ours is None else "was edited since, and undoing would remove it"
+    elif name == "id":
+        what = "has another id now"
+    else:
+        what = f"was changed since ({'text' if name in {'content', 'text'} else name})"
+    base, ours, theirs = (
+        None if text is None else text[:LONGEST] for text in (conflict.base, conflict.ours, conflict.theirs)
+    )
+    node = conflict.node or node_of(key_of(version))
+    return Clash(task.op.name, node, conflict.path, _title(version), name, base, ours, theirs, what)
+
+
+def _change(key: str, piece: _Piece) -> Change:
+    version = piece.wanted or piece.now
+    assert version is not None
+    if piece.wanted is None:
+        did = "removed"
+    elif piece.now is None:
+        did = "brought back"
+    elif piece.edited:
+        did = "merged"
+    else:
+        did = "moved back" if piece.now.data == piece.wanted.data else "restored"
+    return Change(node_of(key), version.path, _title(version), did)
+
+
+def _subject(op: Op) -> str:
+    """`Undo: …`, and of an undo `Redo: …`, however often it goes back and forth."""
+    if op.kind == Kind.UNDO:
+        for verb, other in (("Undo: ", "Redo: "), ("Redo: ", "Undo: ")):
+            if op.subject.startswith(verb):
+                return other + op.subject.removeprefix(verb)
+    return f"Undo: {op.subject}"
+
+
+def _body(task: Task, changes: Sequence[Change], reasons: Sequence[str]) -> str:
+    op = task.op
+    which = f"{op.kind}, {op.source}, {iso(op.time)}"
+    lines = [f"Takes back {'a part of ' if task.parts else ''}{op.name} ({which})."]
+    for change in changes[:SAID]:
+        name = f"{change.title} ({short_id(change.node_id)})" if change.node_id else change.path
+        did = "merged with later edits" if change.did == "merged" else change.did
+        lines.append(f"{did.capitalize()}: {name}")
+    if len(changes) > SAID:
+        lines.append(f"And {len(changes) - SAID} more.")
+    return "\n".join([*lines, *dict.fromkeys(reasons)])
+
+
+def _trailers(task: Task) -> list[tuple[str, str]]:
+    if not task.parts:
+        return [(UNDOES, task.op.name)]
+    return [(UNDOES_PART, " ".join(word for word in part if word)) for part in task.parts]

@@ -1,0 +1,275 @@
+"""Take ops back: some by name, all of a run, or all that a job did since a time. Newest first, each its own commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ormahd.actions.taking_back import UNCOMMITTED, Clash, Left, Task, Undone, take_back
+from ormahd.actions.undo_part import narrowed
+from ormahd.actions.views import headline
+from ormahd.core.node import short_id
+from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound, VaultBusy
+from ormahd.vault.change import Kind
+from ormahd.vault.history import MIN_PREFIX, find_op, moment, read_ops
+from ormahd.vault.three_way import changed
+
+if TYPE_CHECKING:
+    from ormahd.actions.caller import Caller
+    from ormahd.ormah import Ormah
+    from ormahd.vault.history import Op
+    from ormahd.vault.oplog import Entry
+
+SHOWN = 100
+"""Conflicts that an answer lists."""
+NAMED = 3
+"""Notes that a sentence names."""
+GONE = "nothing of it is left to undo"
+DONE = "it is undone already"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What to take back: `ops` (ids of ops or commits, unique beginnings), or all of `run`, or what `job` did `since`.
+    `node_id` and `edge` (`ID` or `TYPE:ID`) narrow one op to a part of it. `force`: a note that the op brought is removed
+    although it was edited since."""
+
+    ops: tuple[str, ...] = ()
+    run: str | None = None
+    job: str | None = None
+    since: str | None = None
+    node_id: str | None = None
+    edge: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An op that was passed over, and why."""
+
+    op: str
+    commit: str
+    subject: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an undo came to. Ops with conflicts were left alone as a whole; `run` names the undos when there are several."""
+
+    undone: list[Undone] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    conflicts: list[Clash] = field(default_factory=list)
+    run: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A merge that was taken back."""
+
+    text: str
+    op: str
+    undo_op: str
+    commit: str
+    nodes: list[str]
+
+
+def undo(ormah: Ormah, wish: Wish, caller: Caller, progress: Callable[[int, int, str], None]) -> Outcome:
+    """Take back what `wish` names. One op alone either is undone or raises; of several each that conflicts is left alone.
+
+    Raises:
+        NotFound, Ambiguous, BadRequest: the ops, the run, the job. Conflict: an op that is not ours, is undone already or
+        cannot be undone at all; one op alone that conflicts (`data["conflicts"]`). VaultBusy: git is held by somebody
+        else; of several, `data["undone"]` names those that were undone before.
+    """
+    by_name = bool(wish.ops)
+    if sum([by_name, wish.run is not None, wish.job is not None]) != 1:
+        raise BadRequest("name ops, or a run, or a job", hint="ormahctl history lists them")
+    if (wish.job is None) != (wish.since is None):
+        raise BadRequest("a job and since go together", hint="for example: --job auto_linker --since yesterday")
+    if (wish.node_id is not None or wish.edge is not None) and len(wish.ops) != 1:
+        raise BadRequest("a part of an op needs the one op that it is of", hint="give exactly one op")
+    if wish.edge is not None and wish.node_id is None:
+        raise BadRequest("an edge needs the note that it leaves", hint="give node_id too (--node ID)")
+    ops = _named(ormah, wish.ops) if by_name else _of_run_or_job(ormah, wish)
+    if len(ops) == 1 and by_name:
+        return Outcome([_one(ormah, ops[0], wish, caller)])
+    return _several(ormah, ops, wish, caller, progress)
+
+
+def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> Merge:
+    """Take back the merge of two memories whose op or commit begins with `merge_id`.
+
+    Raises as `undo`; NotFound also for an op of another kind.
+    """
+    op = find_op(ormah.vault, merge_id, kind=Kind.MERGE)
+    _check(ormah, op)
+    done = _one(ormah, op, Wish(), caller)
+    lines = [f"Undone: {op.subject}"]
+    lines += [f"{change.did}: {change.title or change.path}" for change in done.changes]
+    return Merge("\n".join([*lines, f"op: {done.undo_op}"]), op.name, done.undo_op, done.commit, done.nodes)
+
+
+def _one(ormah: Ormah, op: Op, wish: Wish, caller: Caller) -> Undone:
+    done = take_back(ormah, _task(ormah, op, wish, None), caller)
+    if isinstance(done, Left):
+        raise (
+            _excluded(op, done)
+            if done.clashes
+            else Conflict(f"{_quoted(op)}: {GONE}; nothing was changed", hint=f"what it was: git show {op.commit[:8]}")
+        )
+    return done
+
+
+def _several(
+    ormah: Ormah, ops: Sequence[Op], wish: Wish, caller: Caller, progress: Callable[[int, int, str], None]
+) -> Outcome:
+    out = Outcome(run=ormah.new_run())
+    for number, op in enumerate(ops):
+        progress(number, len(ops), "undoing")
+        why = DONE if _undone_by(ormah, op) else _beyond(ormah, op)
+        if why is None:
+            try:
+                done = take_back(ormah, _task(ormah, op, wish, out.run), caller)
+            except VaultBusy as exc:
+                names = [one.undo_op for one in out.undone]
+                after = f" after {len(names)} of {len(ops)} ops were undone" if names else ""
+                raise VaultBusy(exc.message + after, hint=exc.hint, data=exc.data | {"undone": names}) from exc
+            except Conflict as exc:
+                done = Left((_in_the_way(op, exc),))
+            if isinstance(done, Undone):
+                out.undone.append(done)
+                continue
+            out.conflicts.extend(done.clashes[: SHOWN - len(out.conflicts)])
+            if done.clashes:
+                continue
+            why = GONE
+        out.skipped.append(Skipped(op.name, op.commit, op.subject, why))
+    return out
+
+
+def _task(ormah: Ormah, op: Op, wish: Wish, run: str | None) -> Task:
+    pairs = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)
+    if wish.node_id is None:
+        return Task(op, pairs, force=wish.force, run=run)
+    part, names = narrowed(ormah, op, pairs, wish.node_id, wish.edge)
+    return Task(op, part, names, force=wish.force, run=run)
+
+
+# Which ops
+
+
+def _named(ormah: Ormah, names: Sequence[str]) -> list[Op]:
+    """The ops that these names begin, newest first, each once; all of them can be undone."""
+    found = {op.commit: op for op in [find_op(ormah.vault, name) for name in names]}
+    for op in found.values():
+        _check(ormah, op)
+    return [found[entry.commit] for entry in ormah.vault.oplog.view().entries if entry.commit in found]
+
+
+def _of_run_or_job(ormah: Ormah, wish: Wish) -> list[Op]:
+    view = ormah.vault.oplog.view()
+    entries = list(_of_run(view.entries, wish.run) if wish.run is not None else _of_job(view.entries, wish))
+    return read_ops(ormah.vault, view, entries)
+
+
+def _of_run(entries: Sequence[Entry], run: str) -> Iterator[Entry]:
+    wanted = run.strip()
+    runs = {entry.run for entry in entries if entry.run and len(wanted) >= MIN_PREFIX and entry.run.startswith(wanted)}
+    if any(entry.run == wanted for entry in entries):
+        runs = {wanted}
+    if not runs:
+        raise NotFound(f"there is no run '{wanted}'", hint="`ormahctl --json history` names each op's run")
+    if len(runs) > 1:
+        raise Ambiguous(
+            f"'{wanted}' begins {len(runs)} runs", hint="give more of it", data={"ids": sorted(runs)[:SHOWN]}
+        )
+    return (entry for entry in entries if entry.run in runs)
+
+
+def _of_job(entries: Sequence[Entry], wish: Wish) -> Iterator[Entry]:
+    name = f"job:{(wish.job or '').removeprefix('job:')}"
+    if not any(entry.source == name for entry in entries):
+        raise NotFound(
+            f"no job '{name.removeprefix('job:')}' ever changed anything", hint="see: ormahctl history --job NAME"
+        )
+    since = moment(wish.since or "").timestamp()
+    return (entry for entry in entries if entry.source == name and entry.time >= since and entry.kind != Kind.UNDO)
+
+
+def _check(ormah: Ormah, op: Op) -> None:
+    """Raise Conflict for an op that cannot be undone."""
+    by = _undone_by(ormah, op)
+    if by is not None:
+        raise Conflict(
+            f"{_quoted(op)} is undone already, by {by}",
+            hint=f"to bring it back: ormahctl undo {by}",
+            data={"op": op.name, "undone_by": by},
+        )
+    why = _beyond(ormah, op)
+    if why is not None:
+        raise Conflict(f"{_quoted(op)} cannot be undone: {why}", hint=_instead(ormah, op), data={"op": op.name})
+
+
+def _undone_by(ormah: Ormah, op: Op) -> str | None:
+    taken_back = ormah.vault.oplog.view().taken_back
+    return (taken_back.get(op.op) if op.op else None) or taken_back.get(op.commit)
+
+
+def _beyond(ormah: Ormah, op: Op) -> str | None:
+    """Why the op can never be undone, or None."""
+    if op.op is None:
+        return "it is a commit that was made by hand, not one of ours"
+    if op.kind == Kind.INIT or ormah.vault.git.resolve(f"{op.commit}^1") is None:
+        return "it is the vault's beginning"
+    if op.kind == Kind.PURGE:
+        return "what a purge removed is gone from the history too"
+    if op.kind == Kind.SYNC and ormah.vault.git.resolve(f"{op.commit}^2") is None:
+        return "it brought nothing together: what came with it are ops of their own"
+    return None
+
+
+def _instead(ormah: Ormah, op: Op) -> str | None:
+    if op.op is None:
+        merge = "-m 1 " if ormah.vault.git.resolve(f"{op.commit}^2") else ""
+        return f"git does: git -C {ormah.vault.root} revert {merge}{op.commit[:8]}; the index follows by itself"
+    return "undo its ops one by one: ormahctl history" if op.kind == Kind.SYNC else None
+
+
+# Sentences
+
+
+def _quoted(op: Op) -> str:
+    return f"“{headline(op.subject, '')}” ({op.name})"
+
+
+def _in_the_way(op: Op, exc: Conflict) -> Clash:
+    return Clash(op.name, None, str(exc.data.get("path", "")), None, "path", None, None, None, exc.message)
+
+
+def _excluded(op: Op, left: Left) -> Conflict:
+    """The conflict of one op alone, with all that is needed to decide."""
+    notes: dict[str, list[str]] = {}
+    for clash in left.clashes:
+        name = f"“{clash.title}” ({short_id(clash.node_id)})" if clash.node_id else clash.path
+        notes.setdefault(name, []).append(clash.what)
+    said = [f"{name} {' and '.join(dict.fromkeys(whats))}" for name, whats in notes.items()]
+    more = f"; and {len(said) - NAMED} more" if len(said) > NAMED else ""
+    data: dict[str, Any] = {
+        "op": op.name,
+        "conflicts": [{name: getattr(clash, name) for name in Clash.__slots__} for clash in left.clashes[:SHOWN]],
+    }
+    return Conflict(
+        f"{_quoted(op)} was not undone: {'; '.join(said[:NAMED])}{more}; nothing was changed",
+        hint=_way_on(op, left), data=data,
+    )  # fmt: skip
+
+
+def _way_on(op: Op, left: Left) -> str:
+    if all(clash.field == UNCOMMITTED for clash in left.clashes):
+        return "an edit is taken in once its file has been quiet for a moment; wait, or commit it, and repeat"
+    if all(clash.field == "note" and clash.theirs is None for clash in left.clashes):
+        return "to remove it with its edits (git keeps them): the same with --force"
+    note = next((f" {short_id(clash.node_id)}" for clash in left.clashes if clash.node_id), " ID")
+    return f"settle it by hand (ormahctl edit{note}) and repeat; the op itself: git show {op.commit[:8]}"
