@@ -1,0 +1,93 @@
+"""What git's merge driver costs a file: `git merge` of 200 notes that both sides changed, with the daemon and without it.
+
+`python -m tests.bench merge-driver [--notes 200] [--rounds 3]`. Beside it, in the same run, a bare interpreter started as
+often (`python -I -S -c pass`), and git's own text merge of files that it can merge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from ormahd.core.note import edit, parse
+from ormahd.vault.driver import KEY
+from tests.house import House, open_house, wait_until
+
+LIMITS = {"with the daemon": 15.0, "without it": 25.0}
+"""Milliseconds a file above the bare interpreter (issue 3)."""
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="merge-driver")
+    parser.add_argument("--notes", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args(arguments)
+    with open_house() as house:
+        house.start()
+        rows = [json.dumps({"content": f"fact number {n}: " + "word " * 40, "title": f"Fact {n}", "tags": ["a"]})
+                for n in range(options.notes)]  # fmt: skip
+        added = house.json("import", "-", input="\n".join(rows))
+        assert added["added"] == options.notes, added
+        house.stop()
+        fork(house)
+        figures: dict[str, list[float]] = {}
+        for _ in range(options.rounds):
+            figures.setdefault("bare interpreter", []).append(bare(options.notes))
+            house.start()
+            figures.setdefault("with the daemon", []).append(merge(house, options.notes))
+            wait_until(lambda: house.call("admin.health").index.fresh, "the daemon has followed")
+            house.stop()
+            figures.setdefault("without it", []).append(merge(house, options.notes))
+            figures.setdefault("git's text merge", []).append(merge(house, options.notes, text=True))
+    low = statistics.median(figures["bare interpreter"])
+    print(f"{options.notes} notes, median of {options.rounds} rounds, milliseconds a file")
+    for name, took in figures.items():
+        middle = statistics.median(took)
+        limit = f", limit + {LIMITS[name]:g}" if name in LIMITS else ""
+        print(
+            f"  {name:18} {middle:6.1f}  (bare interpreter {middle - low:+.1f}{limit}; {min(took):.1f} to {max(took):.1f})"
+        )
+
+
+def fork(house: House) -> None:
+    """Two branches: on `main` every note has another title, on `side` other tags; also what text can merge."""
+    house.git("branch", "side")
+    for branch, change in (("main", {"title": "A new title"}), ("side", {"tags": ["a", "b"]})):
+        house.git("checkout", "-q", branch)
+        for name in house.notes():
+            file = house.vault / name
+            data = file.read_bytes()
+            if parse(data, name).title != "Ada Person":
+                file.write_bytes(edit(data, name, set=change))
+        house.git("commit", "-qam", f"on {branch}")
+    house.git("checkout", "-q", "main")
+
+
+def merge(house: House, notes: int, *, text: bool = False) -> float:
+    """Milliseconds a file of `git merge side`; taken back again."""
+    asked = ["-c", f"{KEY}=git merge-file --union %A %O %B"] if text else []
+    begun = time.perf_counter()
+    house.git(*asked, "merge", "-q", "--no-edit", "side")
+    took = (time.perf_counter() - begun) * 1000 / notes
+    merged = [parse(data, name) for name, data in house.notes().items()]
+    if not text:
+        assert sum(note.title == "A new title" and note.tags == ("a", "b") for note in merged) == notes
+    house.git("reset", "-q", "--hard", "HEAD~1")
+    return took
+
+
+def bare(times: int) -> float:
+    """Milliseconds of one interpreter that does nothing, started from a shell as git does it."""
+    shell = f"for n in $(seq {times}); do {Path(sys.executable)} -I -S -c pass; done"
+    begun = time.perf_counter()
+    subprocess.run(["sh", "-c", shell], check=True)
+    return (time.perf_counter() - begun) * 1000 / times
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
