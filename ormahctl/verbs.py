@@ -23,6 +23,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Looking back": {
         "history": ("history", "history"),
+        "undo": ("undo", "undo"),
         "stats": ("stats", "stats"),
     },
     "In and out": {

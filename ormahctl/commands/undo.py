@@ -1,0 +1,155 @@
+"""`ormahctl undo`: take changes back."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from ormahctl import render
+from ormahctl.options import When
+from ormahctl.progress import Bar
+from ormahctl.session import Session, pass_session
+from ormahctl.verbs import Verb
+from ormahd.rpc.schema import UndoConflict, UndoneOp, UndoParams, UndoResult
+from ormahd.rpc.wire import Conflict
+
+CONFLICT = Conflict.exit_status
+SHOWN = 20
+"""Changed notes that are listed of one op."""
+LINES = 12
+"""Changed lines that are shown of one side of a conflict."""
+
+
+@click.command(
+    cls=Verb,
+    short_help="Take changes back; later edits stay.",
+    example="ormahctl undo 79f27598\normahctl undo --job auto_linker --since yesterday\n"
+    "ormahctl undo 79f27598 --node 97acbe8e --edge supports:1a2b3c4d",
+)
+@click.argument("ops", metavar="[OP]...", nargs=-1)
+@click.option("--run", metavar="RUN", help="All that belongs to this run (of a job, of an import, of an undo).")
+@click.option("--job", metavar="NAME", help="All that this job did since then.")
+@click.option("--since", type=When(), help="With --job: 2026-11-21, yesterday, 7d, 12h.")
+@click.option("--node", metavar="ID", help="Only what the OP did to this memory.")
+@click.option("--edge", metavar="[TYPE:]ID", help="With --node: only its edges to that memory.")
+@click.option("--force", is_flag=True, help="Remove what the OP brought even if it was edited since; git keeps it.")
+@pass_session
+def undo(
+    session: Session,
+    ops: tuple[str, ...],
+    run: str | None,
+    job: str | None,
+    since: str | None,
+    node: str | None,
+    edge: str | None,
+    force: bool,
+) -> int:
+    """Take back each OP (or commit) that `ormahctl history` lists, newest first, each in a commit of its own.
+
+    A memory that nobody touched since is as before, to the byte; what was edited since keeps the edits. Where both exclude
+    each other, nothing is changed and the versions are shown. An undo is a change too: undo it, and all is as it was.
+    """
+    params = UndoParams(ops=list(ops), run=run, job=job, since=since, node_id=node, edge=edge, force=force)
+    try:
+        with Bar("undoing") as bar:
+            done = session.client.call(
+                "history.undo", params, UndoResult, timeout=None, on_progress=lambda step: bar.set(step.done, step.total)
+            )  # fmt: skip
+    except Conflict as exc:
+        if not session.json and (conflicts := _conflicts(exc.data)):
+            _show(conflicts)
+        raise
+    if session.json:
+        render.emit(done)
+        return CONFLICT if done.conflicts else 0
+    for one in done.undone:
+        _undone(one)
+    if done.run and len(done.undone) > 1:
+        render.note(f"to bring all of it back: ormahctl undo --run {done.run}", label="hint", colour="cyan")
+    _skipped(done)
+    if not done.conflicts:
+        return 0
+    _show(done.conflicts)
+    left = dict.fromkeys(conflict.op for conflict in done.conflicts)
+    was = "op was" if len(left) == 1 else "ops were"
+    render.note(
+        f"{len(left)} {was} left alone, because of later changes: {', '.join(left)}", label="error", colour="red"
+    )
+    hint = "settle it by hand (ormahctl edit ID) and repeat the command; one alone tells more: ormahctl undo OP"
+    render.note(hint, label="hint", colour="cyan")
+    return CONFLICT
+
+
+def _undone(done: UndoneOp) -> None:
+    render.out(f"undone {render.paint(done.commit[:8], 'bold')}  {render.line(done.subject)}")
+    for change in done.changes[:SHOWN]:
+        name = render.paint(change.node_id[:8] if change.node_id else "-", "dim")
+        did = "merged with later edits" if change.did == "merged" else change.did
+        render.out(f"  {did}: {name}  {render.line(change.title or change.path)}")
+    if len(done.changes) > SHOWN:
+        render.out(f"  and {len(done.changes) - SHOWN:,} more")
+    render.out(f"  to bring it back: ormahctl undo {done.commit[:8]}")
+
+
+def _skipped(done: UndoResult) -> None:
+    for why in dict.fromkeys(one.why for one in done.skipped):
+        number = sum(one.why == why for one in done.skipped)
+        render.note(f"{render.count(number, 'op')} passed over: {why}")
+    if not (done.undone or done.skipped or done.conflicts):
+        render.note("there was nothing to undo")
+
+
+# Conflicts, on stderr: what the op left, what stands there today, and what was before
+
+
+def _show(conflicts: Sequence[UndoConflict]) -> None:
+    before = None
+    for one in conflicts:
+        if (one.op, one.path) != before:
+            before = one.op, one.path
+            title = render.paint(render.line(one.title or one.path), "bold", sys.stderr)
+            _say(f"{title}  {one.node_id[:8] if one.node_id else ''}  {render.line(one.path)}".rstrip())
+        _say(f"  {render.line(one.what)}")
+        _versions(one)
+    _say("")
+
+
+def _versions(one: UndoConflict) -> None:
+    if one.base is one.ours is one.theirs is None:
+        return
+    texts = (one.base, one.ours, one.theirs)
+    if one.field not in {"note", "content", "text"} and not any("\n" in text for text in texts if text):
+        for label, text in (("the op left", one.base), ("today", one.ours), ("before the op", one.theirs)):
+            _say(f"    {render.pad(label, 15)}{'(nothing)' if text is None else render.line(text)}")
+        return
+    for label, to, gone in (
+        ("since the op", one.ours, "the note was removed"), ("undoing it", one.theirs, "the note would be removed")
+    ):  # fmt: skip
+        _say(f"    {label}:")
+        if to is None:
+            _say(f"      {gone}")
+            continue
+        lines = list(_differences(one.base or "", to))
+        for line in lines[:LINES]:
+            _say("      " + render.paint(render.safe(line), "green" if line[0] == "+" else "red", sys.stderr))
+        if len(lines) > LINES:
+            _say(f"      … {len(lines) - LINES:,} lines more")
+
+
+def _differences(old: str, new: str) -> Iterator[str]:
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0):
+        if not line.startswith(("---", "+++", "@@")):
+            yield f"{line[0]} {line[1:]}"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def _conflicts(data: Mapping[str, Any]) -> list[UndoConflict]:
+    return msgspec.convert(data.get("conflicts", []), list[UndoConflict])
