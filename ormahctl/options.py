@@ -89,6 +89,18 @@ class Until(click.ParamType[str]):
         return When(end=True).convert(value, param, ctx)
 
 
+class Then(click.ParamType[str]):
+    """A state of the vault: a moment as `When(end=True)` has it, or a revision (op, commit, branch, tag) as it is."""
+
+    name = "when|rev"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = value.strip().lower()
+        if text in {"today", "yesterday"} or _AGO.fullmatch(text) or re.match(r"\d{4}-\d{2}-\d{2}", text):
+            return When(end=True).convert(value, param, ctx)
+        return value.strip()
+
+
 def text_or_stdin(value: str, what: str) -> str:
     """`value`, or with `-` what stdin holds (UTF-8)."""
     if value != "-":

@@ -25,6 +25,7 @@ from ormahd.core.strength import read_strength
 from ormahd.errors import BadRequest, NotFound, OrmahError
 from ormahd.index.embed import QueryVectors, load
 from ormahd.index.index import Index
+from ormahd.index.past import Pasts
 from ormahd.index.rows import Difference, Filter, NodeRow
 from ormahd.journal.state import State
 from ormahd.vault import driver
@@ -63,6 +64,7 @@ class Ormah:
         self.vault = vault
         self.versions = Versions(vault)
         self.index = index
+        self.pasts = Pasts(index, clock)
         self.state = state
         self.clock = clock
         self.ranking_clock = _fixed(self.settings.daemon.fixed_time) or clock
@@ -179,6 +181,7 @@ class Ormah:
         self.phase = "stopping"
         if self._watcher is not None:
             self._watcher.stop()
+        self.pasts.close()
         self.index.close()
         self.state.close()
         self.vault.close()

@@ -8,11 +8,12 @@ import click
 import msgspec
 
 from ormahctl import render
+from ormahctl.commands.as_of import ask, told
 from ormahctl.commands.explain import explain as explain_
-from ormahctl.options import TIER, TYPE, When, text_or_stdin
+from ormahctl.options import TIER, TYPE, Then, When, text_or_stdin
 from ormahctl.session import Session, pass_session, space
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import RecallHit, RecallParams, RecallResult
+from ormahd.rpc.schema import AsOf, RecallHit, RecallParams, RecallResult
 
 SNIPPET = 220
 """Columns of a result's text: two or three lines, enough to tell whether it is the one."""
@@ -21,7 +22,8 @@ SNIPPET = 220
 @click.command(
     cls=Verb,
     short_help="Search the memories.",
-    example="ormahctl recall which language do I prefer\normahctl recall deploy --type procedure --after 30d -n 3",
+    example="ormahctl recall which language do I prefer\normahctl recall deploy --type procedure --after 30d -n 3\n"
+    "ormahctl recall which database --as-of 2026-11-01",
 )
 @click.argument("query", nargs=-1, required=True)
 @click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="At most so many.")
@@ -33,6 +35,12 @@ SNIPPET = 220
 @click.option("--tag", "tags", multiple=True, help="Only with this tag.")
 @click.option("--after", type=When(), help="Made since: 2026-11-21, yesterday, 7d, 12h.")
 @click.option("--before", type=When(end=True), help="Made until; a day is included.")
+@click.option(
+    "--as-of",
+    type=Then(),
+    metavar="WHEN|REV",
+    help="What was known then: a day (its end), 7d; an op, commit, branch, tag.",
+)
 @click.option("--explain", is_flag=True, help="Show each number behind each result.")
 @pass_session
 def recall(
@@ -45,11 +53,13 @@ def recall(
     tags: tuple[str, ...],
     after: str | None,
     before: str | None,
+    as_of: str | None,
     explain: bool,
 ) -> None:
     """Search the memories for QUERY, by words and by meaning; best first.
 
-    Memories of the project you are in (or of ORMAH_SPACE) are favoured; --space keeps only those of one.
+    Memories of the project you are in (or of ORMAH_SPACE) are favoured; --space keeps only those of one. With --as-of the
+    notes answer as they were then; that state is brought back first, which takes a moment, and kept for a while.
     """
     text = text_or_stdin(" ".join(query), "the query")
     params = RecallParams(
@@ -63,8 +73,12 @@ def recall(
         created_before=before,
         space=space(),
         explain=explain,
+        as_of=as_of,
     )
-    found = session.client.call("agent.recall", params, RecallResult)
+    if as_of is None:
+        found = session.client.call("agent.recall", params, RecallResult)
+    else:
+        found = ask(session, "agent.recall", params, RecallResult)
     if session.json:
         fields = msgspec.to_builtins(found)
         fields.pop("text")
@@ -76,6 +90,8 @@ def recall(
         render.note(f"nothing found for: {render.cut(render.line(text), 80)}")
     if explain:
         explain_(found)
+    if isinstance(found.as_of, AsOf):
+        told(found.as_of)
     render.degraded(found.degraded)
 
 

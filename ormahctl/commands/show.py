@@ -5,21 +5,36 @@ from __future__ import annotations
 import click
 
 from ormahctl import render
+from ormahctl.commands.as_of import ask, told
 from ormahctl.commands.told import fields
+from ormahctl.options import Then
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import Edge, NodeParams, NodeResult
+from ormahd.rpc.schema import AsOf, Edge, NodeParams, NodeResult
 
 
-@click.command(cls=Verb, short_help="Print a memory and its connections.", example="ormahctl show 97acbe8e")
+@click.command(
+    cls=Verb,
+    short_help="Print a memory and its connections.",
+    example="ormahctl show 97acbe8e\normahctl show 97acbe8e --as-of yesterday",
+)
 @click.argument("node_id", metavar="ID")
+@click.option(
+    "--as-of", type=Then(), metavar="WHEN|REV", help="As it was then: a day (its end), 7d; an op, commit, branch, tag."
+)
 @pass_session
-def show(session: Session, node_id: str) -> None:
+def show(session: Session, node_id: str, as_of: str | None) -> None:
     """Print the memory ID (any unique beginning of 4 or more characters) and its connections."""
-    node = session.client.call("agent.get", NodeParams(node_id=node_id), NodeResult)
+    params = NodeParams(node_id=node_id, as_of=as_of)
+    if as_of is None:
+        node = session.client.call("agent.get", params, NodeResult)
+    else:
+        node = ask(session, "agent.get", params, NodeResult)
     if session.json:
         render.emit(fields(node))
         return
+    if isinstance(node.as_of, AsOf):
+        told(node.as_of)
     if node.title:
         render.out(render.paint(render.line(node.title), "bold"))
     render.out(" · ".join([node.type, node.tier, render.line(node.space or "global"), node.id]))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import NodeView, node_view
+from ormahd.errors import NotFound
 
 if TYPE_CHECKING:
+    from ormahd.actions.as_of import Progress
     from ormahd.ormah import Ormah
 
 
@@ -19,4 +22,21 @@ def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: boo
     row = ormah.index.note(ormah.index.resolve(node_id))
     if touch:
         ormah.state.touch([row.id], how="get", session_id=session_id)
-    return node_view(ormah, row)
+    return node_view(ormah.index, row)
+
+
+def get_as_of(ormah: Ormah, node_id: str, as_of: str, *, progress: Progress) -> NodeView:
+    """The node as it was at a time or a commit, also one that is forgotten since. Does not count as use.
+
+    Raises:
+        NotFound, Ambiguous, BadRequest: the id, or the time.
+    """
+    with looking_back(ormah, as_of, progress) as (past, told, _):
+        try:
+            row = past.note(past.resolve(node_id))
+        except NotFound as exc:
+            raise NotFound(
+                f"no memory had the id {node_id.strip()!r} then ({told.now}, commit {told.commit[:8]})",
+                hint=f"`ormahctl history {node_id.strip()}` tells when it came",
+            ) from exc
+        return node_view(past, row, told)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import headline, iso
 from ormahd.core.node import SearchQuery
 from ormahd.ranking.search import Rules, rank
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ormahd.actions.as_of import AsOf, Progress
+    from ormahd.index.reader import Reader
     from ormahd.ormah import Ormah
+    from ormahd.ranking.search import EmbedQuery, Ranked
 
 SNIPPET = 200
 """Characters of a result in the text reply (seeds: the recall tool)."""
@@ -40,6 +46,7 @@ class Recalled:
     results: list[Hit]
     degraded: list[str] = field(default_factory=list)
     trace: dict[str, Any] = field(default_factory=dict)
+    as_of: AsOf | None = None
 
 
 def recall(
@@ -49,12 +56,43 @@ def recall(
 
     Direct hits are noted as used in the journal (never in a note); activated and conflicting ones are not.
     """
+    ranked, hits = _found(
+        ormah, ormah.index, query, ormah.embed_query, ormah.ranking_clock(), space=space, explain=explain
+    )
+    direct = [hit.id for hit in hits if hit.source == "search"]
+    if touch and direct:
+        ormah.state.touch(direct, how="recall", session_id=query.session_id)
+    degraded = sorted({*ranked.degraded, *ormah.degraded()})
+    return Recalled(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else {})
+
+
+def recall_as_of(
+    ormah: Ormah, query: SearchQuery, as_of: str, *, space: str | None, explain: bool = False, progress: Progress
+) -> Recalled:
+    """The same from the notes as they were: what was known at that time or commit. Nothing counts as used."""
+    with looking_back(ormah, as_of, progress) as (past, told, now):
+        ranked, hits = _found(ormah, past, query, past.embed_query, now, space=space, explain=explain)
+        degraded = sorted({*ranked.degraded, *past.degraded})
+    prose = f"As of {told.now} (commit {told.commit[:8]}, {told.notes} memories):\n{_prose(query, hits, degraded)}"
+    return Recalled(prose, hits, degraded, ranked.trace if explain else {}, told)
+
+
+def _found(
+    ormah: Ormah,
+    index: Reader,
+    query: SearchQuery,
+    embed: EmbedQuery,
+    now: datetime,
+    *,
+    space: str | None,
+    explain: bool,
+) -> tuple[Ranked, list[Hit]]:
     settings = ormah.settings
     ranked = rank(
-        ormah.index, query, embed=ormah.embed_query, space=space, now=ormah.ranking_clock(), explain=explain,
+        index, query, embed=embed, space=space, now=now, explain=explain,
         rules=Rules(settings.search, settings.space, settings.activation),
     )  # fmt: skip
-    rows = ormah.index.notes([found.node_id for found in ranked.results], connections=False)
+    rows = index.notes([found.node_id for found in ranked.results], connections=False)
     hits = []
     for found in ranked.results:
         row = rows.get(found.node_id)
@@ -78,11 +116,7 @@ def recall(
                 found.trace if explain else {},
             )
         )
-    direct = [hit.id for hit in hits if hit.source == "search"]
-    if touch and direct:
-        ormah.state.touch(direct, how="recall", session_id=query.session_id)
-    degraded = sorted({*ranked.degraded, *ormah.degraded()})
-    return Recalled(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else {})
+    return ranked, hits
 
 
 def _prose(query: SearchQuery, hits: list[Hit], degraded: list[str]) -> str:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from ormahd.core.node import short_id
 
 if TYPE_CHECKING:
+    from ormahd.actions.as_of import AsOf
     from ormahd.core.note import Link
+    from ormahd.index.reader import Reader
     from ormahd.index.rows import Edge, NodeRow
-    from ormahd.ormah import Ormah
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class NodeView:
     path: str
     digest: str
     connections: ConnectionsView
+    as_of: AsOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +107,16 @@ def edge_view(other: NodeRow, edge: Edge | Link) -> EdgeView:
     )  # fmt: skip
 
 
-def edge_views(ormah: Ormah, edges: list[Edge], *, incoming: bool) -> list[EdgeView]:
+def edge_views(index: Reader, edges: list[Edge], *, incoming: bool) -> list[EdgeView]:
     ends = [edge.source if incoming else edge.target for edge in edges]
-    rows = ormah.index.notes(ends, connections=False)
+    rows = index.notes(ends, connections=False)
     return [edge_view(rows[end], edge) for edge, end in zip(edges, ends, strict=True) if end in rows]
 
 
-def node_view(ormah: Ormah, row: NodeRow) -> NodeView:
-    out, incoming = ormah.index.edges(row.id)
-    connections = ConnectionsView(edge_views(ormah, out, incoming=False), edge_views(ormah, incoming, incoming=True))
+def node_view(index: Reader, row: NodeRow, as_of: AsOf | None = None) -> NodeView:
+    """A node with its connections, from the index that has it (today's, or that of an earlier state)."""
+    out, incoming = index.edges(row.id)
+    connections = ConnectionsView(edge_views(index, out, incoming=False), edge_views(index, incoming, incoming=True))
     strength = row.strength
     return NodeView(
         text=_prose(row, connections), node_id=row.id, id=row.id, short_id=short_id(row.id), type=row.type.value,
@@ -122,7 +125,7 @@ def node_view(ormah: Ormah, row: NodeRow) -> NodeView:
         valid_until=iso(row.valid_until), outdated_reason=row.outdated_reason, importance=strength.importance,
         access_count=strength.access_count, last_accessed=iso(strength.last_accessed),
         last_review=iso(strength.last_review), stability=strength.stability, path=row.path, digest=row.digest,
-        connections=connections,
+        connections=connections, as_of=as_of,
     )  # fmt: skip
 
 

@@ -34,8 +34,10 @@ _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "wo
 class Database:
     """Connections to `index.sqlite3` in `directory`; a file that is damaged or of another version is dropped first."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, durable: bool = True) -> None:
+        """`durable` False: nobody minds when a power cut takes the file (a copy that is made for a while)."""
         self.directory = directory
+        self._synchronous = "NORMAL" if durable else "OFF"
         self.path = directory / "index.sqlite3"
         self.dropped: str | None = None
         """Why the old index was dropped when this one was opened, for the log."""
@@ -80,7 +82,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
-        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA temp_store = MEMORY")
         return connection
 
@@ -159,6 +161,14 @@ class Database:
             self._check()
             self._writer.execute("PRAGMA incremental_vacuum(2000)").fetchall()
             self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def copy(self, directory: Path) -> None:
+        """Write the file as it is at this moment into another directory; reading and writing here go on."""
+        path = directory / self.path.name
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as target, self.read() as connection:
+            target.execute("PRAGMA synchronous = OFF")
+            connection.backup(target)
 
     def bytes(self) -> int:
         """Bytes on disk, the log included."""

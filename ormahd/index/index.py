@@ -139,6 +139,22 @@ class Index(Reader):
                 made[one.sha].vector if one.sha in made else cache.vector(connection, known[one.sha]) for one in sources
             ]
 
+    def keep_vectors(self, fingerprint: str, made: Mapping[bytes, DocumentVectors]) -> None:
+        """Keep embeddings of texts that are no notes today, for a while: earlier versions are asked for again."""
+        with self._applying:
+            meaning = next((one for one in self._meanings() if one.embedder.fingerprint == fingerprint), None)
+            if meaning is not None:
+                with self._database.write() as connection:
+                    cache.put(connection, meaning.number, made, micros(self._clock()))
+
+    def copy(self, directory: Path) -> None:
+        """Write the index as it is now, without Chroma, into another directory."""
+        self._database.copy(directory)
+
+    def copied(self) -> int:
+        """Bytes that such a copy takes."""
+        return self._database.bytes()
+
     def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
         """Make the index hold exactly `files`; embeddings stay cached. Returns how many there were."""
         left = set(self.known())

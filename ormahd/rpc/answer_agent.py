@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from ormahd.actions.caller import Caller, check_space, detect_space
 from ormahd.actions.connect import connect
 from ormahd.actions.forget import forget
-from ormahd.actions.get import get
+from ormahd.actions.get import get, get_as_of
 from ormahd.actions.outdated import outdated
-from ormahd.actions.recall import recall
+from ormahd.actions.recall import recall, recall_as_of
 from ormahd.actions.remember import remember
 from ormahd.actions.undo import undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.core.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, SearchQuery
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
-from ormahd.rpc.handling import Handler, ProgressFn, checked, result
+from ormahd.rpc.handling import Handler, ProgressFn, checked, result, steps
 
 
 class AgentMethods:
@@ -57,7 +57,7 @@ class AgentMethods:
         )  # fmt: skip
         return result(remember(self.ormah, request, caller), schema.RememberResult)
 
-    def recall(self, params: schema.RecallParams, caller: Caller, _: ProgressFn) -> schema.Result:
+    def recall(self, params: schema.RecallParams, caller: Caller, progress: ProgressFn) -> schema.Result:
         query = checked(
             SearchQuery,
             {
@@ -67,18 +67,25 @@ class AgentMethods:
             },
         )  # fmt: skip
         space = self._space(params.space, caller)
-        found = recall(self.ormah, query, space=space, explain=params.explain)
-        reply = result(found, schema.RecallResult)
+        if params.as_of is None:
+            found = recall(self.ormah, query, space=space, explain=params.explain)
+        else:
+            found = recall_as_of(
+                self.ormah, query, params.as_of, space=space, explain=params.explain, progress=steps(progress)
+            )
+        reply = _dated(result(found, schema.RecallResult))
         if not params.explain:
             reply.trace = UNSET
             for hit in reply.results:
                 hit.trace = UNSET
         return reply
 
-    def get(self, params: schema.NodeParams, _caller: Caller, _: ProgressFn) -> schema.Result:
-        return result(
-            get(self.ormah, params.node_id, session_id=params.session_id, touch=params.touch), schema.NodeResult
-        )
+    def get(self, params: schema.NodeParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
+        if params.as_of is None:
+            node = get(self.ormah, params.node_id, session_id=params.session_id, touch=params.touch)
+        else:
+            node = get_as_of(self.ormah, params.node_id, params.as_of, progress=steps(progress))
+        return _dated(result(node, schema.NodeResult))
 
     def update(self, params: schema.UpdateParams, caller: Caller, _: ProgressFn) -> schema.Result:
         wished = {
@@ -129,6 +136,15 @@ class AgentMethods:
 
     def undo_merge(self, params: schema.UndoMergeParams, caller: Caller, _: ProgressFn) -> schema.Result:
         return result(undo_merge(self.ormah, params.merge_id, caller), schema.UndoMergeResult)
+
+
+D = TypeVar("D", schema.RecallResult, schema.NodeResult)
+
+
+def _dated(reply: D) -> D:
+    """Without the field of a question that was about today."""
+    reply.as_of = reply.as_of or UNSET
+    return reply
 
 
 def _wish(link: schema.Link) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Who waits for whom: three lanes of worker threads, so that a slow request never stands before a quick one.
+"""Who waits for whom: four lanes of worker threads, so that a slow request never stands before a quick one.
 
 Reading has the most threads. Writing goes through one vault anyway, and may wait seconds for somebody else's git.
-What walks through everything (rebuild, import) is kept to two at a time.
+What walks through everything (rebuild, import) is kept to two at a time, and so is looking back at an earlier state.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
+
+from ormahd.rpc.schema import Call
 
 log = logging.getLogger("ormahd.lanes")
 
@@ -29,8 +31,17 @@ BULK: Final = frozenset({
     "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.run_task", "admin.run_all", "admin.doctor",
     "agent.maintenance", "ingest.conversation", "ingest.file",
 })  # fmt: skip
+LOOKING_BACK: Final = "as of"
+"""Any question about an earlier state (`as_of`): that is brought back first, which takes a second or some."""
 WRITERS: Final = 4
 HEAVY: Final = 2
+BACK: Final = 2
+"""One may bring a state back while another is asked about one that is there."""
+
+
+def lane_of(call: Call) -> str:
+    """Under what a call is put into a lane: its method, unless it asks about an earlier state."""
+    return call.method if getattr(call.params, "as_of", None) is None else LOOKING_BACK
 
 
 class Lane:
@@ -78,15 +89,17 @@ class Lane:
 
 
 class Lanes:
-    """The three lanes, and which method goes where."""
+    """The lanes, and which method goes where."""
 
     def __init__(self, threads: int) -> None:
         self._read = Lane("read", threads)
         self._write = Lane("write", min(WRITERS, threads))
         self._bulk = Lane("bulk", HEAVY)
+        self._back = Lane("back", BACK)
         self._lane: Mapping[str, Lane] = {
             **dict.fromkeys(WRITING, self._write),
             **dict.fromkeys(BULK, self._bulk),
+            LOOKING_BACK: self._back,
         }
 
     def put(self, method: str, task: Callable[[], None]) -> None:
@@ -95,5 +108,5 @@ class Lanes:
     def close(self, seconds: float) -> bool:
         """Wait for all that was put; False when some threads are still at work after `seconds`."""
         end = time.monotonic() + seconds
-        ended = [lane.close(end - time.monotonic()) for lane in (self._read, self._write, self._bulk)]
+        ended = [lane.close(end - time.monotonic()) for lane in (self._read, self._write, self._bulk, self._back)]
         return all(ended)

@@ -24,7 +24,7 @@ from ormahd.rpc.codec import read_call, read_id
 from ormahd.rpc.desk import Answer, Counts, Desk, Hook
 from ormahd.rpc.door import Door
 from ormahd.rpc.frames import HOOK, JSON, MERGE, MSGPACK, pack
-from ormahd.rpc.lanes import Lanes
+from ormahd.rpc.lanes import Lanes, lane_of
 from ormahd.rpc.schema import Call
 from ormahd.rpc.sockets import Listening
 from ormahd.settings import DaemonSettings
@@ -258,7 +258,7 @@ class Server:
                 self._counts.add("errors")
                 channel.send(self._desk.error(kind, id_, exc))
             return
-        self._begin(channel, call.method, functools.partial(self._answer, channel, kind, call))
+        self._begin(channel, lane_of(call), functools.partial(self._answer, channel, kind, call))
 
     def _refuse(self, channel: Channel, kind: bytes | None, error: OrmahError) -> None:
         """Answer what cannot be answered by id, and take nothing more from this peer."""

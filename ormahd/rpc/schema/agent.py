@@ -56,6 +56,25 @@ class RecallParams(Params):
     space: str | UnsetType | None = UNSET
     """Where the caller works: favoured, not required."""
     explain: bool = False
+    as_of: str | None = None
+    """What was known then. An ISO date (its end) or time, `yesterday`, an age such as `7d`; or an op, a commit, a branch, a
+    tag. Times without a zone are UTC. Progress frames come while that state is brought back. Nothing counts as used."""
+
+
+class AsOf(Result):
+    """The state of the vault that an answer stands for, and what it took to bring it back."""
+
+    commit: str
+    op: str | None
+    time: str
+    """When the commit was made."""
+    now: str
+    """What counted as the present: ages and expiry are as of then."""
+    notes: int
+    """Memories that there were."""
+    seconds: float
+    cached: bool
+    """True: the state was still there from an earlier question."""
 
 
 class RecallHit(Result):
@@ -82,6 +101,8 @@ class RecallResult(Result):
     results: list[RecallHit]
     degraded: list[str] = []
     trace: dict[str, Any] | UnsetType = UNSET
+    as_of: AsOf | UnsetType | None = UNSET
+    """There when `as_of` was asked."""
 
 
 class NodeParams(Params):
@@ -89,6 +110,8 @@ class NodeParams(Params):
     session_id: str | None = None
     touch: bool = True
     """False: looked at by a program (to wait for an edit, to print what changed); it does not count as use."""
+    as_of: str | None = None
+    """The memory as it was then, also one that is forgotten since: see `agent.recall`. Does not count as use."""
 
 
 class NodeResult(Result):
@@ -117,6 +140,8 @@ class NodeResult(Result):
     connections: Connections
     digest: str | None = None
     """sha256 of the note's bytes as indexed: what `UpdateParams.expect` takes, and how an editor's save is recognised."""
+    as_of: AsOf | UnsetType | None = UNSET
+    """There when `as_of` was asked."""
 
 
 class UpdateParams(Params):

@@ -1,0 +1,62 @@
+"""What was known then: questions answered from the notes as the history has them at a commit or a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ormahd.actions.views import iso
+from ormahd.core.strength import read_strength
+from ormahd.ormah import STRENGTH
+from ormahd.vault.moments import find_standing
+from ormahd.vault.states import State
+
+if TYPE_CHECKING:
+    from ormahd.core.node import Strength
+    from ormahd.index.past import Past
+    from ormahd.ormah import Ormah
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """The state that an answer stands for, and what it took to bring it back."""
+
+    commit: str
+    op: str | None
+    time: str
+    """When the commit was made."""
+    now: str
+    """What counted as the present: ages and expiry are as of then."""
+    notes: int
+    """Memories that there were."""
+    seconds: float
+    cached: bool
+    """True: it was still there from a question before this one."""
+
+
+@contextmanager
+def looking_back(ormah: Ormah, as_of: str, progress: Progress) -> Iterator[tuple[Past, AsOf, datetime]]:
+    """The index of the state that `as_of` names (`vault.moments`), for the length of the block, and its present.
+
+    Raises BadRequest, NotFound, Ambiguous: no such state. Unavailable: no room on the disk.
+    """
+    standing = find_standing(ormah.vault, as_of, ormah.ranking_clock())
+    begun = time.perf_counter()
+
+    def load() -> tuple[State, Mapping[str, Strength]]:
+        state = State(ormah.vault, ormah.reconciler, standing.commit)
+        return state, read_strength(state.file(STRENGTH) or b"")
+
+    with ormah.pasts.at(standing.commit, standing.time, load, progress) as (past, cached):
+        seconds = round(time.perf_counter() - begun, 3)
+        told = AsOf(
+            standing.commit, standing.op, iso(standing.time) or "", iso(standing.moment.astimezone(UTC)) or "",
+            past.count(), seconds, cached,
+        )  # fmt: skip
+        yield past, told, standing.moment

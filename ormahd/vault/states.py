@@ -1,0 +1,47 @@
+"""The files of an earlier state that are to be indexed, as the observer would take them in if that were today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ormahd.core.note import NoteKind, parse
+from ormahd.vault.adopt import Reconciler
+from ormahd.vault.excluded import is_note_name
+from ormahd.vault.git_blobs import read_blobs
+from ormahd.vault.vault import Vault
+
+
+class State:
+    """The vault at one commit. `files`: {path relative to the root: blob id} of what can be a note."""
+
+    def __init__(self, vault: Vault, reconciler: Reconciler, commit: str) -> None:
+        self._vault = vault
+        self._reconciler = reconciler
+        tree = vault.tree(commit)
+        self._tree = tree
+        excluded = reconciler.excluded
+        self.files = {
+            path: oid for path, oid in tree.items()
+            if is_note_name(path.rpartition("/")[2]) and excluded.by_name(path) is None
+        }  # fmt: skip
+
+    def read(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """(blob id, bytes), in order."""
+        return read_blobs(self._vault.git, oids)
+
+    def file(self, path: str) -> bytes | None:
+        """The bytes of any file of the vault in this state."""
+        oid = self._tree.get(path)
+        return None if oid is None else self._vault.blob(oid)
+
+    def indexed(self, path: str, data: bytes) -> bytes:
+        """What the index gets of a file: of one that was never ours only the text (the setting `vault.adopt`)."""
+        if self._ours(path):
+            return data
+        note = parse(data, path)
+        return data if note.kind is not NoteKind.NOTE else b"\n" + note.content.encode()
+
+    def _ours(self, path: str) -> bool:
+        vault = self._vault
+        below = not vault.home or path.startswith(vault.home + "/")
+        return vault.adopt == "all" or (vault.adopt == "ours" and below) or self._reconciler.look.wrote(path)
