@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from ormahd.actions.audit import audit, merges
 from ormahd.actions.caller import Caller, check_space, detect_space
 from ormahd.actions.connect import connect
 from ormahd.actions.forget import forget
@@ -38,6 +39,8 @@ class AgentMethods:
             "agent.outdated": self.outdated,
             "agent.connect": self.connect,
             "agent.undo_merge": self.undo_merge,
+            "agent.merges": self.merges,
+            "agent.audit": self.audit,
         }
 
     def _space(self, named: str | UnsetType | None, caller: Caller) -> str | None:
@@ -136,6 +139,15 @@ class AgentMethods:
 
     def undo_merge(self, params: schema.UndoMergeParams, caller: Caller, _: ProgressFn) -> schema.Result:
         return result(undo_merge(self.ormah, params.merge_id, caller), schema.UndoMergeResult)
+
+    def merges(self, params: schema.MergesParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        rows = merges(self.ormah, limit=params.limit)
+        return schema.MergesResult(merges=[result(row, schema.MergeRow) for row in rows])
+
+    def audit(self, params: schema.AuditParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        node_id = None if params.node_id is None else self.ormah.anyone(params.node_id)
+        rows = audit(self.ormah, limit=params.limit, node_id=node_id, operation=params.operation)
+        return schema.AuditResult(entries=[result(row, schema.AuditRow) for row in rows])
 
 
 D = TypeVar("D", schema.RecallResult, schema.NodeResult)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from ormahd.rpc.schema.base import Connections, Edge, Link, Params, Result
+from ormahd.rpc.schema.base import Connections, Count, Edge, Link, Params, Result
 
 
 class RememberParams(Params):
@@ -215,6 +215,65 @@ class UndoMergeResult(Result):
     nodes: list[str]
 
 
+class MergesParams(Params):
+    limit: Count = 20
+
+
+class MergeRow(Result):
+    """One memory that became part of another, told by the history."""
+
+    id: str
+    """The op: what `agent.undo_merge` takes."""
+    commit: str
+    kept: str | None
+    kept_title: str
+    removed: str
+    removed_title: str
+    snapshot: dict[str, Any]
+    """The removed memory as it was: its fields, `path`, and `connections` with the names that its note used."""
+    reason: str
+    """Why: scores, verdict."""
+    source: str
+    merged_at: str
+    undone_at: str | None
+    undone_by: str | None
+
+
+class MergesResult(Result):
+    merges: list[MergeRow]
+    """Newest first."""
+
+
+class AuditParams(Params):
+    limit: Count = 20
+    node_id: str | None = None
+    operation: str | None = None
+    """delete, update or mark_outdated."""
+
+
+class AuditRow(Result):
+    """One operation on one memory, told by the history."""
+
+    id: str
+    """The op: what `history.show` and `history.undo` take."""
+    operation: str
+    """delete, update (edits by hand, fading and promotion too) or mark_outdated."""
+    node_id: str
+    title: str
+    detail: str
+    snapshot: dict[str, Any]
+    """The memory before the operation, as in `MergeRow`."""
+    created: str
+    source: str
+    commit: str
+    undone_by: str | None
+
+
+class AuditResult(Result):
+    entries: list[AuditRow]
+    """Newest first."""
+
+
 AGENT: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "agent.remember": (RememberParams, RememberResult),
     "agent.recall": (RecallParams, RecallResult),
@@ -224,4 +283,6 @@ AGENT: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "agent.outdated": (OutdatedParams, WriteResult),
     "agent.connect": (ConnectParams, WriteResult),
     "agent.undo_merge": (UndoMergeParams, UndoMergeResult),
+    "agent.merges": (MergesParams, MergesResult),
+    "agent.audit": (AuditParams, AuditResult),
 }

@@ -1,0 +1,188 @@
+"""`agent.merges` and `agent.audit`: what the original kept in two tables, told by the history (REFERENCE 3.10).
+
+The original's operations are three: delete, update (fading and promotion too) and mark_outdated. A merge has a list of
+its own. Everything else that was done, `history` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ormahd.actions.views import headline, iso
+from ormahd.core.note import NoteKind, parse
+from ormahd.errors import BadRequest
+from ormahd.vault.change import Kind
+from ormahd.vault.history import Op, read_ops
+
+if TYPE_CHECKING:
+    from ormahd.core.note import Note
+    from ormahd.ormah import Ormah
+    from ormahd.vault.oplog import View
+    from ormahd.vault.three_way import Version
+
+DELETE, UPDATE, OUTDATED = "delete", "update", "mark_outdated"
+_UPDATES = {Kind.UPDATE, Kind.EDIT, Kind.DECAY, Kind.PROMOTE, Kind.CONSOLIDATE, Kind.CLUSTER}
+KINDS: Mapping[str, Collection[Kind]] = {
+    DELETE: {Kind.FORGET, Kind.EDIT},
+    UPDATE: _UPDATES,
+    OUTDATED: {Kind.OUTDATED},
+}
+"""Operation of the original -> our kinds of ops that may hold it. A person removes a note by an edit."""
+_PAGE = 20
+"""Ops whose words are read together."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One operation on one memory. `snapshot`: the memory as it was before. `detail`: what the op says of why."""
+
+    id: str
+    operation: str
+    node_id: str
+    title: str
+    detail: str
+    snapshot: dict[str, Any]
+    created: str
+    source: str
+    commit: str
+    undone_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRow:
+    """One memory that became part of another. `snapshot`: the removed one as it was, with its connections. `reason`:
+    what the op says of why (scores, verdict)."""
+
+    id: str
+    commit: str
+    kept: str | None
+    kept_title: str
+    removed: str
+    removed_title: str
+    snapshot: dict[str, Any]
+    reason: str
+    source: str
+    merged_at: str
+    undone_at: str | None
+    undone_by: str | None
+
+
+def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | None) -> list[AuditRow]:
+    """The newest deletions, updates and outdatings. `node_id`: a full id. Raises BadRequest: no such operation."""
+    if operation is not None and operation not in KINDS:
+        raise BadRequest(f"there is no operation '{operation}'", hint=f"there are: {', '.join(KINDS)}")
+    kinds = {kind for name, some in KINDS.items() if operation in {None, name} for kind in some}
+    rows: list[AuditRow] = []
+    for op in _ops(ormah, ormah.vault.oplog.view(), kinds, node_id):
+        for before, after in _pairs(ormah, op, node_id):
+            row = _audit_row(op, before, after)
+            if row is not None and operation in {None, row.operation} and node_id in {None, row.node_id}:
+                rows.append(row)
+        if len(rows) >= limit:
+            break
+    return rows[:limit]
+
+
+def merges(ormah: Ormah, *, limit: int) -> list[MergeRow]:
+    """The newest merges, also those that were undone."""
+    view = ormah.vault.oplog.view()
+    rows: list[MergeRow] = []
+    for op in _ops(ormah, view, {Kind.MERGE}, None):
+        rows += _merge_rows(view, op, list(_pairs(ormah, op)))
+        if len(rows) >= limit:
+            break
+    return rows[:limit]
+
+
+def _ops(ormah: Ormah, view: View, kinds: Collection[Kind], node_id: str | None) -> Iterator[Op]:
+    """Ops of these kinds, newest first, read as far as they are asked for."""
+    fitting = [one for one in view.entries if one.kind in kinds and (node_id is None or node_id in one.nodes)]
+    for at in range(0, len(fitting), _PAGE):
+        yield from read_ops(ormah.vault, view, fitting[at : at + _PAGE])
+
+
+def _pairs(ormah: Ormah, op: Op, node_id: str | None = None) -> Iterator[tuple[_Read | None, _Read | None]]:
+    """The memories that an op changed, before and after; with `node_id` that one alone."""
+    if node_id is None:
+        found = ormah.versions.changed(op.commit)
+    else:
+        one = ormah.versions.of_node(op.commit, node_id)
+        found = [] if one is None else [one]
+    for changed in found:
+        before, after = (_read(version) for version in ormah.versions.pair(changed))
+        if before is not None or after is not None:
+            yield before, after
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    id: str
+    note: Note
+
+
+def _read(version: Version | None) -> _Read | None:
+    if version is None or version.path[-3:].lower() != ".md":
+        return None
+    note = parse(version.data, version.path)
+    return _Read(note.id, note) if note.kind is NoteKind.NOTE and note.id is not None else None
+
+
+def _audit_row(op: Op, before: _Read | None, after: _Read | None) -> AuditRow | None:
+    if before is None:
+        return None  # it came: nothing was lost that somebody may want back
+    operation = DELETE if after is None else OUTDATED if op.kind == Kind.OUTDATED else UPDATE
+    return AuditRow(
+        op.name, operation, before.id, _title(before), op.body.strip() or op.subject, _snapshot(before),
+        iso(op.time) or "", op.source, op.commit, op.undone_by,
+    )  # fmt: skip
+
+
+def _merge_rows(view: View, op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> Iterator[MergeRow]:
+    kept = _keeper(op, pairs)
+    undone_at = _time_of(view, op.undone_by)
+    for before, after in pairs:
+        if before is not None and after is None:
+            yield MergeRow(
+                op.name, op.commit, kept.id if kept else None, _title(kept) if kept else "", before.id, _title(before),
+                _snapshot(before), op.body.strip(), op.source, iso(op.time) or "", undone_at, op.undone_by,
+            )  # fmt: skip
+
+
+def _keeper(op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
+    """The memory that took the other one in: the first that the op names and that is still there. Neighbours, whose edges
+    were drawn anew, are named behind it; where the order says nothing, it is the one with another text."""
+    stay = {after.id: (before, after) for before, after in pairs if after is not None}
+    named = [node_id for node_id in op.nodes if node_id in stay] or list(stay)
+    told = [one for one in named if (was := stay[one][0]) is not None and was.note.content != stay[one][1].note.content]
+    chosen = next(iter([*(told if len(told) == 1 else []), *named]), None)
+    return None if chosen is None else stay[chosen][1]
+
+
+def _time_of(view: View, name: str | None) -> str | None:
+    if name is None:
+        return None
+    entry = next((one for one in view.entries if name in {one.op, one.commit}), None)
+    return None if entry is None else iso(datetime.fromtimestamp(entry.time, UTC))
+
+
+def _title(read: _Read) -> str:
+    return headline(read.note.title, read.note.content)
+
+
+def _snapshot(read: _Read) -> dict[str, Any]:
+    """A memory's fields as the note had them; connections by what they are called there."""
+    note = read.note
+    connections = [
+        {"target": link.target, "edge": link.edge.value, "weight": link.weight, "created": iso(link.created),
+         "reason": link.reason}
+        for link in note.links if not link.body
+    ]  # fmt: skip
+    return {
+        "id": read.id, "type": note.type.value, "tier": note.tier.value, "space": note.space, "title": note.title,
+        "content": note.content, "tags": list(note.tags), "source": note.source, "confidence": note.confidence,
+        "created": iso(note.created), "updated": iso(note.updated), "valid_until": iso(note.valid_until),
+        "outdated_reason": note.outdated_reason, "path": note.path, "connections": connections,
+    }  # fmt: skip
