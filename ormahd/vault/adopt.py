@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
 from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind, parse
 from ormahd.settings import VaultSettings
-from ormahd.vault.change import Committed, sha256
+from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.decide import Act, Context, Decision, File, decide, finding, plain
 from ormahd.vault.excluded import Excluded
 from ormahd.vault.identity import Identity, claim
@@ -72,6 +73,16 @@ class Reconciler:
         self.told: str | None = None
         """The commit that the index was last told of."""
         vault.listen(self._committed)
+
+    def renew(self) -> None:
+        """The vault has another card from now on (it joined another vault)."""
+        with self._scanning:
+            vault = self.vault
+            self.identity = Identity(self.look, vault.home)
+            self.context = replace(
+                self.context, vault_id=vault.id, mode=vault.adopt, home=vault.home, identity=self.identity
+            )
+            self.cold = True
 
     # What others ask
 
@@ -151,7 +162,9 @@ class Reconciler:
     def _committed(self, done: Committed) -> None:
         """Any commit of ours: remember that these files are ours, and too young to trust their mtime."""
         with self.book:
-            self.head = self.told = done.commit
+            self.head = done.commit
+            if done.kind is not Kind.SYNC:  # what came in from elsewhere reaches the index by the next scan
+                self.told = done.commit
             for change in done.changes:
                 self.during.add(change.path)
                 self.racy.add(change.path)

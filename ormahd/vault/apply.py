@@ -91,6 +91,11 @@ class Applier:
         self.at = at
         self._builder = Builder(git, objects, self.where)
 
+    def rename(self, vault_id: str) -> None:
+        """The vault has another id from now on."""
+        self.lock = IndexLock(self.git, vault_id)
+        self._vault_id = vault_id
+
     def where(self, path: str) -> bytes:
         """A path of the vault as git's trees have it."""
         return (self._prefix + path).encode("utf-8", "surrogateescape")

@@ -36,6 +36,9 @@ ATTRIBUTES = "*.md -text merge=ormah\n*.jsonl -text merge=ormah\n"
 ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"
 """For the root of a vault of our own: what editors keep there for themselves."""
 
+SELF_TEXT = ": the person whose memories these are."
+"""What the self node's note says, behind the name, until somebody tells more."""
+
 Adopt = Literal["all", "ours", "none"]
 
 
@@ -169,9 +172,7 @@ def first_files(
     home = "" if beginning.fresh else HOME
     card = Card(vault_id, self_id, home, "all" if beginning.fresh else "ours")
     title = who.name if who else "You"
-    content = f"{title}: the person whose memories these are."
-    if not who:
-        content = "You: the person whose memories these are."
+    content = f"{title}{SELF_TEXT}"
     note = compose(
         id=self_id, type=NodeType.PERSON, tier=Tier.CORE, space=None, title=title, tags=[ABOUT_SELF],
         source="system:self", confidence=1.0, created=now, updated=now, content=content,

@@ -129,8 +129,11 @@ class Git:
         """What a git command printed; exit statuses outside `ok` raise GitFailed."""
         return call([*self._options, *arguments], cwd=self.top, input=input, env=env, ok=ok)
 
-    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """A running git command with pipes on all three ends; the caller waits for it."""
+    def start(
+        self, *arguments: str, env: Mapping[str, str] | None = None, new_session: bool = False
+    ) -> subprocess.Popen[bytes]:
+        """A running git command with pipes on all three ends; the caller waits for it. `new_session`: it is not ended
+        with us by a signal to our group, and can be ended with all that it starts."""
         return subprocess.Popen(
             [executable(), *self._options, *arguments],
             cwd=self.top,
@@ -143,6 +146,7 @@ class Git:
     def stream(self, *arguments: str) -> Iterator[bytes]:
         """The NUL-separated records of a command, as they come; leaving early ends the command."""
         child = self.start(*arguments)
+            start_new_session=new_session,
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None

@@ -33,6 +33,11 @@ class IndexLock:
         self.vault_id = vault_id
         self._mark = f"{MARK}{vault_id} ".encode()
         self._twin = git.git_dir / f"ormah-{vault_id}.lock"
+        self._claimed: set[bytes] = set()
+
+    def claim(self, op: str) -> None:
+        """A lock that names this op is ours, whatever the vault was called when it was taken."""
+        self._claimed.add(op.encode())
 
     def take(self, op: str) -> bool:
         """False when somebody holds it. One that a crash of ours left is taken over: nobody came between."""
@@ -60,9 +65,12 @@ class IndexLock:
         """Whether the lock that is there bears our mark. Since only one daemon has the vault, it is then ours."""
         try:
             with open(self.path, "rb") as file:
-                return file.read(len(self._mark)) == self._mark
+                found = file.read(200)
         except OSError:
             return False
+        words = found.split(b" ", 3)
+        claimed = len(words) > 2 and words[0] + b" " == MARK.encode() and words[2] in self._claimed
+        return claimed or found.startswith(self._mark)
 
     def release(self) -> None:
         if self.ours():

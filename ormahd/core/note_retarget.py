@@ -1,0 +1,43 @@
+"""Links that lead to one note made to lead to another: when two notes became one under another name."""
+
+from __future__ import annotations
+
+import re
+
+from ormahd.core.markdown import body_links, link_target
+from ormahd.core.naming import stem_short_id
+from ormahd.core.note_edit import edit
+from ormahd.core.note_read import parse
+from ormahd.core.note_values import Link, NoteKind
+from ormahd.errors import InvalidNote
+
+_WIKILINK = re.compile(r"(?<!\\)\[\[([^\[\]\n]{1,500})\]\]")
+_NAME = re.compile(r"[^|#^]*")
+
+
+def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
+    """A note whose links to the note with the short id `short` lead to the note named `stem`, in its properties and in
+    its text (heading, block and alias of a link are kept). What is no readable note comes back as it is."""
+    if short.encode() not in data:
+        return data
+    note = parse(data, path)
+    if note.kind is not NoteKind.NOTE:
+        return data
+    old = [link for link in note.links if not link.body and stem_short_id(link.target) == short]
+    new = [Link(link.edge, stem, link.weight, link.created, link.reason) for link in old]
+    try:
+        return edit(
+            data, path, unlink=[(link.edge, link.target) for link in old], link=new,
+            content=_text(note.content, short, stem),
+        )  # fmt: skip
+    except InvalidNote:
+        return data  # written in a way that cannot be edited safely: the link leads nowhere, and nothing is lost
+
+
+def _text(content: str, short: str, stem: str) -> str:
+    names = {target for target in body_links(content) if stem_short_id(target) == short}
+
+    def led(found: re.Match[str]) -> str:
+        return f"[[{_NAME.sub(stem, found[1], count=1)}]]" if link_target(found[1]) in names else found[0]
+
+    return _WIKILINK.sub(led, content) if names else content
