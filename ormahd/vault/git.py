@@ -141,12 +141,12 @@ class Git:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            start_new_session=new_session,
         )
 
     def stream(self, *arguments: str) -> Iterator[bytes]:
         """The NUL-separated records of a command, as they come; leaving early ends the command."""
         child = self.start(*arguments)
-            start_new_session=new_session,
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None

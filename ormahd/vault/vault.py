@@ -9,35 +9,35 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self
 
+from ormahd.core.node import is_node_id
 from ormahd.errors import NotFound, Unavailable
 from ormahd.paths import default_vault
-from ormahd.core.node import is_node_id
 from ormahd.settings import VaultSettings
 from ormahd.vault import create as creation
 from ormahd.vault.apply import Applier
 from ormahd.vault.change import Clock, Committed, Entropy, Kind, OpIds, sha256
+from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.create import Card
 from ormahd.vault.disk import Flusher
 from ormahd.vault.files import Worktree, safe_path
-from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.git import Git, Place, locate
 from ormahd.vault.git_busy import busy, clear_ours, clear_stale
+from ormahd.vault.git_index import discard
 from ormahd.vault.git_objects import Objects
+from ormahd.vault.git_refs import find_commit
 from ormahd.vault.git_tidy import tidy
 from ormahd.vault.intent import Intents
-from ormahd.vault.git_index import discard
 from ormahd.vault.lock import VaultLock
-from ormahd.vault.git_refs import find_commit
 from ormahd.vault.oplog import OpLog
 from ormahd.vault.recovery import sweep
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.writer import Writer
 
-log = logging.getLogger(__name__)
-
-
 FORMER = "ormah.former"
 """Git's local setting that holds the id which the vault had before it joined another."""
+
+log = logging.getLogger(__name__)
+
 
 def _nothing(step: str) -> None:
     """The default of `at`: nobody watches the steps of a write."""
@@ -169,34 +169,34 @@ class Vault:
         self._intents.moved()
         intents, damaged = self._intents.load()
         said += damaged
-        said += clear_stale(self.git, self._applier.lock, self._clock)
-        self._writer.resume(intents)
-        why = self._writer.drain()
-        said += self._writer.take_said()
-        if why:
         for intent in intents:
             self._applier.lock.claim(intent.op)
             for step in intent.steps:
                 if step.path == creation.CARD and step.base is not None:  # it joined another vault, and took its id
                     discard(self.git, creation.read_card(step.base, self.root).id)
+        said += clear_stale(self.git, self._applier.lock, self._clock)
+        self._writer.resume(intents)
+        why = self._writer.drain()
+        promised = {intent.op for intent in intents} if why else set()
+        drop_unfinished(self.root, lambda op: op in promised or find_commit(self.git, op) is not None)
+        said += self._writer.take_said()
+        if why:
             said.append(f"{self._writer.waiting} writes wait: {why}")
         else:
             if self._applier.lock.ours():
                 self._applier.lock.release()
-        promised = {intent.op for intent in intents} if why else set()
-        drop_unfinished(self.root, lambda op: op in promised or find_commit(self.git, op) is not None)
                 said.append("removed the index.lock that we held when we were stopped")
             said += sweep(self._applier, set())
         (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
+        card = creation.find_card(self.root)
+        if card is not None and card.id != self.id:
+            self.become(card)  # a join with another vault was rolled forward
         return said + self.notices()
 
     def notices(self) -> list[str]:
         """What about the repository a person should know, though everything works."""
         if self.git.branch() is None:
             return ["HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them"]
-        card = creation.find_card(self.root)
-        if card is not None and card.id != self.id:
-            self.become(card)  # a join with another vault was rolled forward
         return []
 
     def transaction(
@@ -283,21 +283,6 @@ class Vault:
         """Ops that are promised and not written yet."""
         return self._writer.waiting
 
-    def close(self) -> None:
-        """Let go of everything. What waits stays promised, and is written by `recover` of the next life."""
-        self._stop()
-        self._lock.release()
-
-    def _stop(self) -> None:
-        self._writer.close()
-        self._flusher.close()
-        self.git.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
     def become(self, card: Card) -> None:
         """The vault has joined another one, and is that one from now on. The former id stands in git's configuration, so
         that what is kept elsewhere under it is found (`former`)."""
@@ -314,3 +299,18 @@ class Vault:
         found = self.git.run("config", "--local", "--get", FORMER, ok=(0, 1)).decode("ascii", "replace").strip()
         return found if is_node_id(found) and found != self.id else None
 
+    def close(self) -> None:
+        """Let go of everything. What waits stays promised, and is written by `recover` of the next life."""
+        self._stop()
+        self._lock.release()
+
+    def _stop(self) -> None:
+        self._writer.close()
+        self._flusher.close()
+        self.git.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

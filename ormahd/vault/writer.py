@@ -297,6 +297,11 @@ class Writer:
             log.warning("%s", sentence)
         return why
 
+    def rename(self, vault_id: str) -> None:
+        """The vault has another id from now on: its lock is marked with that."""
+        with self._pen:
+            self._applier.rename(vault_id)
+
     def close(self) -> None:
         """Take nothing more, and stop the drainer; what still waits stays promised in its intent."""
         with self._door:
@@ -319,8 +324,3 @@ def _unwritable(exc: OSError) -> Unavailable:
         f"the vault cannot be written: {exc.strerror or exc}; nothing was changed",
         hint="make room, or make the folder writable, and repeat",
     )
-    def rename(self, vault_id: str) -> None:
-        """The vault has another id from now on: its lock is marked with that."""
-        with self._pen:
-            self._applier.rename(vault_id)
-
