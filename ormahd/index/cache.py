@@ -287,6 +287,15 @@ def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
     return len(old)
 
 
+def forget_free(connection: sqlite3.Connection) -> None:
+    """Drop the embeddings of all texts that no note has now, of any model, and tokens that only they had."""
+    free = "(SELECT document FROM document WHERE free IS NOT NULL)"
+    for table in ("vector", "token"):
+        connection.execute(f"DELETE FROM {table} WHERE key >> 16 IN {free}")
+    connection.execute("DELETE FROM document WHERE free IS NOT NULL")
+    connection.execute("DELETE FROM token_df WHERE n <= 0")
+
+
 def forget_others(connection: sqlite3.Connection, model: int) -> None:
     """Drop the rest of other models, once their embeddings are gone."""
     for table in ("embedded", "token_df", "chroma_pending", "model"):

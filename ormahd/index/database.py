@@ -14,6 +14,7 @@ import queue
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -169,6 +170,19 @@ class Database:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as target, self.read() as connection:
             target.execute("PRAGMA synchronous = OFF")
             connection.backup(target)
+
+    def scour(self) -> None:
+        """Write the file anew, so that no page of it holds what was deleted, and empty the log. Readers go on."""
+        with self._lock, self._named():
+            self._check()
+            self._writer.execute("PRAGMA temp_store = FILE")  # all of it at once would not be small in memory
+            self._writer.execute("VACUUM")
+            self._writer.execute("PRAGMA temp_store = MEMORY")
+            end = time.monotonic() + _READ_WAIT_S
+            while self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                if time.monotonic() > end:
+                    raise Unavailable("somebody reads the index for too long", hint="repeat when it is done")
+                time.sleep(0.02)
 
     def bytes(self) -> int:
         """Bytes on disk, the log included."""

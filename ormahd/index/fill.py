@@ -137,6 +137,7 @@ class Filler:
         for meaning in (self.active, self.next):
             if meaning is None:
                 continue
+            meaning.wipe_now()
             if meaning.waiting:
                 self._embed(meaning)
                 if not meaning.waiting:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -11,6 +13,7 @@ from pathlib import Path
 
 from ormahd.core.file_state import FileState
 from ormahd.core.node import Strength
+from ormahd.errors import Unavailable
 from ormahd.index import cache, text, verify, write
 from ormahd.index.database import Database
 from ormahd.index.embed import DocumentVectors, Embedder
@@ -177,6 +180,29 @@ class Index(Reader):
                 meaning.distrust()
         self._filler.wake()
         return done
+
+    def scour(self, seconds: float = 60.0) -> None:
+        """Leave nothing of what was removed in any file of the index: no embedding of a text that no note has, no word,
+        no page of SQLite or Chroma that was freed. Takes about as long as writing the file; readers go on.
+
+        Raises Unavailable when somebody reads, or Chroma is filled, for longer than `seconds`.
+        """
+        with self._applying:
+            with self._database.write() as connection:
+                cache.forget_free(connection)
+                text.refresh(connection)
+            meanings = self._meanings()
+            for meaning in meanings:
+                meaning.wipe()
+            if not meanings:
+                shutil.rmtree(self.directory / "chroma", ignore_errors=True)
+            self._database.scour()
+        self._filler.wake()
+        end = time.monotonic() + seconds
+        while not all(meaning.wiped for meaning in meanings):
+            if time.monotonic() > end:
+                raise Unavailable("Chroma is not dropped yet", hint="restart the daemon: it begins with that")
+            time.sleep(0.02)
 
     def attach(self, embedder: Embedder) -> None:
         """Bring in the model: load its vectors, and embed in the background what has none yet.

@@ -129,6 +129,12 @@ def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+def called(connection: sqlite3.Connection, text: str) -> set[str]:
+    """The ids of all nodes that have this name: as their file's, their title or an alias."""
+    select = "SELECT n.id FROM name m JOIN node n USING (number) WHERE m.key = ? AND n.held = 1"
+    return {row[0] for row in connection.execute(select, (fold(text),))}
+
+
 def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
     return connection.execute(
         "SELECT n.id, f.path FROM name JOIN node n USING (number) JOIN file f USING (number) "

@@ -61,6 +61,7 @@ class Meaning:
         self._marks: tuple[str, int] = ("", 0)
         self._checked = False
         self._distrusted = False
+        self._wipe = False
         self._refills = 0
 
     # Following the notes
@@ -194,6 +195,21 @@ class Meaning:
         """Have Chroma filled again by the background thread."""
         self._distrusted = True
         self.chroma = None
+
+    def wipe(self) -> None:
+        """Have the background thread drop Chroma's files, and fill it again."""
+        self._wipe = True
+        self.distrust()
+
+    @property
+    def wiped(self) -> bool:
+        return not self._wipe
+
+    def wipe_now(self) -> None:
+        """From the background thread: drop the files if that was asked for."""
+        if self._wipe:
+            self._store.wipe()
+            self._wipe = False
 
     def refill(self, connection: sqlite3.Connection) -> None:
         """Begin Chroma anew, inside the writer's transaction: everything embedded is noted as still to be learned."""

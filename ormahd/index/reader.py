@@ -113,6 +113,11 @@ class Reader:
         with self._database.read() as connection:
             return links.lead(connection, links.target(target))
 
+    def called(self, name: str) -> set[str]:
+        """The ids of all nodes that have this name: as their file's, their title or an alias."""
+        with self._database.read() as connection:
+            return links.called(connection, name)
+
     def edges(self, node_id: str) -> tuple[list[Edge], list[Edge]]:
         """Resolved edges of a node: those that leave it, those that enter it."""
         found = self.edges_of([node_id])

@@ -131,6 +131,15 @@ class Chroma:
             )
         return generation
 
+    def wipe(self) -> None:
+        """Drop the files of an embedded Chroma: it never frees what it was told to delete. Of a server, the collection
+        goes when the next one is made."""
+        with self._lock:
+            self._shut()
+            if self.embedded:
+                _forget_failed(self._directory)
+                self._remove()
+
     def drop_others(self) -> None:
         """Remove collections of other models of this index."""
         with _guarded("drop old collections"):

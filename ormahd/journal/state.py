@@ -100,9 +100,35 @@ class State:
                 (KEPT_ANSWERS,),
             )
 
+    def scour(self, holds: Callable[[bytes], bool]) -> int:
+        """Delete every row, of whatever table, in which a value `holds` what must not be there, and write the file anew,
+        so that no freed page has it either. Returns how many rows."""
+        gone = 0
+        with self._transaction() as db:
+            names = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+            for table in names:
+                columns = [(row[1], row[5]) for row in db.execute(f'PRAGMA table_info("{table}")')]
+                keys = [name for name, key in columns if key]
+                for row in db.execute(f'SELECT * FROM "{table}"').fetchall():  # noqa: S608 - names of our own schema
+                    if any(holds(_bytes(value)) for value in row if isinstance(value, str | bytes)):
+                        named = {name: value for (name, _), value in zip(columns, row, strict=True) if name in keys}
+                        where = " AND ".join(f'"{name}" = ?' for name in named)
+                        found = db.execute(f'DELETE FROM "{table}" WHERE {where}', tuple(named.values()))  # noqa: S608
+                        gone += found.rowcount
+        with self._lock:
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        for aside in self.path.parent.glob(f"{self.path.name}.damaged-*"):
+            aside.unlink()
+        return gone
+
     def close(self) -> None:
         with self._lock:
             self._db.close()
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
 
 
 class _OtherVersion(Exception):

@@ -117,6 +117,11 @@ class Git:
             self._drop_child()
         self.repo.close()
 
+    def reopen(self) -> None:
+        """Look at the repository anew: objects that are gone from it cannot be read any longer."""
+        with self._asking:
+            self._drop_child()
+
     # Commands
 
     def run(

@@ -120,6 +120,11 @@ class Objects:
             return None
         return self._git.read(entry.oid, "blob")
 
+    def reopen(self) -> None:
+        """Forget the trees that were read: the history was replaced."""
+        with self._lock:
+            self._trees.clear()
+
     # Building: `fresh` collects {oid: (kind, data)}
 
     def edit(self, root: str | None, changes: Mapping[bytes, Entry | None], fresh: dict[str, tuple[str, bytes]]) -> str:

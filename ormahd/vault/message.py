@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ormahd.core.purge import GONE, Forgotten
 from ormahd.errors import BadRequest
 from ormahd.vault.change import Kind
 
@@ -20,6 +21,7 @@ _FORGED = re.compile(rf"^(?={_PREFIX}[A-Za-z-]*\s*:)", re.IGNORECASE | re.MULTIL
 _BREAKS = re.compile(r"\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _KEY = re.compile(r"Ormah-[A-Z][A-Za-z-]*")
 _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: |\(cherry picked from commit ")
+_REVERTS = re.compile(r"This reverts commit [0-9a-f]{40,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,40 @@ def parse(text: str) -> Message:
     """Take a message apart; one that is not ours has no trailers. Only the last paragraph can hold trailers; others
     than ours may stand among them (`Signed-off-by`, `cherry picked from`) and are left out."""
     lines = text.rstrip("\n").split("\n")
-    start = max((at + 1 for at, line in enumerate(lines) if not line.strip()), default=0)
+    start = _trailers_from(lines)
     trailers: dict[str, tuple[str, ...]] = {}
-    if start > 1 and all(_TRAILER.match(line) for line in lines[start:]):
-        for line in lines[start:]:
-            key, _, value = line.partition(": ")
-            if _KEY.fullmatch(key):
-                trailers[key] = (*trailers.get(key, ()), value.strip())
+    for line in lines[start:]:
+        key, _, value = line.partition(": ")
+        if _KEY.fullmatch(key):
+            trailers[key] = (*trailers.get(key, ()), value.strip())
     if not trailers:
         start = len(lines)
     return Message(lines[0] if lines else "", "\n".join(lines[1:start]).strip("\n"), trailers)
+
+
+def _trailers_from(lines: Sequence[str]) -> int:
+    """The number of the first line of the trailers; that of all lines where there are none."""
+    start = max((at + 1 for at, line in enumerate(lines) if not line.strip()), default=0)
+    return start if start > 1 and all(_TRAILER.match(line) for line in lines[start:]) else len(lines)
+
+
+def purged(text: str, forgotten: Forgotten, *, whole: bool) -> str:
+    """A message without a memory. `whole`: it is about that memory, so that of its words only our trailers stay, and
+    the line by which git says what a commit reverts."""
+    lines = text.rstrip("\n").split("\n")
+    start = _trailers_from(lines)
+    words = [GONE, *(f"\n{line}" for line in lines[:start] if _REVERTS.match(line))] if whole else lines[:start]
+    trailers = []
+    for line in lines[start:]:
+        if whole and not line.startswith((_PREFIX, "(")):
+            continue
+        if line.startswith("Ormah-Nodes: "):
+            line = " ".join(word for word in line.split(" ") if word != forgotten.node_id)
+            if line == "Ormah-Nodes:":
+                continue
+        elif line.startswith(_PREFIX) and forgotten.node_id and forgotten.mentions(line.encode("utf-8", "replace")):
+            continue  # such as the part of it that an undo took back
+        trailers.append(line)
+    if words and words[-1] and trailers:
+        words.append("")
+    return forgotten.text("\n".join([*words, *trailers])) + "\n"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -14,6 +16,7 @@ from ormahd.errors import NotFound, Unavailable
 from ormahd.paths import default_vault
 from ormahd.settings import VaultSettings
 from ormahd.vault import create as creation
+from ormahd.vault import git_purge_swap
 from ormahd.vault.apply import Applier
 from ormahd.vault.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.vault.conflicts import drop_unfinished
@@ -69,6 +72,8 @@ class Vault:
         self.prefix = "" if inside == "." else inside + "/"
         """Where the vault lies in its repository: "" or a path with a slash at its end."""
         self.oplog = OpLog(self.git, self.prefix)
+        self.lineage = threading.Lock()
+        """Held by whoever replaces the history or its packs, or fetches commits that nothing leads to yet."""
         self._lock = lock
         self._recovered = False
         self._clock = clock
@@ -175,6 +180,7 @@ class Vault:
                 if step.path == creation.CARD and step.base is not None:  # it joined another vault, and took its id
                     discard(self.git, creation.read_card(step.base, self.root).id)
         said += clear_stale(self.git, self._applier.lock, self._clock)
+        said += git_purge_swap.recover(self.git, self._applier.at)
         self._writer.resume(intents)
         why = self._writer.drain()
         promised = {intent.op for intent in intents} if why else set()
@@ -276,7 +282,20 @@ class Vault:
     def tidy(self) -> bool:
         """Pack git's loose objects when they have become many (takes about a second for 10,000); True when it was done.
         For a job: our own commits never start `git gc`."""
-        return tidy(self.git)
+        with self.lineage:
+            return tidy(self.git)
+
+    @contextlib.contextmanager
+    def rewriting(self) -> Iterator[Callable[[str], None]]:
+        """For the length of the block nobody else writes to the repository, so that its history can be replaced; what was
+        remembered of the old one is forgotten after it. Gives what is to be told of each step. Raises VaultBusy."""
+        with self.lineage, self._writer.alone(self._ops()):
+            try:
+                yield self._applier.at
+            finally:
+                self.git.reopen()
+                self._objects.reopen()
+                self.oplog = OpLog(self.git, self.prefix)
 
     @property
     def waiting(self) -> int:

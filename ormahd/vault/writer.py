@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ormahd.errors import Conflict, Internal, OrmahError, Unavailable, VaultBusy
 from ormahd.vault import message
-from ormahd.vault.apply import Applier, Queued
+from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.change import Clock, Committed, sha256
 from ormahd.vault.drainer import Drainer
 from ormahd.vault.files import Displaced
@@ -271,6 +272,27 @@ class Writer:
             if time.monotonic() >= end:
                 raise _refused(why)
             time.sleep(POLL_S)
+
+    @contextlib.contextmanager
+    def alone(self, op: str) -> Iterator[None]:
+        """For the length of the block nobody writes: ops of ours wait, and index.lock is taken in the name of `op`. Raises
+        VaultBusy where somebody else holds git for longer than the bound, or promises cannot be kept now."""
+        self.wait_for_git()
+        if why := self.drain():
+            raise _refused(why)
+        with self._pen:
+            self._holder = threading.get_ident()
+            try:
+                with self._door:
+                    joining = any(queued.intent.joins for queued in self._queue)
+                if joining or not self._applier.lock.take(op):
+                    raise _refused("another history is being joined" if joining else HELD)
+                try:
+                    yield
+                finally:
+                    self._applier.lock.release()
+            finally:
+                self._holder = None
 
     def _done(self, op: Queued) -> None:
         with self._door:

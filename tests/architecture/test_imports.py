@@ -34,6 +34,7 @@ CLIENT = {"rpc.schema", "rpc.wire", "rpc.frames", "paths"}
 
 GUESTS: dict[str, tuple[str, ...]] = {
     "git": ("ormahd/vault/git",),
+    "git_filter_repo": ("ormahd/vault/git_purge",),
     "watchdog": ("ormahd/vault/watch",),
     "chromadb": ("ormahd/index/vectors", "ormahd/index/chroma"),
     "sentence_transformers": ("ormahd/index/embed", "ormahd/ranking/rerank"),
