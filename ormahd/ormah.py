@@ -35,7 +35,6 @@ from ormahd.vault.excluded import is_note_name
 from ormahd.vault.history import Op, find_node, list_ops
 from ormahd.vault.reading import state_of
 from ormahd.vault.vault import Vault
-from ormahd.vault.versions import Versions
 from ormahd.vault.watch import Watcher
 
 log = logging.getLogger("ormah")
@@ -62,7 +61,6 @@ class Ormah:
         self.config = config
         self.settings = config.settings
         self.vault = vault
-        self.versions = Versions(vault)
         self.index = index
         self.pasts = Pasts(index, clock)
         self.state = state

@@ -16,12 +16,13 @@ from ormahd.core.note import NoteKind, parse
 from ormahd.errors import BadRequest
 from ormahd.vault.change import Kind
 from ormahd.vault.history import Op, read_ops
+from ormahd.vault.versions import is_markdown
 
 if TYPE_CHECKING:
     from ormahd.core.note import Note
     from ormahd.ormah import Ormah
     from ormahd.vault.oplog import View
-    from ormahd.vault.three_way import Version
+    from ormahd.vault.versions import Text
 
 DELETE, UPDATE, OUTDATED = "delete", "update", "mark_outdated"
 _UPDATES = {Kind.UPDATE, Kind.EDIT, Kind.DECAY, Kind.PROMOTE, Kind.CONSOLIDATE, Kind.CLUSTER}
@@ -107,12 +108,12 @@ def _ops(ormah: Ormah, view: View, kinds: Collection[Kind], node_id: str | None)
 def _pairs(ormah: Ormah, op: Op, node_id: str | None = None) -> Iterator[tuple[_Read | None, _Read | None]]:
     """The memories that an op changed, before and after; with `node_id` that one alone."""
     if node_id is None:
-        found = ormah.versions.changed(op.commit)
+        found = list(ormah.vault.versions.changed(op.commit))
     else:
-        one = ormah.versions.of_node(op.commit, node_id)
+        one = ormah.vault.versions.of_node(op.commit, node_id)
         found = [] if one is None else [one]
     for changed in found:
-        before, after = (_read(version) for version in ormah.versions.pair(changed))
+        before, after = (_read(version) for version in ormah.vault.versions.pair(changed))
         if before is not None or after is not None:
             yield before, after
 
@@ -123,10 +124,10 @@ class _Read:
     note: Note
 
 
-def _read(version: Version | None) -> _Read | None:
-    if version is None or version.path[-3:].lower() != ".md":
+def _read(version: Text | None) -> _Read | None:
+    if version is None or not is_markdown(version[0]):
         return None
-    note = parse(version.data, version.path)
+    note = parse(version[1], version[0])
     return _Read(note.id, note) if note.kind is NoteKind.NOTE and note.id is not None else None
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.views import headline
 from ormahd.core.note import NoteKind, parse, stem_short_id
-from ormahd.core.note_diff import Version as Text
 from ormahd.core.note_diff import note_diff
 from ormahd.vault.history import Op, find_op, list_ops
-from ormahd.vault.three_way import Version
+from ormahd.vault.versions import is_markdown
 
 if TYPE_CHECKING:
     from ormahd.core.note import Note
     from ormahd.ormah import Ormah
+    from ormahd.vault.versions import Text
 
 NOTES = 50
 """Notes of an op whose differences are shown when nobody says how many: an import has thousands."""
@@ -52,8 +52,8 @@ def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> OpView:
     Raises BadRequest, NotFound, Ambiguous: the op.
     """
     found = find_op(ormah.vault, op)
-    changed = ormah.versions.changed(found.commit)
-    pairs = [ormah.versions.pair(one) for one in changed[:limit]]
+    changed = ormah.vault.versions.changed(found.commit)
+    pairs = [ormah.vault.versions.pair(one) for one in changed[:limit]]
     views = _Views(ormah, pairs)
     notes = [view for pair in pairs for view in views.changes(*pair)]
     return OpView(found, notes, len(changed) - len(pairs) + len(notes))
@@ -63,8 +63,9 @@ def life(ormah: Ormah, node_id: str, *, limit: int, **chosen: str | None) -> lis
     """The newest versions of a memory (`node_id`: a full id, also of one that is forgotten), newest first: each op with
     what it did to this one note. `chosen`: as `list_ops` takes it."""
     ops = list_ops(ormah.vault, node_id=node_id, limit=limit, **chosen)
-    changed = [ormah.versions.of_node(op.commit, node_id) for op in ops]
-    pairs = [None if one is None else ormah.versions.pair(one) for one in changed]
+    ormah.vault.versions.load(op.commit for op in ops)
+    changed = [ormah.vault.versions.of_node(op.commit, node_id) for op in ops]
+    pairs = [None if one is None else ormah.vault.versions.pair(one) for one in changed]
     views = _Views(ormah, [pair for pair in reversed(pairs) if pair is not None])
     return [
         OpView(op, [] if pair is None else views.changes(*pair), int(pair is not None))
@@ -75,48 +76,48 @@ def life(ormah: Ormah, node_id: str, *, limit: int, **chosen: str | None) -> lis
 class _Views:
     """Differences as people read them, with the titles of the notes that edges lead to: those of the op, else today's."""
 
-    def __init__(self, ormah: Ormah, pairs: Sequence[tuple[Version | None, Version | None]]) -> None:
+    def __init__(self, ormah: Ormah, pairs: Sequence[tuple[Text | None, Text | None]]) -> None:
         self._ormah = ormah
-        self._parsed: dict[Version, Note] = {}
+        self._parsed: dict[Text, Note] = {}
         self._titles: dict[str, str] = {}
         self._left = CHARACTERS
         for pair in pairs:
             for version in pair:  # the later one last: what the op left is the name
-                if version is not None and (short := stem_short_id(version.path)):
+                if version is not None and (short := stem_short_id(version[0])):
                     self._titles[short] = self._title(version)
 
-    def changes(self, before: Version | None, after: Version | None) -> list[NoteChange]:
+    def changes(self, before: Text | None, after: Text | None) -> list[NoteChange]:
         """One change; two where a file was replaced by that of another memory."""
         old, new = (None if version is None else self._node(version) for version in (before, after))
         if before is not None and after is not None and old != new and old and new:
             return [self._change(old, before, None), self._change(new, None, after)]
         return [self._change(new or old, before, after)]
 
-    def _change(self, node_id: str | None, before: Version | None, after: Version | None) -> NoteChange:
+    def _change(self, node_id: str | None, before: Text | None, after: Text | None) -> NoteChange:
         last = after or before
         assert last is not None
-        moved = before is not None and after is not None and before.path != after.path
+        moved = before is not None and after is not None and before[0] != after[0]
         change = "added" if before is None else "removed" if after is None else "moved" if moved else "edited"
-        diff = note_diff(_text(before), _text(after), name=self._name)
-        old_path = before.path if before is not None and moved else None
+        diff = note_diff(before, after, name=self._name)
+        old_path = before[0] if before is not None and moved else None
         self._left -= len(diff.text)
         text, cut = (diff.text, diff.cut) if self._left >= 0 else ("", True)
-        return NoteChange(node_id, self._title(last), last.path, old_path, change, text, cut)
+        return NoteChange(node_id, self._title(last), last[0], old_path, change, text, cut)
 
-    def _note(self, version: Version) -> Note:
+    def _note(self, version: Text) -> Note:
         if version not in self._parsed:
-            self._parsed[version] = parse(version.data, version.path)
+            self._parsed[version] = parse(version[1], version[0])
         return self._parsed[version]
 
-    def _node(self, version: Version) -> str | None:
-        note = self._note(version) if version.path[-3:].lower() == ".md" else None
+    def _node(self, version: Text) -> str | None:
+        note = self._note(version) if is_markdown(version[0]) else None
         return note.id if note is not None and note.kind in {NoteKind.NOTE, NoteKind.BROKEN} else None
 
-    def _title(self, version: Version) -> str:
-        if version.path[-3:].lower() != ".md":
-            return version.path
+    def _title(self, version: Text) -> str:
+        if not is_markdown(version[0]):
+            return version[0]
         note = self._note(version)
-        return headline(note.title, note.content) if note.title or note.content else version.path
+        return headline(note.title, note.content) if note.title or note.content else version[0]
 
     def _name(self, target: str) -> str | None:
         short = stem_short_id(target)
@@ -125,7 +126,3 @@ class _Views:
         node_id = self._ormah.index.resolve_link(target)
         row = None if node_id is None else self._ormah.index.notes([node_id], connections=False).get(node_id)
         return None if row is None else headline(row.title, row.content)
-
-
-def _text(version: Version | None) -> Text | None:
-    return None if version is None else (version.path, version.data)

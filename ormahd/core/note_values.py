@@ -29,6 +29,15 @@ class NoteKind(StrEnum):
     """Holds git's conflict markers: neither committed nor indexed."""
 
 
+_CLAIMING = {NoteKind.NOTE, NoteKind.BROKEN}
+"""Kinds whose id counts: a note that a person broke for a moment keeps its id against a copy."""
+
+
+def claim(kind: NoteKind, node_id: str | None) -> str | None:
+    """The id under which a file counts."""
+    return node_id if kind in _CLAIMING else None
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """An edge as the note has it. What `target` means is the index's business."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import dropwhile, islice
 
-from ormahd.core.node import is_node_id, short_id
+from ormahd.core.node import is_node_id
 from ormahd.core.note import parse, stem_short_id
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.vault import message
@@ -137,8 +137,9 @@ def find_node(vault: Vault, prefix: str) -> str:
     if not re.fullmatch(rf"[0-9a-f-]{{{MIN_PREFIX},36}}", wanted):
         raise BadRequest(f"{prefix!r} is no id", hint=f"give at least {MIN_PREFIX} characters of it")
     found: dict[str, None] = {}
-    for record in vault.git.log("--format=%B", "-F", f"--grep={wanted}"):
-        found.update((node, None) for node in _message(record).nodes if node.startswith(wanted))
+    for entry in vault.oplog.view().entries:
+        found.update((node, None) for node in entry.nodes if node.startswith(wanted))
+    found |= dict.fromkeys(sorted(vault.touched.nodes(wanted)))
     for path in vault.tree():
         if (short := stem_short_id(path)) and (short.startswith(wanted) or wanted.startswith(short)):
             node = _id_at(vault, "HEAD", path)
@@ -193,37 +194,19 @@ def moment(text: str, *, end: bool = False) -> datetime:
         raise BadRequest(f"{text!r} is no time", hint="for example 2026-11-21 or 2026-11-21T20:00:00Z") from exc
 
 
-# Which commits touched a note, under all the names that it had
-
-
 def _touching(vault: Vault, node_id: str) -> frozenset[str]:
-    paths = _paths(vault, node_id)
-    if not paths:
-        return frozenset()
-    wanted = [vault.prefix + path for path in sorted(paths)]
-    log = vault.git.log("--format=%H", "--full-history", "--no-renames", "--", *wanted)
-    return frozenset(record.decode().strip() for record in log)
+    found = vault.touched.commits(node_id)
+    return found or vault.touched.commits(node_id, also=_paths_at_head(vault, node_id))
 
 
-def _paths(vault: Vault, node_id: str) -> set[str]:
-    """Every path that the note had, as far as HEAD and the ops that name it know."""
-    short = short_id(node_id)
-    found = {path for path in vault.tree() if stem_short_id(path) == short and _id_at(vault, "HEAD", path) == node_id}
-    if not found and vault.head() is not None:
-        for record in vault.git.run("grep", "-z", "-l", "-F", "-e", node_id, "HEAD", ok=(0, 1)).split(b"\0")[:-1]:
-            path = os.fsdecode(record).partition(":")[2].removeprefix(vault.prefix)
-            if _id_at(vault, "HEAD", path) == node_id:
-                found.add(path)
-    commit = ""
-    for record in vault.git.log("--format=%x1f%H", "--name-only", "--no-renames", "-F", f"--grep={node_id}"):
-        path = os.fsdecode(record).removeprefix("\n")
-        if path.startswith("\x1f"):
-            commit = path[1:]
-            continue
-        if not path.startswith(vault.prefix) or path[-3:].lower() != ".md":
-            continue
-        path = path.removeprefix(vault.prefix)
-        if path not in found and node_id in {_id_at(vault, commit, path), _id_at(vault, f"{commit}^", path)}:
+def _paths_at_head(vault: Vault, node_id: str) -> set[str]:
+    """Where HEAD has a note that no op names and whose file's name does not tell: a person wrote and committed it."""
+    if vault.head() is None:
+        return set()
+    found = set()
+    for record in vault.git.run("grep", "-z", "-l", "-F", "-e", node_id, "HEAD", ok=(0, 1)).split(b"\0")[:-1]:
+        path = os.fsdecode(record).partition(":")[2].removeprefix(vault.prefix)
+        if _id_at(vault, "HEAD", path) == node_id:
             found.add(path)
     return found
 

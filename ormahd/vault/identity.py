@@ -11,23 +11,19 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 
 from ormahd.core.node import short_id
-from ormahd.core.note import Note, NoteKind, parse, stem_short_id
+from ormahd.core.note import Note, parse, stem_short_id
+from ormahd.core.note_values import claim
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.look import Look
+
+__all__ = ["Identity", "claim"]
 
 KEPT = 10_000
 """Old versions whose id is remembered beyond twice the number of notes."""
 
-_CLAIMING = {NoteKind.NOTE, NoteKind.BROKEN}
-"""Kinds whose id counts: a note that a person broke for a moment keeps its id against a copy."""
-
 
 def _nothing(path: str) -> None:  # noqa: ARG001 - stands where a real reader comes with the first scan
     return None
-
-
-def claim(kind: NoteKind, node_id: str | None) -> str | None:
-    return node_id if kind in _CLAIMING else None
 
 
 class Identity:

@@ -33,7 +33,9 @@ from ormahd.vault.intent import Intents
 from ormahd.vault.lock import VaultLock
 from ormahd.vault.oplog import OpLog
 from ormahd.vault.recovery import sweep
+from ormahd.vault.touched import Touched
 from ormahd.vault.transaction import Transaction
+from ormahd.vault.versions import Versions
 from ormahd.vault.writer import Writer
 
 FORMER = "ormah.former"
@@ -72,6 +74,8 @@ class Vault:
         self.prefix = "" if inside == "." else inside + "/"
         """Where the vault lies in its repository: "" or a path with a slash at its end."""
         self.oplog = OpLog(self.git, self.prefix)
+        self.versions = Versions(self.git, self.prefix)
+        self.touched = Touched(self.oplog, self.versions)
         self.lineage = threading.Lock()
         """Held by whoever replaces the history or its packs, or fetches commits that nothing leads to yet."""
         self._lock = lock
@@ -296,6 +300,8 @@ class Vault:
                 self.git.reopen()
                 self._objects.reopen()
                 self.oplog = OpLog(self.git, self.prefix)
+                self.versions = Versions(self.git, self.prefix)
+                self.touched = Touched(self.oplog, self.versions)
 
     @property
     def waiting(self) -> int:

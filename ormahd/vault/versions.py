@@ -7,19 +7,29 @@ paths until somebody asks for one of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ormahd.core.node import short_id
 from ormahd.core.note import parse, stem_short_id
-from ormahd.vault.identity import claim
-from ormahd.vault.three_way import Version
-from ormahd.vault.vault import Vault
+from ormahd.core.note_values import claim
+from ormahd.vault.git import Git
+from ormahd.vault.git_blobs import ask_many
 
-_FILES = {b"100644", b"100755"}
 READ = 2_000
 """Files that came or went in one commit and are read to find out whether they are one note that moved. Beyond that only
 those with the same bytes, or the same short id in their name, are matched."""
+IDS = 50_000
+"""Blobs whose note's id is remembered."""
+COMMITS, SMALL = 2_000, 50
+"""Commits that are remembered, and of how many files at most."""
+
+_FILES = {b"100644", b"100755"}
+
+Text = tuple[str, bytes]
+"""A file in one state: its path, relative to the vault's root, and its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,43 +46,42 @@ class Changed:
         """Where the file is, or was."""
         return self.path or self.old_path or ""
 
-    @property
-    def how(self) -> str:
-        """added, edited, removed or moved (perhaps edited too)."""
-        if self.old is None:
-            return "added"
-        if self.new is None:
-            return "removed"
-        return "edited" if self.old_path == self.path else "moved"
-
 
 class Versions:
-    """Reads one vault's history. Ids of blobs that were read are remembered; safe for many threads."""
+    """Reads the history of one repository, as far as it touches the folder `prefix` ("" or a path with a slash at its
+    end). What was read is remembered, within bounds: commits never change. Safe for many threads."""
 
-    KEPT = 50_000
-
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
+    def __init__(self, git: Git, prefix: str) -> None:
+        self._git = git
+        self._prefix = prefix
+        self._lock = threading.Lock()
         self._ids: dict[str, str | None] = {}
+        self._commits: OrderedDict[str, tuple[Changed, ...]] = OrderedDict()
 
-    def changed(self, commit: str) -> list[Changed]:
+    def changed(self, commit: str) -> Sequence[Changed]:
         """What a commit did to the vault's regular files, against its first parent; a note that moved is one of them."""
-        same: list[Changed] = []
-        gone: dict[str, str] = {}
-        come: dict[str, str] = {}
-        for path, old, new in self._differences(commit):
-            if old is not None and new is not None:
-                same.append(Changed(path, old, path, new))
-            elif old is not None:
-                gone[path] = old
-            elif new is not None:
-                come[path] = new
-        moved = list(self._moves(gone, come)) if gone and come else []
-        same += moved
-        there = {one.path for one in moved} | {one.old_path for one in moved}
-        same += [Changed(path, old, None, None) for path, old in gone.items() if path not in there]
-        same += [Changed(None, None, path, new) for path, new in come.items() if path not in there]
-        return sorted(same, key=lambda one: one.place)
+        with self._lock:
+            kept = self._commits.get(commit)
+        if kept is not None:
+            return kept
+        found = next((found for _, found in self._read([commit])), ())
+        self._keep(commit, found)
+        return found
+
+    def load(self, commits: Iterable[str]) -> None:
+        """Read several commits at once: a process for each takes longer than all their differences."""
+        with self._lock:
+            missing = [commit for commit in commits if commit not in self._commits]
+        for commit, found in self._read(missing):
+            self._keep(commit, found)
+
+    def _keep(self, commit: str, found: tuple[Changed, ...]) -> None:
+        if len(found) > SMALL:
+            return
+        with self._lock:
+            self._commits[commit] = found
+            while len(self._commits) > COMMITS:
+                self._commits.popitem(last=False)
 
     def of_node(self, commit: str, node_id: str) -> Changed | None:
         """What a commit did to one note; None: nothing."""
@@ -88,21 +97,61 @@ class Versions:
                 return Changed(None, None, one.path, one.new)
         return None
 
-    def pair(self, one: Changed) -> tuple[Version | None, Version | None]:
-        """The file before and after, with its bytes."""
-        old = None if one.old is None else Version(one.old_path or "", self._vault.blob(one.old))
-        return old, None if one.new is None else Version(one.path or "", self._vault.blob(one.new))
+    def pair(self, one: Changed) -> tuple[Text | None, Text | None]:
+        """The file before and after."""
+        old = None if one.old is None else (one.old_path or "", self._git.read(one.old, "blob"))
+        return old, None if one.new is None else (one.path or "", self._git.read(one.new, "blob"))
 
     def node_of(self, oid: str | None, path: str) -> str | None:
         """The id of the note in a blob."""
-        if oid is None or path[-3:].lower() != ".md":
+        if oid is None or not is_markdown(path):
             return None
-        if oid not in self._ids:
-            note = parse(self._vault.blob(oid), path)
-            if len(self._ids) >= self.KEPT:
+        if oid in self._ids:
+            return self._ids[oid]
+        note = parse(self._git.read(oid, "blob"), path)
+        found = claim(note.kind, note.id)
+        with self._lock:
+            if len(self._ids) >= IDS:
                 self._ids.clear()
-            self._ids[oid] = claim(note.kind, note.id)
-        return self._ids.get(oid)
+            self._ids[oid] = found
+        return found
+
+    def differences(self, commits: Sequence[str]) -> Iterator[tuple[str, list[Changed]]]:
+        """What each commit did, path by path, against its first parent; those that touched nothing are left out."""
+        arguments = ["diff-tree", "--stdin", "-r", "-z", "--root", "--no-renames", "--no-ext-diff"]
+        arguments += ["--diff-merges=first-parent"]
+        if self._prefix:
+            arguments += ["--", self._prefix.rstrip("/")]
+        commit, found = "", []
+        records = ask_many(self._git, arguments, commits)
+        for record in records:
+            if record.startswith(b":"):
+                path = os.fsdecode(next(records)).removeprefix(self._prefix)
+                old_mode, new_mode, old, new, _ = record[1:].split(b" ")
+                was, now = (
+                    oid.decode() if mode in _FILES else None for mode, oid in ((old_mode, old), (new_mode, new))
+                )
+                if was or now:
+                    found.append(Changed(path if was else None, was, path if now else None, now))
+            elif record:
+                if found:
+                    yield commit, found
+                commit, found = record.decode(), []
+        if found:
+            yield commit, found
+
+    def _read(self, commits: Sequence[str]) -> Iterator[tuple[str, tuple[Changed, ...]]]:
+        left = dict.fromkeys(commits)
+        for commit, found in self.differences(commits):
+            left.pop(commit, None)
+            gone = {one.place: one.old for one in found if one.new is None and one.old is not None}
+            come = {one.place: one.new for one in found if one.old is None and one.new is not None}
+            moved = list(self._moves(gone, come)) if gone and come else []
+            there = {one.path for one in moved} | {one.old_path for one in moved}
+            rest = [one for one in found if not (one.place in there and (one.old is None or one.new is None))]
+            yield commit, tuple(sorted([*rest, *moved], key=lambda one: one.place))
+        for commit in left:
+            yield commit, ()
 
     def _moves(self, gone: dict[str, str], come: dict[str, str]) -> Iterator[Changed]:
         """Files that went from one path to another: by their bytes, then by the id of the note."""
@@ -133,15 +182,6 @@ class Versions:
         found = {self.node_of(oid, path): path for path, oid in files.items()}
         return {node_id: path for node_id, path in found.items() if node_id is not None}
 
-    def _differences(self, commit: str) -> Iterator[tuple[str, str | None, str | None]]:
-        """(path relative to the root, blob before, blob after) of each regular file that a commit changed."""
-        vault = self._vault
-        parent = vault.git.resolve(f"{commit}^1") or vault.empty_tree
-        arguments = ["diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", parent, commit]
-        if vault.prefix:
-            arguments += ["--", vault.prefix.rstrip("/")]
-        records = vault.git.stream(*arguments)
-        for meta in records:
-            path = os.fsdecode(next(records)).removeprefix(vault.prefix)
-            old_mode, new_mode, old, new, _ = meta[1:].split(b" ")
-            yield path, old.decode() if old_mode in _FILES else None, new.decode() if new_mode in _FILES else None
+
+def is_markdown(path: str) -> bool:
+    return path[-3:].lower() == ".md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = {"foundation": "foundation", "merge-driver": "merge_driver_cost"}
+NAMES = {"foundation": "foundation", "merge-driver": "merge_driver_cost", "as-of": "as_of"}
 """What is asked for: the module with its `main`."""
 
 if __name__ == "__main__":
