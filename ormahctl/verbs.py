@@ -30,6 +30,9 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "import": ("import_", "import_"),
         "export": ("export", "export"),
     },
+    "Several machines": {
+        "sync": ("sync", "sync"),
+    },
     "The daemon": {
         "up": ("daemon", "up"),
         "down": ("daemon", "down"),

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, NoReturn
 
 from ormahd import __version__, paths
+from ormahd.actions.sync import sync_by_itself
 from ormahd.config import Config
 from ormahd.errors import OrmahError
 from ormahd.logs import Logs
@@ -24,11 +25,14 @@ from ormahd.rpc.schema import Call, HealthResult, Progress, Result
 from ormahd.rpc.server import Server
 from ormahd.signals import BROKEN, STOP, Signals
 from ormahd.supervisor import Supervisor
+from ormahd.timer import Timer
 
 log = logging.getLogger("ormahd.daemon")
 
 LOOP_SECONDS: Final = 30.0
 """A server whose loop has not gone round for so long does not work: the watchdog is not fed (it goes round every 10)."""
+FIRST_SYNC: Final = 5.0
+"""Seconds from being ready to the first sync, where syncing goes by itself."""
 DESCRIPTORS: Final = 8192
 """Open files wished for: connections, Chroma's segments, git. macOS grants 256 unless asked."""
 
@@ -126,6 +130,9 @@ class _Life:
         self._drain = drain_seconds
         self._leaving = threading.Event()
         self._warming = threading.Thread(target=self._warm, name="warm", daemon=True)
+        minutes = ormah.config.settings.sync.interval_minutes
+        self._sync = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
+        self._syncs = minutes > 0
         self._left: list[str] = []
         self.status = 0
 
@@ -143,6 +150,8 @@ class _Life:
         sentence = f"ready, {nodes} memories" + (f", without {', '.join(parts)}" if parts else "")
         log.info("%s", sentence)
         self._supervisor.ready(sentence)
+        if self._syncs and not self._leaving.is_set():
+            self._sync.start()
 
     def _try(self, done: str, step: Callable[[], None]) -> None:
         """The daemon goes on without what fails here: words are searched, edits are seen by the next scan."""
@@ -160,6 +169,7 @@ class _Life:
         """The first step of stopping: nothing new begins."""
         self._leaving.set()
         self._ormah.phase = "stopping"
+        self._ormah.syncing.stopping.set()
         self._supervisor.stopping()
 
     def stop_serving(self, server: Server) -> None:
@@ -174,6 +184,8 @@ class _Life:
             self._warming.join(self._drain)
             if self._warming.is_alive():
                 self._left.append("warming")
+        if not self._sync.stop(self._drain):
+            self._left.append("a sync")
         if self._left:
             log.warning("stopped with %s still at work", " and ".join(self._left))
             logging.shutdown()

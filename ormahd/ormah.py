@@ -30,10 +30,11 @@ from ormahd.index.rows import Difference, Filter, NodeRow
 from ormahd.journal.state import State
 from ormahd.vault import driver
 from ormahd.vault.adopt import Reconciler
-from ormahd.vault.change import Clock, Committed
+from ormahd.vault.change import Clock, Committed, Kind
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.history import Op, find_node, list_ops
 from ormahd.vault.reading import state_of
+from ormahd.vault.sync_state import SyncState
 from ormahd.vault.vault import Vault
 from ormahd.vault.watch import Watcher
 
@@ -69,6 +70,7 @@ class Ormah:
         self.phase = "starting"
         self.started = clock()
         self.warnings: list[str] = []
+        self.syncing = SyncState()
         self.writing = threading.RLock()
         """Held from seeing a note to committing its change, by everything that edits notes that exist."""
         self.reconciler = Reconciler(
@@ -100,6 +102,8 @@ class Ormah:
         vault = Vault.open(config.settings.vault, clock=clock)
         try:
             recovered = vault.recover()
+            if not paths.state_dir(vault.root, vault.id).exists() and (former := vault.former()) is not None:
+                paths.inherit(vault.root, former, vault.id)
             state = State(paths.private_dir(paths.state_dir(vault.root, vault.id)), clock=clock)
             index = Index.open(
                 paths.private_dir(paths.index_dir(vault.root, vault.id)),
@@ -177,6 +181,7 @@ class Ormah:
     def close(self) -> None:
         """Stop what `watch` and `warm` started, then close the index, the journal and the vault."""
         self.phase = "stopping"
+        self.syncing.stopping.set()
         if self._watcher is not None:
             self._watcher.stop()
         self.pasts.close()
@@ -202,7 +207,11 @@ class Ormah:
     # ------------------------------------------------------------ the index follows the vault
 
     def _committed(self, done: Committed) -> None:
-        """Our own commits: the same bytes go into the index, before the write is answered."""
+        """Our own commits: the same bytes go into the index, before the write is answered. What a sync brought is other
+        machines' work: the scan after it decides what of it is to be indexed, as it does with a pull by hand."""
+        if done.kind is Kind.SYNC:
+            self._read_strength()
+            return
         upserts: dict[str, tuple[bytes, FileState]] = {}
         removals: list[str] = []
         for change in done.changes:
@@ -247,12 +256,16 @@ class Ormah:
         yield from self.reconciler.files()
 
     def verify(self) -> list[Difference]:
-        """In what the index differs from the vault; looked at again when somebody wrote meanwhile."""
+        """In what the index differs from the vault; looked at again when somebody wrote meanwhile. What waits for the end
+        of somebody else's merge or rebase is no difference."""
         for _ in range(LOOKS):
             head = self.vault.head()
             found = self.index.verify(self.files())
             if not found or self.vault.head() == head:
                 break
+        if found and self.vault.busy():
+            waiting = self.reconciler.scan().waiting
+            found = [one for one in found if one.path not in waiting]
         return found
 
     def copies(self) -> list[str]:

@@ -44,6 +44,14 @@ def state_dir(root: Path, vault_id: str) -> Path:
     return _dirs().user_state_path / f"{vault_id}-{_key(root)}"
 
 
+def inherit(root: Path, former: str, vault_id: str) -> None:
+    """Give index and state of the vault at `root` to its new id; what the new one has already is left alone."""
+    for place in (index_dir, state_dir):
+        old, new = place(root, former), place(root, vault_id)
+        if old.is_dir() and not new.exists():
+            old.rename(new)
+
+
 def runtime_dir() -> Path:
     """The directory of sockets. Falls back to one in the state directory where the system gives none (cron, ssh)."""
     given = os.environ.get("XDG_RUNTIME_DIR")

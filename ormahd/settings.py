@@ -235,6 +235,22 @@ class SecretSettings(Group):
     )
 
 
+class SyncSettings(Group):
+    interval_minutes: Annotated[float, Field(ge=0.0, le=10_080.0, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="How often the vault is synced with its git remote by itself; 0: only by `ormahctl sync`.",
+    )
+    remote: str = Field(
+        default="origin",
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+        max_length=100,
+        description="The git remote to sync with, where the branch is not configured to follow another one.",
+    )
+    timeout_seconds: Annotated[float, Field(ge=1.0, le=3_600.0, allow_inf_nan=False)] = Field(
+        default=60.0, description="How long a remote may say nothing before a sync gives up for this time."
+    )
+
+
 class DaemonSettings(Group):
     threads: Annotated[int, Field(ge=2, le=256)] = Field(default=8, description="Requests answered at the same time.")
     max_clients: Annotated[int, Field(ge=1, le=10_000)] = Field(
@@ -282,5 +298,6 @@ class Settings(Group):
     linking: LinkingSettings = LinkingSettings()
     tiers: TierSettings = TierSettings()
     secrets: SecretSettings = SecretSettings()
+    sync: SyncSettings = SyncSettings()
     daemon: DaemonSettings = DaemonSettings()
     log: LogSettings = LogSettings()

@@ -10,7 +10,7 @@ from ormahctl import render
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd import __version__
-from ormahd.rpc.schema import HealthResult, NoParams
+from ormahd.rpc.schema import HealthResult, NoParams, SyncHealth
 
 SECONDS = 10.0
 """A daemon that cannot say in this time how it is, is not well."""
@@ -42,6 +42,8 @@ def status(session: Session) -> None:
     if health.queued or health.busy:
         busy = f": {render.line(health.busy)}" if health.busy else ""
         _line("git", render.paint(f"busy{busy}; {render.count(health.queued, 'write')} safe and waiting", "yellow"))
+    if health.sync is not None:
+        _sync(health.sync)
     for name, job in health.jobs.items():
         if job.last_error:
             _line("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))
@@ -51,6 +53,21 @@ def status(session: Session) -> None:
         _line("warning", render.paint(render.line(warning), "yellow"))
     sys.stdout.flush()
     skew(health.version)
+
+
+def _sync(sync: SyncHealth) -> None:
+    if sync.offline_since is not None:
+        since = f"offline since {render.moment(sync.offline_since)}; what is new here follows"
+        _line("sync", render.paint(f"{render.line(sync.remote)} is {since}", "yellow"))
+    elif sync.trouble is not None:
+        _line("sync", render.paint(f"failed: {render.line(sync.trouble)}", "red"))
+    else:
+        last = f"last {render.moment(sync.last)}" if sync.last else "not yet in this life of the daemon"
+        every = f", every {sync.interval_minutes:g} min" if sync.interval_minutes else ""
+        _line("sync", f"{render.line(sync.remote)}, {last}{every}")
+    if sync.conflicts:
+        waiting = render.count(sync.conflicts, "conflict waits", "conflicts wait")
+        _line("", render.paint(f"{waiting} for you: ormahctl sync --conflicts", "yellow"))
 
 
 def skew(version: str) -> None:

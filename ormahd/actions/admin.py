@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -11,19 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ormahd.core import note as codec
 from ormahd.errors import NotFound
-from ormahd.vault import driver
+from ormahd.vault import conflicts, driver
 from ormahd.vault.change import Kind
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
-ASIDE = (
-    (".ormah/conflicts", "a version that could not be merged with a later edit was set aside",
-     "compare it with the note, take over what is missing, then delete it"),
-    (".ormah/intent/damaged", "the promise of a write could not be read after a crash",
-     "look whether its text is in the vault (it holds the notes' bytes), then delete it"),
-)  # fmt: skip
-"""Where the vault sets aside what a person must look at: folder, what it is, what to do."""
+DAMAGED = ".ormah/intent/damaged"
+"""Where promises of writes lie that could not be read."""
 WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
 Progress = Callable[[int, int, str], None]
 
@@ -104,12 +100,7 @@ def doctor(ormah: Ormah) -> list[Finding]:
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [Finding("warning", text) for text in ormah.warnings]
     found += [Finding(**problem) for problem in driver.findings(ormah.vault)]
-    for place, what, mend in ASIDE:
-        found += [
-            Finding("error", what, file.relative_to(ormah.vault.root).as_posix(), mend=mend)
-            for file in sorted((ormah.vault.root / place).rglob("*"))
-            if file.is_file()
-        ]
+    found += _set_aside(ormah.vault.root)
     busy = ormah.vault.busy()
     if busy:
         found.append(Finding("warning", f"git is held: {busy}", mend="finish it (git status); writes wait until then"))
@@ -129,6 +120,22 @@ def doctor(ormah: Ormah) -> list[Finding]:
         for one in differences
     ]
     return sorted(found, key=worst_first)
+
+
+def _set_aside(root: Path) -> list[Finding]:
+    """What the vault set aside and a person must look at."""
+    found = []
+    for one in conflicts.waiting(root):
+        name = one.path if one.kept else next(iter(one.files.values()))
+        look = "ormahctl sync --conflicts names all versions" if one.kept else "compare it with the note"
+        mend = f"{look}; take over what is missing, then: ormahctl sync --resolve {shlex.quote(name)}"
+        found.append(Finding("error", conflicts.describe(one), name, mend=mend))
+    for file in sorted((root / DAMAGED).rglob("*")):
+        if file.is_file():
+            what = "the promise of a write could not be read after a crash"
+            mend = "look whether its text is in the vault (it holds the notes' bytes), then delete it"
+            found.append(Finding("error", what, file.relative_to(root).as_posix(), mend=mend))
+    return found
 
 
 def worst_first(finding: Any) -> tuple[int, str, int]:

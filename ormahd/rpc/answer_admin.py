@@ -13,9 +13,12 @@ from ormahd.actions import admin
 from ormahd.actions.caller import Caller
 from ormahd.actions.exporting import export
 from ormahd.actions.importing import import_lines
+from ormahd.actions.purge import purge
+from ormahd.actions.views import iso
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, result, steps
+from ormahd.vault import conflicts
 
 
 class AdminMethods:
@@ -36,6 +39,7 @@ class AdminMethods:
             "admin.import": self.import_,
             "admin.export": self.export,
             "admin.run_task": self.run_task,
+            "admin.purge": self.purge,
         }
 
     def health(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
@@ -52,7 +56,18 @@ class AdminMethods:
                 fresh=position == ormah.vault.head(),
             ), degraded=degraded,
             queued=ormah.vault.waiting, busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
-            threads=threading.active_count(), clients=self._clients(), warnings=[*ormah.warnings, *ormah.vault.notices()],
+            threads=threading.active_count(), clients=self._clients(), sync=self._sync(),
+            warnings=[*ormah.warnings, *ormah.vault.notices()],
+        )  # fmt: skip
+
+    def _sync(self) -> schema.SyncHealth | None:
+        state, chosen = self.ormah.syncing, self.ormah.settings.sync
+        if not (chosen.interval_minutes or state.last or state.trouble):
+            return None
+        return schema.SyncHealth(
+            remote=chosen.remote, interval_minutes=chosen.interval_minutes, last=iso(state.last),
+            offline_since=iso(state.offline_since), trouble=state.trouble,
+            conflicts=len(conflicts.waiting(self.ormah.vault.root)),
         )  # fmt: skip
 
     def stats(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
@@ -81,6 +96,13 @@ class AdminMethods:
 
     def export(self, params: schema.ExportParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         return result(export(self.ormah, after=params.after, limit=params.limit), schema.ExportResult)
+
+    def purge(self, params: schema.PurgeParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+        done = purge(
+            self.ormah, params.node_id, params.texts, caller, dry_run=params.dry_run,
+            rewrite_foreign=params.rewrite_foreign, progress=steps(progress),
+        )  # fmt: skip
+        return result(done, schema.PurgeResult)
 
     def run_task(self, params: schema.RunTaskParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         return result(admin.run_task(self.ormah, params.name), schema.RunTaskResult)

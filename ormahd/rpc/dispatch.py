@@ -17,6 +17,7 @@ from ormahd.rpc import schema
 from ormahd.rpc.answer_admin import AdminMethods
 from ormahd.rpc.answer_agent import AgentMethods
 from ormahd.rpc.answer_history import HistoryMethods
+from ormahd.rpc.answer_sync import SyncMethods
 from ormahd.rpc.handling import Handler, ProgressFn
 
 CAPABILITIES = ("json", "msgpack", "progress", "request_id")
@@ -29,9 +30,9 @@ class Dispatcher:
 
     def __init__(self, ormah: Ormah, *, socket: Path, clients: Callable[[], int] = lambda: 0) -> None:
         self.ormah = ormah
-        families = AgentMethods(ormah), AdminMethods(ormah, socket=socket, clients=clients), HistoryMethods(ormah)
+        admin = AdminMethods(ormah, socket=socket, clients=clients)
         self._methods: dict[str, Handler] = {"hello": self.hello}
-        for family in families:
+        for family in (AgentMethods(ormah), admin, SyncMethods(ormah), HistoryMethods(ormah)):
             self._methods |= family.table()
 
     def answer(self, call: schema.Call, progress: ProgressFn) -> schema.Result:

@@ -28,8 +28,8 @@ WRITING: Final = frozenset({
     "agent.undo_merge", "agent.resolve_proposal", "history.undo",
 })  # fmt: skip
 BULK: Final = frozenset({
-    "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.run_task", "admin.run_all", "admin.doctor",
-    "agent.maintenance", "ingest.conversation", "ingest.file",
+    "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.run_task", "admin.run_all", "admin.doctor", "admin.purge",
+    "agent.maintenance", "ingest.conversation", "ingest.file", "admin.sync", "admin.sync_setup",
 })  # fmt: skip
 LOOKING_BACK: Final = "as of"
 """Any question about an earlier state (`as_of`): that is brought back first, which takes a second or some."""

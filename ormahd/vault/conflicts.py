@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from ormahd.errors import Ambiguous, NotFound
@@ -180,4 +180,4 @@ def describe(one: Aside) -> str:
 
 def as_row(one: Aside) -> dict[str, Any]:
     """A conflict for programs."""
-    return asdict(one) | {"what": describe(one), "stem": PurePosixPath(one.path).name}
+    return asdict(one) | {"what": describe(one)}

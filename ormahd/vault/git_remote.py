@@ -146,16 +146,13 @@ def follow(git: Git, remote: Remote) -> None:
 
 
 class Network:
-    """Runs git's network commands for one repository; `close` ends what is under way."""
+    """Runs git's network commands for one repository."""
 
-    def __init__(self, git: Git, *, silence: float) -> None:
-        """`silence`: seconds that the other side may say nothing."""
+    def __init__(self, git: Git, *, silence: float, closing: threading.Event) -> None:
+        """`silence`: seconds that the other side may say nothing; `closing` ends what is under way."""
         self._git = git
         self._silence = silence
-        self._closing = threading.Event()
-
-    def close(self) -> None:
-        self._closing.set()
+        self._closing = closing
 
     def heads(self, url: str) -> Heads:
         """What the remote at an address has. Raises Unreachable, BadRequest (no address that we use)."""

@@ -65,8 +65,8 @@ def count(vault: Vault, commits: str, without: str | None) -> int:
 
 def card_of(vault: Vault, commit: str) -> Card | None:
     """The card of the vault that another commit holds; None: it holds none. Raises Unavailable, Incompatible."""
-    oid = vault.git.resolve(f"{commit}:{CARD}^{{blob}}")
-    return None if oid is None else read_card(vault.blob(oid), vault.root)
+    line = vault.git.run("ls-tree", commit, "--", CARD).decode().split()
+    return read_card(vault.blob(line[2]), vault.root) if line and line[0] in {_FILE, EXECUTABLE} else None
 
 
 def check_files(vault: Vault, base: str | None, other: str) -> None:
@@ -245,9 +245,11 @@ def carry_out(
     said += [
         f"{one.path}: {', '.join(one.fields)} was changed on both sides; {one.kept} was kept" for one in found.conflicts
     ]
+    unchanged = dict.fromkeys(one.node for one in found.conflicts if one.node and one.node not in found.nodes)
+    named = [("Ormah-Nodes", node) for node in unchanged if node]
     tx = vault.transaction(
         subject, kind=Kind.SYNC, source=source, person=person, body="\n".join(said), queue=False,
-        trailers=[("Ormah-Conflict", one.path) for one in found.conflicts],
+        trailers=[*named, *(("Ormah-Conflict", one.path) for one in found.conflicts)],
     )  # fmt: skip
     commits = {"base": found.base, "ours": found.head, "theirs": found.other}
     set_aside(vault.root, tx.op, found.conflicts, commits)

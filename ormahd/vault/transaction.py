@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from ormahd.errors import BadRequest, Internal
+from ormahd.errors import BadRequest, Conflict, Internal
 from ormahd.vault.change import Change, Committed, Kind
 from ormahd.vault.entries import PathEntry
 from ormahd.vault.files import safe_path
 
-__all__ = ["Change", "Committed", "Kind", "Transaction", "Wish"]
+__all__ = ["Change", "Committed", "HistoryMoved", "Kind", "Transaction", "Wish"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Transaction:
     def join(self, commit: str, *, on: str | None, entries: Iterable[PathEntry] = ()) -> None:
         """Bring in the history of another commit: the changes of this transaction are what its files come to here.
 
-        Refused with Conflict, on leaving, when HEAD is not `on` any more (None: no commit yet). The op's commit has
+        Refused with HistoryMoved, on leaving, when HEAD is not `on` any more (None: no commit yet). The op's commit has
         `commit` as its second parent, also when no file changes; HEAD moves to `commit` itself where that is all.
         `entries` are lines of its tree that are no files to us.
         """
@@ -103,6 +103,10 @@ class Transaction:
         self._open = False
         if kind is None:
             self.committed = self._commit(self)
+
+
+class HistoryMoved(Conflict):
+    """HEAD is not the commit that a join was decided on. Nothing was changed; it can be decided again."""
 
 
 def is_local(path: str) -> bool:

@@ -19,7 +19,7 @@ from ormahd.vault.git_busy import busy, clear_stale
 from ormahd.vault.intent import Intent, Step
 from ormahd.vault.recovery import repair
 from ormahd.vault.settle import give_up, on_today
-from ormahd.vault.transaction import Transaction
+from ormahd.vault.transaction import HistoryMoved, Transaction
 
 POLL_S = 0.02
 """Between two looks at whether git is free, for a change that is not queued."""
@@ -123,7 +123,7 @@ class Writer:
         applier = self._applier
         head = applier.git.head()
         if tx.joins is not None and head != tx.joined_on:
-            raise Conflict("the history went on meanwhile", hint="look at it again and repeat")
+            raise HistoryMoved("the history went on meanwhile", hint="look at it again and repeat")
         root = applier.objects.root(head)
         steps = []
         for path, wish in tx.wishes.items():

@@ -29,6 +29,19 @@ class IndexHealth(Result):
     """True when nothing that was seen in the vault is still to be indexed."""
 
 
+class SyncHealth(Result):
+    """How syncing goes, as far as this life of the daemon knows."""
+
+    remote: str
+    interval_minutes: float
+    """0: only when somebody asks for it."""
+    last: str | None
+    offline_since: str | None
+    trouble: str | None
+    conflicts: int
+    """Conflicts that wait for a person."""
+
+
 class HealthResult(Result):
     """Answered only after a real read of the index, so that it proves work and not only a pid."""
 
@@ -52,6 +65,8 @@ class HealthResult(Result):
     threads: int
     clients: int
     jobs: dict[str, JobHealth] = {}
+    sync: SyncHealth | None = None
+    """Null until something was synced, or is to be."""
     warnings: list[str] = []
     log_file: str | None = None
     """Null where the log goes to stderr only (under systemd: the journal)."""
@@ -148,6 +163,127 @@ class RunTaskResult(Result):
     commits: list[str]
 
 
+class ConflictItem(Result):
+    """A version that was set aside until a person has looked at it."""
+
+    op: str
+    path: str
+    """The note, relative to the vault."""
+    node: str | None
+    fields: list[str]
+    kept: str
+    """Which version the vault has: `ours` (this machine's), `theirs`; empty where a later edit simply stands."""
+    commits: dict[str, str | None]
+    """`base`, `ours`, `theirs` to the commit that has this version."""
+    files: dict[str, str]
+    """`base`, `ours`, `theirs` (or `aside`) to the file with this version, relative to the vault. A side that is missing
+    had no such file."""
+    what: str
+
+
+class SyncResult(Result):
+    """Commits that came in and went out, and the true conflicts that this sync met and set aside."""
+
+    pulled: int
+    pushed: int
+    conflicts: list[ConflictItem]
+    waiting: int
+    """Conflicts that wait for a person, with those of earlier syncs."""
+    remote: str
+    branch: str
+    commit: str | None
+    """Where both sides are now."""
+
+
+class SyncSetupParams(Params):
+    """`replace`: also where another remote is configured. `ask`: a vault that would be joined is only told of."""
+
+    url: str
+    replace: bool = False
+    ask: bool = False
+
+
+class SyncSetupResult(Result):
+    state: str
+    """`empty`: the remote was, and has all of this vault now; `ours`: it had this vault; `joined`: it had another one,
+    which this one is part of now; `would_join`: nothing was done (`ask`)."""
+    remote: str
+    url: str
+    vault_id: str
+    former_id: str | None
+    """The id that this vault had, where it joined (or would join) another."""
+    memories: int
+    """Notes that the other vault has."""
+    synced: SyncResult | None
+
+
+class ConflictsResult(Result):
+    conflicts: list[ConflictItem]
+
+
+class ResolveConflictParams(Params):
+    """`name`: an op, the path of a note, a memory's id (a unique beginning of either), or the path of a set-aside file."""
+
+    name: str
+
+
+class ResolveConflictResult(Result):
+    settled: list[ConflictItem]
+    waiting: int
+
+
+class PurgeParams(Params):
+    """`node_id`: a memory, also one that is forgotten already; `texts`: exact texts, wherever they stand. At least one
+    of the two. Of `dry_run` the result says what would be done."""
+
+    node_id: str | None = None
+    texts: list[str] = []
+    dry_run: bool = False
+    rewrite_foreign: bool = False
+    """Also commits that Ormah did not make get other ids, and lose their signatures."""
+
+
+class PurgeRemote(Result):
+    """A remote that may have the old history; `push` are the commands that put the new one there. Nobody runs them."""
+
+    name: str
+    url: str
+    push: list[str]
+
+
+class PurgeLeft(Result):
+    """Where it still is. `echo`: the place has the same words, but does not name the memory."""
+
+    path: str
+    why: str
+    echo: bool = False
+
+
+class PurgeResult(Result):
+    """Sizes in bytes, paths relative to the vault. `op` and `commit` are unset for a dry run."""
+
+    node_id: str | None
+    dry_run: bool
+    commits: int
+    """That got another id, of `commits_total`."""
+    commits_total: int
+    versions: int
+    """Of the note, in the whole history."""
+    paths: list[str]
+    """That the note had."""
+    others: list[str]
+    """Other files of which some version named it."""
+    refs: list[str]
+    foreign: int
+    size_before: int
+    size_after: int | None
+    op: str | None
+    commit: str | None
+    remotes: list[PurgeRemote]
+    left: list[PurgeLeft]
+    seconds: float
+
+
 ADMIN: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "admin.health": (NoParams, HealthResult),
     "admin.stats": (NoParams, StatsResult),
@@ -157,4 +293,9 @@ ADMIN: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "admin.import": (ImportParams, ImportResult),
     "admin.export": (ExportParams, ExportResult),
     "admin.run_task": (RunTaskParams, RunTaskResult),
+    "admin.purge": (PurgeParams, PurgeResult),
+    "admin.sync": (NoParams, SyncResult),
+    "admin.sync_setup": (SyncSetupParams, SyncSetupResult),
+    "admin.sync_conflicts": (NoParams, ConflictsResult),
+    "admin.sync_resolve": (ResolveConflictParams, ResolveConflictResult),
 }

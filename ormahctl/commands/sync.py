@@ -1,0 +1,167 @@
+"""`ormahctl sync`: the same vault on several machines, through a git remote."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+import click
+import msgspec
+
+from ormahctl import render
+from ormahctl.progress import Bar
+from ormahctl.session import Session, pass_session
+from ormahctl.verbs import Verb
+from ormahd.rpc.schema import (
+    ConflictItem,
+    ConflictsResult,
+    NoParams,
+    Params,
+    Progress,
+    ResolveConflictParams,
+    ResolveConflictResult,
+    Result,
+    SyncResult,
+    SyncSetupParams,
+    SyncSetupResult,
+)
+
+R = TypeVar("R", bound=Result)
+
+LONG_SECONDS = 6 * 3600.0
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
+"""What is no path: `https://…`, and `host:path` as ssh has it."""
+
+
+@click.command(
+    cls=Verb,
+    short_help="Bring this machine and the others to the same vault.",
+    example="ormahctl sync setup git@example.org:me/memory.git\normahctl sync\normahctl sync --conflicts\n"
+    "ormahctl sync --resolve global/fact/2026-11/fact_tea_1a2b3c4d.md",
+)
+@click.argument("words", metavar="[setup URL]", nargs=-1)
+@click.option("--replace", is_flag=True, help="With setup: in place of another remote.")
+@click.option("--yes", is_flag=True, help="With setup: join the vault that is there without asking.")
+@click.option("--conflicts", is_flag=True, help="List what could not be merged and waits for you.")
+@click.option("--resolve", metavar="OP|PATH|ID", help="It is settled: remove what was set aside.")
+@pass_session
+def sync(
+    session: Session, words: tuple[str, ...], replace: bool, yes: bool, conflicts: bool, resolve: str | None
+) -> None:
+    """Fetch what other machines have pushed, merge it note by note, and push what is new here.
+
+    Works offline: everything is committed here first, and goes out with a later sync. Where two machines changed the
+    same words, the note keeps this machine's, and all versions are set aside: `--conflicts` lists them; put the note
+    right, then `--resolve` it.
+
+    `setup URL` gives the vault its remote: an empty repository, or one that holds a vault of yours already; this one
+    then joins it, and both become one.
+    """
+    setup = words[:1] == ("setup",)
+    chosen = sum((bool(words), conflicts, resolve is not None))
+    if (words and not (setup and len(words) == 2)) or chosen > 1 or ((replace or yes) and not setup):
+        raise click.UsageError("give nothing, or: setup URL, or --conflicts, or --resolve", click.get_current_context())
+    if setup:
+        _setup(session, _absolute(words[1]), replace=replace, yes=yes)
+    elif conflicts:
+        _list(session)
+    elif resolve is not None:
+        _resolve(session, resolve)
+    else:
+        done = _long(session, "admin.sync", NoParams(), SyncResult)
+        if session.json:
+            render.emit(done)
+        else:
+            _say(done)
+
+
+def _absolute(url: str) -> str:
+    """A path is meant from here, not from where the daemon runs."""
+    return url if not url or url.startswith("-") or _ADDRESS.match(url) else os.path.abspath(Path(url).expanduser())
+
+
+def _long(session: Session, method: str, params: Params, kind: type[R]) -> R:
+    with Bar("syncing") as bar:
+
+        def draw(at: Progress) -> None:
+            bar.set(at.done, at.total, what=at.stage)
+
+        return session.client.call(method, params, kind, on_progress=draw, timeout=LONG_SECONDS)
+
+
+def _say(done: SyncResult) -> None:
+    place = f"{render.line(done.remote)}/{render.line(done.branch)}"
+    if not (done.pulled or done.pushed):
+        render.out(f"nothing new, here and at {place}")
+    else:
+        came, went = render.count(done.pulled, "commit"), render.count(done.pushed, "commit")
+        render.out(f"synced with {place}: {came} came in, {went} went out")
+    sys.stdout.flush()
+    for one in done.conflicts:
+        render.note(f"{one.path}: {one.what}", label="conflict", colour="red")
+    if done.waiting:
+        waiting = render.count(done.waiting, "conflict waits", "conflicts wait")
+        render.note(f"{waiting} for you: ormahctl sync --conflicts")
+
+
+def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> None:
+    asks = not yes and not session.json and sys.stdin.isatty() and sys.stdout.isatty()
+    params = SyncSetupParams(url=url, replace=replace, ask=asks)
+    done = _long(session, "admin.sync_setup", params, SyncSetupResult)
+    if done.state == "would_join":
+        render.out(
+            f"{render.line(done.url)} holds another vault, with {render.count(done.memories, 'memory', 'memories')}."
+        )
+        render.out("This one would join it: both come together there, and both histories are kept.")
+        click.confirm("Join them?", abort=True)
+        done = _long(session, "admin.sync_setup", SyncSetupParams(url=url, replace=replace), SyncSetupResult)
+    if session.json:
+        row = msgspec.to_builtins(done)
+        render.emit({**{name: value for name, value in row.items() if name != "synced"}, **(row["synced"] or {})})
+        return
+    what = {
+        "empty": "the remote was empty and has this vault now",
+        "ours": "the remote has this vault already",
+        "joined": f"this vault joined the one there ({render.count(done.memories, 'memory', 'memories')})",
+    }[done.state]
+    render.out(f"{what}: {render.paint(render.line(done.remote), 'bold')} is {render.line(done.url)}")
+    if done.synced is not None:
+        _say(done.synced)
+
+
+def _list(session: Session) -> None:
+    found = session.client.call("admin.sync_conflicts", NoParams(), ConflictsResult).conflicts
+    if session.json:
+        render.emit(found)
+        return
+    for one in found:
+        _show(one)
+    if not found:
+        render.out("no conflicts wait")
+        return
+    sys.stdout.flush()
+    render.note("put each note right, then: ormahctl sync --resolve PATH", label="hint", colour="cyan")
+
+
+def _show(one: ConflictItem) -> None:
+    render.out(f"{render.paint(render.line(one.path), 'bold')}  {render.paint(one.op, 'dim')}")
+    render.out(f"  {render.line(one.what)}")
+    for side, file in one.files.items():
+        commit = one.commits.get(side)
+        mark = "  (in the vault)" if side == one.kept else ""
+        render.out(f"  {render.pad(side, 6)}  {(commit or '')[:8]:8}  {render.line(file)}{mark}")
+
+
+def _resolve(session: Session, name: str) -> None:
+    params = ResolveConflictParams(name=name.strip())
+    done = session.client.call("admin.sync_resolve", params, ResolveConflictResult)
+    if session.json:
+        render.emit(done)
+        return
+    for one in done.settled:
+        render.out(f"settled {render.line(one.path)}")
+    if done.waiting:
+        render.out(f"{render.count(done.waiting, 'conflict waits', 'conflicts wait')} still")

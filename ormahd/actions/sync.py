@@ -1,0 +1,238 @@
+"""Bring this machine and the others to the same vault, through a git remote.
+
+Take in what rests in the folder, fetch, join, push; when the remote has moved meanwhile, once more. The network runs
+outside of every lock: writes and questions go on meanwhile. A remote that is away harms nothing: all is committed here,
+and goes out with a later sync.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ormahd.actions.caller import PERSON, Caller
+from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
+from ormahd.vault.conflicts import Aside, waiting
+from ormahd.vault.files import Displaced
+from ormahd.vault.git_refs import is_ancestor
+from ormahd.vault.git_remote import Network, Progress, Remote, Unreachable, find
+from ormahd.vault.sync import card_of, carry_out, count, merge_base, plan
+from ormahd.vault.sync_state import check_not_rewritten, note_synced
+from ormahd.vault.transaction import HistoryMoved
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+    from ormahd.vault.sync import Plan
+
+log = logging.getLogger("ormah.sync")
+
+JOB: Final = "job:sync"
+"""Who syncs when nobody has asked for it."""
+ROUNDS: Final = 8
+"""How often a push that came too late is answered by another fetch and join."""
+PAUSE: Final = (0.1, 5.0)
+"""Seconds before the next round: the first, doubled each time, and the longest; drawn by chance up to that."""
+PATIENCE: Final = 10.0
+"""Seconds that a join waits for a file that is being edited."""
+
+
+@dataclass(slots=True)
+class Synced:
+    """What a sync came to: commits that came in and went out, and the conflicts that it met and set aside."""
+
+    remote: str
+    branch: str
+    pulled: int = 0
+    pushed: int = 0
+    conflicts: list[Aside] = field(default_factory=list)
+    commit: str | None = None
+    """Where both sides are now."""
+
+
+def sync(ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Random | None = None) -> Synced:
+    """Sync with the remote that the current branch follows, or the one of the setting `sync.remote`.
+
+    Raises:
+        Unavailable: the remote does not answer; everything is safe here. NotFound: there is no remote yet.
+        Conflict: something stands in the way that a person must mend; nothing was changed.
+        VaultBusy: somebody else holds git.
+    """
+    with one_at_a_time(ormah):
+        only_as_root(ormah)
+        remote = find(ormah.vault.git, ormah.settings.sync.remote)
+        return sync_with(ormah, remote, caller, progress, chance or random.Random())  # noqa: S311 - no secret hangs on it
+
+
+def sync_by_itself(ormah: Ormah) -> None:
+    """The sync of the interval. A remote that is away is no error, and one that is not set up no reason to speak."""
+    try:
+        done = sync(ormah, Caller(agent=JOB), lambda *_: None)
+    except Unreachable as exc:
+        log.info("%s", exc.message)
+    except NotFound as exc:
+        log.debug("%s", exc.message)
+    except OrmahError as exc:
+        log.warning("the vault was not synced: %s (%s)", exc.message, exc.hint)
+    else:
+        if done.pulled or done.pushed:
+            log.info("synced with %s: %d commits came in, %d went out", done.remote, done.pulled, done.pushed)
+        if done.conflicts:
+            log.warning("%d conflicts were set aside; see: ormahctl sync --conflicts", len(done.conflicts))
+
+
+@contextmanager
+def one_at_a_time(ormah: Ormah) -> Iterator[None]:
+    """Two syncs are one after the other; how each went is remembered for `status`."""
+    state = ormah.syncing
+    with state.busy:
+        if state.stopping.is_set():
+            raise Unavailable("the daemon is stopping", hint="sync again when it is up")
+        try:
+            yield
+        except Unreachable as exc:
+            state.failed(ormah.clock(), exc.message, offline=exc.data.get("reason") != "denied")
+            raise
+        except OrmahError as exc:
+            state.failed(ormah.clock(), exc.message, offline=False)
+            raise
+        state.done(ormah.clock())
+
+
+def only_as_root(ormah: Ormah) -> None:
+    """Raise BadRequest when the vault is a folder of a repository with other things in it."""
+    if ormah.vault.prefix:
+        raise BadRequest(
+            f"the vault is a folder of the repository {ormah.vault.git.top}, which is not ormah's to sync",
+            hint="pull and push there as usual: git merges notes with ormah's merge driver",
+        )
+
+
+def network(ormah: Ormah) -> Network:
+    return Network(ormah.vault.git, silence=ormah.settings.sync.timeout_seconds, closing=ormah.syncing.stopping)
+
+
+def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random) -> Synced:
+    """See `sync`; the caller holds `one_at_a_time`."""
+    vault, wire = ormah.vault, network(ormah)
+    out = Synced(remote.name, remote.branch.removeprefix("refs/heads/"))
+    for number in range(ROUNDS):
+        progress(0, 0, "looking at the folder")
+        ormah.reconciler.scan()
+        with vault.lineage:
+            tip = wire.fetch(remote, progress)
+        if tip is not None:
+            progress(0, 0, "joining")
+            pulled, met = take_in(ormah, remote, tip, caller)
+            out.pulled += pulled
+            out.conflicts += met
+        head = vault.head()
+        assert head is not None  # a vault begins with a commit
+        going = count(vault, head, tip)
+        if going == 0 or _pushed(ormah, wire, remote, head, progress):
+            out.pushed += going
+            out.commit = head
+            note_synced(vault, remote, head if going else tip or head)
+            return out
+        ormah.syncing.stopping.wait(chance.uniform(0, min(PAUSE[1], PAUSE[0] * 2**number)))
+    raise VaultBusy(
+        f"the remote {remote.name} keeps moving: others push faster than we can join",
+        hint="everything is safe here; sync again in a while",
+        data={"stored": False},
+    )
+
+
+def _pushed(ormah: Ormah, wire: Network, remote: Remote, head: str, progress: Progress) -> bool:
+    with ormah.vault.lineage:
+        return wire.push(remote, head, progress)
+
+
+def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int, list[Aside]]:
+    """Join the remote's commit to ours: (commits that came in, conflicts that were set aside)."""
+    vault = ormah.vault
+
+    def decide(head: str) -> Plan | None:
+        if is_ancestor(vault.git, tip, head):
+            return None
+        check_not_rewritten(vault, remote, head, tip)
+        base = merge_base(vault, head, tip)
+        _same_vault(ormah, remote, tip, base)
+        return plan(vault, base, head, tip)
+
+    incoming = count(vault, tip, vault.head())
+    subject = f"Sync: {incoming} {'commit' if incoming == 1 else 'commits'} from {remote.name}"
+    return incoming, join(ormah, decide, subject, caller)
+
+
+def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> None:
+    card = card_of(ormah.vault, tip)
+    if card is None:
+        raise Conflict(
+            f"{remote.name}/{remote.branch.removeprefix('refs/heads/')} holds no Ormah vault; nothing was changed",
+            hint="set up another remote: ormahctl sync setup URL --replace",
+        )
+    if card.id != ormah.vault.id or base is None:
+        raise Conflict(
+            f"{remote.name} holds another vault than this one; nothing was changed",
+            hint=f"to join it: ormahctl sync setup {remote.url}",
+            data={"vault_id": card.id},
+        )
+
+
+def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> list[Aside]:
+    """Decide and carry out, again where somebody was faster; a file that is being edited is waited for a while."""
+    vault = ormah.vault
+    end = time.monotonic() + PATIENCE
+    while True:
+        head = vault.head()
+        assert head is not None
+        found = decide(head)
+        if found is None:
+            return []
+        try:
+            with ormah.writing:
+                done = carry_out(vault, found, subject, source=caller.source, person=caller.source == PERSON)
+        except HistoryMoved:
+            if time.monotonic() > end:
+                raise
+            continue
+        except Displaced as exc:
+            if not _comes_to_rest(ormah, exc, end):
+                raise _in_the_way(ormah, exc) from exc
+            continue
+        ormah.reconciler.scan()
+        return [one for one in waiting(vault.root) if done is not None and one.op == done.op]
+
+
+def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:
+    """Wait until what is in the way was taken in, as a person's edit is; False: that does not happen (in time)."""
+    path = str(found.data["path"])
+    vault = ormah.vault
+    while True:
+        seen = ormah.reconciler.scan()
+        if vault.read(path) == vault.committed(path):
+            return True
+        if path not in seen.waiting or time.monotonic() > end:
+            return False
+        pause = 0.1 if seen.waiting_until is None else seen.waiting_until - time.monotonic()
+        if ormah.syncing.stopping.wait(max(0.02, min(pause, 1.0))):
+            return False
+
+
+def _in_the_way(ormah: Ormah, found: Displaced) -> Conflict:
+    """Why the join has to wait for a person, and what to do."""
+    path = str(found.data["path"])
+    if ormah.vault.committed(path) is None:
+        what = f"{path} is in the way: the remote has a file there, and yours is not in git; nothing was changed"
+        mend = "move it elsewhere (or remove it), and sync again"
+    elif path[-3:].lower() == ".md":
+        what = f"{path} was changed on another machine and has an edit here that is not committed; nothing was changed"
+        mend = "finish the edit (ormahctl doctor says why it is not taken in), and sync again"
+    else:
+        what = f"{path} was changed on another machine and has changes here that are not committed; nothing was changed"
+        mend = "commit them with git, or put the file back (git checkout), and sync again"
+    return Conflict(what, hint=mend, data={"path": path, "reason": "in_the_way"})

@@ -1,0 +1,134 @@
+"""Give the vault a remote: an empty one gets all that is here, one that holds an Ormah vault is joined."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ormahd.actions.sync import Synced, join, network, one_at_a_time, only_as_root, sync_with
+from ormahd.errors import BadRequest, Conflict
+from ormahd.vault.create import CARD, read_card
+from ormahd.vault.git_refs import is_ancestor
+from ormahd.vault.git_remote import Network, Progress, Remote, configured, follow, shown
+from ormahd.vault.sync import card_of, count, merge_base
+from ormahd.vault.sync_setup import plan_setup
+
+if TYPE_CHECKING:
+    from ormahd.actions.caller import Caller
+    from ormahd.ormah import Ormah
+    from ormahd.vault.create import Card
+    from ormahd.vault.sync import Plan
+
+MAX_URL: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class SetUp:
+    """What the remote is: `empty`, `ours` (it has this vault already), `joined` (another vault, which this one joined), or
+    `would_join` (nothing was done yet: somebody is to agree first). `memories` of the other vault."""
+
+    state: str
+    remote: str
+    url: str
+    vault_id: str
+    former_id: str | None = None
+    memories: int = 0
+    synced: Synced | None = None
+
+
+def setup(
+    ormah: Ormah, url: str, caller: Caller, progress: Progress, *, replace: bool = False, agreed: bool = True
+) -> SetUp:
+    """Make `url` the vault's remote and sync with it. `replace`: also where another one is configured. Without `agreed` a
+    vault that would be joined is only told of.
+
+    Raises:
+        BadRequest: no address. Unavailable: nobody answers there. Conflict: another remote is configured, or the one at
+        `url` holds something else than an Ormah vault. Nothing was changed then.
+    """
+    address = url.strip()
+    if not address or len(address) > MAX_URL or "\n" in address or "\0" in address or address.startswith("-"):
+        raise BadRequest("the remote's address is empty or odd", hint="give a path, ssh://, user@host:path or https://")
+    with one_at_a_time(ormah):
+        only_as_root(ormah)
+        git = ormah.vault.git
+        name = ormah.settings.sync.remote
+        known = configured(git, name)
+        if known is not None and known != address and not replace:
+            raise Conflict(
+                f"the vault has another remote: {name} is {shown(known)}; nothing was changed",
+                hint="to sync with the new one instead: ormahctl sync setup URL --replace",
+                data={"remote": name, "url": shown(known)},
+            )
+        branch = git.branch()
+        if branch is None:
+            raise Conflict("HEAD is detached: there is no branch to sync", hint="`git switch main` in the vault first")
+        wire = network(ormah)
+        progress(0, 0, "looking at the remote")
+        heads = wire.heads(address)
+        there = branch if branch in heads.branches else heads.default
+        if there is None:
+            remote = Remote(name, address, branch, known=False)
+            return _begin(ormah, remote, "empty", caller, progress)
+        remote = Remote(name, address, there, known=False)
+        return _not_empty(ormah, wire, remote, caller, progress, agreed)
+
+
+def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress) -> SetUp:
+    """Sync for the first time; the remote is written into the configuration once that went well."""
+    chance = random.Random()  # noqa: S311 - no secret hangs on it
+    done = sync_with(ormah, remote, caller, progress, chance)
+    follow(ormah.vault.git, remote)
+    return SetUp(state, remote.name, shown(remote.url), ormah.vault.id, synced=done)
+
+
+def _not_empty(ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, agreed: bool) -> SetUp:
+    vault = ormah.vault
+    with vault.lineage:
+        tip = wire.fetch(remote, progress)
+    card = None if tip is None else card_of(vault, tip)
+    if tip is None or card is None:
+        raise Conflict(
+            f"{shown(remote.url)} holds something else than an Ormah vault (its "
+            f"{remote.branch.removeprefix('refs/heads/')} lacks {CARD}); nothing was changed",
+            hint="make an empty repository for the vault: git init --bare FOLDER",
+        )
+    head = vault.head()
+    assert head is not None
+    related = merge_base(vault, head, tip) is not None
+    if card.id == vault.id:
+        if not related:
+            raise Conflict(
+                "the remote has this vault with another history: one of them was rewritten; nothing was changed",
+                hint="see what differs with git in the vault; `git push --force` hands out this one",
+            )
+        return _begin(ormah, remote, "ours", caller, progress)
+    memories = sum(path.lower().endswith(".md") for path in vault.git.listing(tip))
+    if not agreed:
+        return SetUp("would_join", remote.name, shown(remote.url), card.id, vault.id, memories)
+    former = vault.id
+    _join(ormah, remote, tip, card, caller, progress)
+    follow(vault.git, remote)  # it is done, also when the way back to the remote breaks now
+    done = _begin(ormah, remote, "joined", caller, progress)
+    assert done.synced is not None
+    done.synced.pulled += count(vault, tip, head)
+    return SetUp("joined", done.remote, done.url, card.id, former, memories, done.synced)
+
+
+def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress) -> None:
+    """Become the vault that the remote holds: its id and self node from now on, and everything of both."""
+    vault = ormah.vault
+    progress(0, 0, "joining")
+    ormah.reconciler.scan()
+    vault.remember_id()
+
+    def decide(head: str) -> Plan | None:
+        return None if is_ancestor(vault.git, tip, head) else plan_setup(vault, head, tip, card)
+
+    join(ormah, decide, f"Join the vault of {remote.name}", caller)
+    with ormah.writing:
+        # what is there now decides: another machine may have changed the card since
+        vault.become(read_card(vault.read(CARD) or b"", vault.root))
+        ormah.reconciler.renew()
+    ormah.reconciler.scan()
