@@ -1,0 +1,207 @@
+"""What commits did to notes: followed by their ids, across moves, merges and what a person typed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.note import compose
+from ormahd.vault.change import Kind
+from ormahd.vault.history import find_node, list_ops
+from ormahd.vault.vault import Vault
+from ormahd.vault.versions import READ, Changed
+from tests.vault.git_house import START, git, open_vault, sha
+from tests.vault.observed import uuid
+
+ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
+PATH = "work/fact/2026-11/fact_words_1a2b3c4d.md"
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Iterator[Vault]:
+    with open_vault(tmp_path / "vault") as vault:
+        yield vault
+
+
+def note(node_id: str, text: str) -> bytes:
+    return compose(
+        id=node_id, type="fact", tier="working", space=None, title=None, tags=[], source="agent:test", confidence=1.0,
+        created=START, updated=START, content=text,
+    )  # fmt: skip
+
+
+def store(vault: Vault, path: str, node_id: str, text: str) -> str:
+    with vault.transaction("remember: a thing", kind=Kind.REMEMBER, source="agent:test") as tx:
+        tx.put(path, note(node_id, text), node_id=node_id, expect=sha(vault.read(path)))
+    assert tx.committed is not None
+    return tx.committed.commit
+
+
+def by_hand(vault: Vault, files: dict[str, bytes | None], text: str = "by hand") -> str:
+    """A person writes, removes and commits."""
+    for path, data in files.items():
+        file = vault.root / path
+        if data is None:
+            file.unlink()
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    git(vault.root, "add", "-A")
+    git(vault.root, "commit", "-qm", text)
+    return git(vault.root, "rev-parse", "HEAD")
+
+
+def how(changes: list[Changed]) -> list[tuple[str | None, str | None]]:
+    return [(one.old_path, one.path) for one in changes]
+
+
+def test_added_edited_moved_and_removed(vault: Vault) -> None:
+    first = store(vault, PATH, ONE, "a")
+    second = store(vault, PATH, ONE, "b")
+    moved = by_hand(vault, {PATH: None, "mine.md": note(ONE, "b")})
+    both = by_hand(vault, {"mine.md": None, "else/where.md": note(ONE, "c")})
+    last = by_hand(vault, {"else/where.md": None})
+    assert [how(vault.versions.changed(commit)) for commit in (first, second, moved, both, last)] == [
+        [(None, PATH)], [(PATH, PATH)], [(PATH, "mine.md")], [("mine.md", "else/where.md")], [("else/where.md", None)]
+    ]  # fmt: skip
+    before, after = vault.versions.pair(vault.versions.changed(both)[0])
+    assert (before, after) == (("mine.md", note(ONE, "b")), ("else/where.md", note(ONE, "c")))
+
+
+def test_the_first_commit_and_a_merge(vault: Vault) -> None:
+    root = git(vault.root, "rev-list", "--max-parents=0", "HEAD")
+    assert ".ormah/vault.toml" in [one.path for one in vault.versions.changed(root)]
+    store(vault, PATH, ONE, "a")
+    git(vault.root, "switch", "-qc", "side")
+    by_hand(vault, {PATH: note(ONE, "side")})
+    git(vault.root, "switch", "-q", "-")
+    by_hand(vault, {"other.md": note(TWO, "x")})
+    git(vault.root, "merge", "-q", "--no-edit", "side")
+    merge = git(vault.root, "rev-parse", "HEAD")
+    assert how(vault.versions.changed(merge)) == [(PATH, PATH)], "what the merge brought to this side"
+    git(vault.root, "commit", "-q", "--allow-empty", "-m", "nothing")
+    assert vault.versions.changed(git(vault.root, "rev-parse", "HEAD")) == ()
+
+
+def test_a_look_alike_is_not_the_note_that_moved(vault: Vault) -> None:
+    """Git's rename detection takes these two for one file; they are two memories."""
+    text = "the same long text in both of them\n" * 20
+    store(vault, PATH, ONE, text)
+    commit = by_hand(vault, {PATH: None, "twin.md": note(TWO, text)})
+    assert how(vault.versions.changed(commit)) == [(None, "twin.md"), (PATH, None)]
+    assert vault.versions.of_node(commit, ONE) == Changed(PATH, vault.blob_id(note(ONE, text)), None, None)
+    assert vault.versions.of_node(commit, TWO) == Changed(None, None, "twin.md", vault.blob_id(note(TWO, text)))
+    assert vault.versions.of_node(commit, uuid(0x33333333)) is None
+
+
+def test_a_file_that_another_note_took_over(vault: Vault) -> None:
+    store(vault, "a.md", ONE, "one")
+    commit = by_hand(vault, {"a.md": note(TWO, "two")})
+    one, two = vault.versions.of_node(commit, ONE), vault.versions.of_node(commit, TWO)
+    assert one is not None
+    assert two is not None
+    assert (one.old_path, one.path, two.old_path, two.path) == ("a.md", None, None, "a.md")
+
+
+def test_thousands_that_move_at_once(vault: Vault) -> None:
+    """More than are read: matched by their bytes, and by the short id in their names."""
+    count = READ + 100
+    files: dict[str, bytes | None] = {
+        f"a/fact_n_{number:08x}.md": note(uuid(number), f"n {number}") for number in range(count)
+    }
+    by_hand(vault, files)
+    wanted = {path.replace("a/", "b/"): data for path, data in files.items()}
+    edited = f"b/fact_n_{7:08x}.md"
+    wanted[edited] = note(uuid(7), "edited on the way")
+    commit = by_hand(vault, dict.fromkeys(files) | wanted)
+    changed = vault.versions.changed(commit)
+    assert len(changed) == count
+    assert all(one.old_path and one.path and one.old_path[1:] == one.path[1:] for one in changed)
+    found = vault.versions.of_node(commit, uuid(7))
+    assert found is not None
+    assert found.path == edited
+
+
+def test_a_life_in_commits_by_hand_alone(vault: Vault) -> None:
+    """No op names the note, and no file name tells its id."""
+    by_hand(vault, {"Rivers.md": note(ONE, "a")}, "written")
+    by_hand(vault, {"Rivers.md": None, "Waters.md": note(ONE, "a and more")}, "renamed and edited")
+    by_hand(vault, {"Hills.md": note(TWO, "b")}, "of another")
+    by_hand(vault, {"Waters.md": note(ONE, "c")}, "edited")
+    assert [op.subject for op in list_ops(vault, node_id=ONE)] == ["edited", "renamed and edited", "written"]
+    by_hand(vault, {"Hills.md": None, "Rivers.md": note(TWO, "b")}, "another took the name")
+    assert list_ops(vault, node_id=ONE)[0].subject == "edited"
+    assert [op.subject for op in list_ops(vault, node_id=TWO)] == ["another took the name", "of another"]
+
+
+def test_a_note_that_came_and_went_by_hand_is_found_by_its_short_id(vault: Vault) -> None:
+    by_hand(vault, {PATH: note(ONE, "a")}, "came")
+    by_hand(vault, {PATH: None}, "went")
+    assert find_node(vault, "1a2b3c4d") == ONE
+    assert [op.subject for op in list_ops(vault, node_id=ONE)] == ["went", "came"]
+
+
+def test_what_comes_later_is_learned_too(vault: Vault) -> None:
+    store(vault, PATH, ONE, "a")
+    assert len(list_ops(vault, node_id=ONE)) == 1
+    by_hand(vault, {PATH: note(ONE, "b")}, "one more")
+    assert [op.subject for op in list_ops(vault, node_id=ONE)] == ["one more", "remember: a thing"]
+    vault.touched.warm()
+    by_hand(vault, {PATH: None, "x.md": note(ONE, "b")}, "moved")
+    assert list_ops(vault, node_id=ONE)[0].subject == "moved"
+
+
+def test_an_import_too_large_to_name_its_notes(vault: Vault) -> None:
+    with vault.transaction("import: many", kind=Kind.IMPORT, source="person") as tx:
+        for number in range(1001):
+            tx.put(f"w/fact_n_{number:08x}.md", note(uuid(number), str(number)), node_id=uuid(number), expect=None)
+    assert list_ops(vault, limit=1)[0].nodes == ()
+    assert [op.kind for op in list_ops(vault, node_id=uuid(1000))] == ["import"]
+    assert tx.committed is not None
+    found = vault.versions.of_node(tx.committed.commit, uuid(1000))
+    assert found is not None
+    assert found.path == f"w/fact_n_{1000:08x}.md"
+
+
+def test_only_the_vaults_folder_of_a_larger_repository(tmp_path: Path) -> None:
+    top = tmp_path / "repo"
+    (top / "notes").mkdir(parents=True)
+    git(tmp_path, "init", "-q", str(top))
+    with open_vault(top / "notes") as vault:
+        store(vault, "ormah/a.md", ONE, "a")
+        (top / "notes/ormah/a.md").write_bytes(note(ONE, "b"))
+        (top / "code.md").write_text("1")
+        git(top, "add", "-A")
+        git(top, "commit", "-qm", "both")
+        assert how(vault.versions.changed(git(top, "rev-parse", "HEAD"))) == [("ormah/a.md", "ormah/a.md")]
+        assert [op.subject for op in list_ops(vault, node_id=ONE)] == ["both", "remember: a thing"]
+
+
+def test_links_and_executables(vault: Vault) -> None:
+    (vault.root / "run.md").write_bytes(note(ONE, "a"))
+    (vault.root / "run.md").chmod(0o755)
+    (vault.root / "link.md").symlink_to("run.md")
+    git(vault.root, "add", "-A")
+    git(vault.root, "commit", "-qm", "odd files")
+    assert how(vault.versions.changed(git(vault.root, "rev-parse", "HEAD"))) == [(None, "run.md")]
+
+
+def test_a_missing_object_is_an_error_and_not_an_empty_answer(vault: Vault) -> None:
+    from ormahd.vault.git_blobs import ask_many, read_blobs
+    from ormahd.vault.git_run import GitFailed
+
+    with pytest.raises(GitFailed):
+        list(read_blobs(vault.git, ["0" * 39 + "1"]))
+    with pytest.raises(GitFailed):
+        list(ask_many(vault.git, ["diff-tree", "--stdin", "--no-such-option"], ["x"]))
+    oids = list(vault.tree().values())
+    reading = read_blobs(vault.git, oids * 2000)
+    assert next(reading)[0] == oids[0]
+    reading.close()  # left in the middle: the child ends, nothing hangs
+    children = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "cat-file --batch --buffer"],
+                              capture_output=True, text=True, check=False)  # fmt: skip
+    assert children.stdout == ""
