@@ -78,6 +78,11 @@ class VectorSettings(Group):
         default=None,
         description="A Chroma server (`http://host:port`) instead of the embedded one, for vaults that outgrow a machine.",
     )
+    exact_pieces: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=20_000,
+        description="Vectors up to which every one is compared, from memory (1.5 KB each); beyond that Chroma proposes. Measured "
+        "for 100 neighbours of 10,000: 0.6 ms against 2.3 ms.",
+    )
     search_ef: Annotated[int, Field(ge=10, le=10_000)] = Field(
         default=200,
         description="Candidates that the nearest-neighbour graph keeps while searching; more finds more and takes longer.",

@@ -231,41 +231,34 @@ class TokenVectors:
     """Token vectors of some nodes, one after the other, for MaxSim.
 
     Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `vectors` (int8[n, late]; times a query's float token
-    vector and `late.step`: cosine) and of `token_ids` (uint32[n]). Nodes without tokens are left out.
+    vector and `late.step`: cosine). Nodes without tokens are left out.
     """
 
     ids: list[str]
     offsets: NDArray[np.int64]
     vectors: Int8
-    token_ids: NDArray[np.uint32]
 
 
 def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Sequence[int]], width: int) -> TokenVectors:
     """Token vectors of the given pieces of nodes."""
-    documents = {one: found[0] for one, found in _had(connection, model, list(pieces)).items()}
+    documents: dict[str, int] = {}
+    for some in chunks(list(pieces)):
+        select = f"SELECT id, document FROM embedded WHERE model = ? AND id IN ({marks(some)})"
+        documents |= dict(connection.execute(select, (model, *some)))
+    keys = {one: [document << 16 | piece for piece in pieces[one]] for one, document in documents.items()}
+    found: dict[int, bytes] = {}
+    for part in chunks([key for some in keys.values() for key in some]):
+        found |= dict(connection.execute(f"SELECT key, vectors FROM token WHERE key IN ({marks(part)})", part))
     ids: list[str] = []
+    blobs: list[bytes] = []
     ends = [0]
-    vectors: list[bytes] = []
-    numbers: list[bytes] = []
-    for node_id, wanted in pieces.items():
-        if node_id not in documents:
-            continue
-        length = 0
-        for piece in wanted:
-            select = "SELECT ids, vectors FROM token WHERE key = ?"
-            for blob, small in connection.execute(select, (documents[node_id] << 16 | piece,)):
-                numbers.append(blob)
-                vectors.append(small)
-                length += len(blob) // 4
-        if length:
+    for node_id in pieces:
+        mine = [found[key] for key in keys.get(node_id, ()) if found.get(key)]
+        if mine:
             ids.append(node_id)
-            ends.append(ends[-1] + length)
-    return TokenVectors(
-        ids,
-        np.array(ends, np.int64),
-        late.unpack(b"".join(vectors), width),
-        np.frombuffer(b"".join(numbers), np.uint32),
-    )
+            blobs += mine
+            ends.append(ends[-1] + sum(map(len, mine)) // (width // 2))
+    return TokenVectors(ids, np.array(ends, np.int64), late.unpack(b"".join(blobs), width))
 
 
 def purge(connection: sqlite3.Connection, model: int, now: int) -> int:

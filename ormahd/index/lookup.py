@@ -5,11 +5,25 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from ormahd.core.node import Connection, Strength, is_node_id
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.index.links import edges
-from ormahd.index.rows import NODE_COLUMNS, NODE_FROM, Filter, NodeRow, Stats, chunks, marks, node_row
+from ormahd.index.rows import (
+    CANDIDATE_COLUMNS,
+    NODE_COLUMNS,
+    NODE_FROM,
+    Candidate,
+    Filter,
+    NodeRow,
+    Stats,
+    candidate,
+    chunks,
+    marks,
+    micros,
+    node_row,
+)
 from ormahd.index.write import fingerprint
 
 MIN_PREFIX = 4
@@ -74,6 +88,16 @@ def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[
     return {node_id: found[node_id] for node_id in ids if node_id in found}
 
 
+def candidates(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength]) -> dict[str, Candidate]:  # fmt: skip
+    """What ranking asks of nodes, by id; unknown ids are left out."""
+    found: dict[str, Candidate] = {}
+    for some in chunks(ids):
+        select = f"SELECT {CANDIDATE_COLUMNS} FROM node n JOIN text t USING (number) WHERE n.held = 1 AND n.id IN ({marks(some)})"
+        for row in connection.execute(select, some):
+            found[row[0]] = candidate(row, strength)
+    return found
+
+
 def equal(connection: sqlite3.Connection, space: str | None, kind: str, title: str | None, content: str) -> str | None:
     """The id of a node with exactly this space, type, title and content; of several the oldest."""
     row = connection.execute(
@@ -112,6 +136,12 @@ def keep(connection: sqlite3.Connection, ids: Sequence[str], chosen: Filter) -> 
         select = f"SELECT n.id FROM ({these}) CROSS JOIN node n USING (number) WHERE {condition}"
         kept |= {row[0] for row in connection.execute(select, (*some, *values))}
     return kept
+
+
+def expired(connection: sqlite3.Connection, at: datetime, limit: int) -> set[str]:
+    """Ids of at most `limit` nodes that had expired by then."""
+    select = "SELECT id FROM node WHERE held = 1 AND valid_until IS NOT NULL AND valid_until <= ? LIMIT ?"
+    return {row[0] for row in connection.execute(select, (micros(at), limit))}
 
 
 def stats(connection: sqlite3.Connection, *, pending: int, size: int) -> Stats:

@@ -43,7 +43,7 @@ class Meaning:
 
     def __init__(self, embedder: Embedder, directory: Path, settings: VectorSettings) -> None:
         self.embedder = embedder
-        self.matrix = Matrix(embedder.dimensions)
+        self.matrix = Matrix(embedder.dimensions, quick=settings.exact_pieces)
         self.chroma: Chroma | None = None
         """None: not open (yet, or any more)."""
         self.trouble: str | None = None
@@ -121,6 +121,8 @@ class Meaning:
         """The nearest nodes: (id, cosine of the best piece), best first. Chroma proposes, the matrix scores."""
         if not len(self.matrix) or limit < 1:
             return []
+        if self.matrix.quick:
+            return self.matrix.nearest(vector, limit)
         with self._lock:
             fresh = list(self._unsettled) if len(self._unsettled) <= EXACT else None
         chroma, (generation, _) = self.chroma, self._marks

@@ -15,7 +15,7 @@ from ormahd.index.cache import TokenVectors
 from ormahd.index.database import Database
 from ormahd.index.fill import Filler
 from ormahd.index.late import Float
-from ormahd.index.rows import Edge, Filter, NodeRow, Stats, Unresolved
+from ormahd.index.rows import Candidate, Edge, Filter, NodeRow, Stats, Unresolved
 
 EVERYTHING = Filter()
 FEW = 0.05
@@ -24,6 +24,8 @@ EXACT = 2000
 """The same as a number of nodes: scoring them takes as long as asking Chroma for some hundred."""
 SPARE = 20
 """Neighbours fetched beyond what the filter is expected to take away."""
+FEW_EXPIRED = 500
+"""Expired nodes up to which it is quicker to know them all than to ask about each of some hundred."""
 WIDENINGS = 3
 """How often Chroma is asked, for three times as many each time, before all that pass are scored."""
 LATE_PIECES = 4
@@ -82,6 +84,11 @@ class Reader:
         """Nodes by full id, in the order of `ids`, unknown ones left out. Without `connections` it is twice as fast."""
         with self._database.read() as connection:
             return lookup.notes(connection, lookup.full(ids), self._strength, connections=connections)
+
+    def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]:
+        """What ranking asks of nodes, by full id; unknown ones are left out."""
+        with self._database.read() as connection:
+            return lookup.candidates(connection, lookup.full(ids), self._strength)
 
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
         """Ids of all nodes that the filter lets through."""
@@ -164,11 +171,20 @@ class Reader:
             pool = int(1.25 * limit * everything / passing) + SPARE
         for _ in range(WIDENINGS):
             found = meaning.search(vector, pool)
-            kept = set(self.keep([node_id for node_id, _ in found], chosen))
+            kept = self._passing([node_id for node_id, _ in found], chosen)
             if len(kept) >= limit or len(found) < pool:
                 return [hit for hit in found if hit[0] in kept][:limit]
             pool *= 3
         return self._exact(vector, limit, chosen)
+
+    def _passing(self, ids: Sequence[str], chosen: Filter) -> set[str]:
+        """`keep` for nodes that have vectors. Where being alive is all that is asked, those that are not are few."""
+        if chosen.alive_at is not None and not chosen.narrow:
+            with self._database.read() as connection:
+                gone = lookup.expired(connection, chosen.alive_at, FEW_EXPIRED)
+            if len(gone) < FEW_EXPIRED:
+                return set(ids) - gone
+        return set(self.keep(ids, chosen))
 
     def _exact(self, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
         scores = self.cosines(vector, self.ids(chosen))
@@ -178,6 +194,12 @@ class Reader:
         """Exact cosine of `vector` and the best piece of each node; nodes without vectors are left out."""
         meaning = self._filler.active
         return meaning.matrix.cosines(vector, lookup.full(ids)) if meaning else {}
+
+    def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
+        """Exact cosines of several unit vectors (float32[k, dimensions]) and the best piece of each node, by full id:
+        float64[len(ids), k], NaN for nodes without vectors."""
+        meaning = self._filler.active
+        return meaning.matrix.similarities(vectors, ids) if meaning else np.full((len(ids), len(vectors)), np.nan)
 
     def vectors(self, node_id: str) -> Float | None:
         """The vectors of a node's pieces, float32[pieces, dimensions]; None: it has none yet."""

@@ -133,6 +133,39 @@ def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Ma
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """What ranking asks of a node: some columns, because it looks at hundreds of nodes for one question."""
+
+    id: str
+    tier: Tier
+    space: str | None
+    title: str | None
+    size: int
+    """Characters of its content."""
+    confidence: float
+    created: int
+    """Microseconds since 1970."""
+    strength: Strength
+
+    @property
+    def accessed(self) -> int:
+        """When it was last used, else made: microseconds since 1970."""
+        last = self.strength.last_accessed
+        return self.created if last is None else micros(last)
+
+
+CANDIDATE_COLUMNS = "n.id, n.tier, n.space, n.title, length(t.content), n.confidence, n.created"
+
+
+def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate:
+    """A row of `CANDIDATE_COLUMNS` as a value."""
+    node_id, tier, space, title, size, confidence, created = row
+    return Candidate(
+        node_id, Tier(tier), space, title, size, confidence, created, strength.get(node_id, _DEFAULT_STRENGTH)
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """Which nodes may be found. None and an empty collection differ: an empty one lets nothing pass."""
 

@@ -41,6 +41,7 @@ CREATE TABLE node (
 );
 CREATE UNIQUE INDEX node_held ON node (id) WHERE held = 1;
 CREATE INDEX node_filter ON node (tier, type, space, created, valid_until, id) WHERE held = 1;
+CREATE INDEX node_until ON node (valid_until, id) WHERE held = 1 AND valid_until IS NOT NULL;
 CREATE INDEX node_created ON node (created) WHERE held = 1;
 CREATE INDEX node_same ON node (same) WHERE held = 1;
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from ormahd.core.node import Found, SearchQuery
-from ormahd.index.rows import NodeRow
+from ormahd.index.rows import Candidate
 from ormahd.ranking.activate import activate
 from ormahd.ranking.fuse import Fused, fuse
 from ormahd.ranking.gather import Gathered, Query, Searchable, gather
 from ormahd.ranking.hear import Heard, hear
 from ormahd.ranking.late import max_sim
-from ormahd.ranking.shape import Evidence, shape, similarity
+from ormahd.ranking.shape import Evidence, shape
 from ormahd.ranking.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
 
@@ -81,7 +83,7 @@ def rank(
     gathered = gather(index, heard, embed(heard.text), rules.search)
     keep = max(rules.search.rerank_pool, 2 * heard.limit)
     fused = fuse(gathered, question=heard.question, keep=keep, settings=rules.search)
-    traces = _shaped(index, fused, gathered, heard, rules)
+    traces = _shaped(index, fused, gathered, heard, rules, explain=explain)
     results = _cut(traces, heard, rules.search)
     late = _newest(index, heard, heard.limit - len(results), results) if heard.windowed else []
     activated = activate(index, results, heard.chosen, rules.activation)
@@ -91,18 +93,25 @@ def rank(
     return _answer(heard, gathered, merged[: heard.limit], [*traces, *activated], explain=explain)
 
 
-def _shaped(index: Searchable, fused: list[Fused], gathered: Gathered, heard: Heard, rules: Rules) -> list[Trace]:
-    """Candidates with their scores, best first; equal ones newest first, then by id."""
-    known = index.notes([one.node_id for one in fused], connections=False)
+def _shaped(
+    index: Searchable, fused: list[Fused], gathered: Gathered, heard: Heard, rules: Rules, *, explain: bool
+) -> list[Trace]:
+    """Candidates with their scores, best first; equal ones newest first, then by id. Numbers only where somebody looks."""
+    known = index.candidates([one.node_id for one in fused])
     fused = [one for one in fused if one.node_id in known]  # the others were forgotten a moment ago
     rows = [known[one.node_id] for one in fused]
-    judged = similarity(rows, fused, _evidence(index, rows, gathered), rules.search)
-    traces = shape(rows, fused, judged, heard, rules.search, rules.spaces)
-    created = {row.id: row.created for row in rows}
-    return sorted(traces, key=lambda one: (-one.score, -created[one.node_id].timestamp(), one.node_id))
+    shaped = shape(rows, fused, _evidence(index, rows, gathered), heard, rules.search, rules.spaces)
+    scores = shaped.scores.tolist()
+    order = sorted(range(len(rows)), key=lambda at: (-scores[at], -rows[at].created, rows[at].id))
+    traces = []
+    for place, at in enumerate(order):
+        numbers = shaped.numbers(at) if explain or place < heard.limit else {}
+        one = fused[at]
+        traces.append(Trace(rows[at].id, numbers, one.words_rank, one.bm25, one.meaning_rank, scores[at]))
+    return traces
 
 
-def _evidence(index: Searchable, rows: Sequence[NodeRow], gathered: Gathered) -> Evidence | None:
+def _evidence(index: Searchable, rows: Sequence[Candidate], gathered: Gathered) -> Evidence | None:
     meaning = gathered.meaning
     if meaning is None or not rows:
         return None
@@ -111,7 +120,8 @@ def _evidence(index: Searchable, rows: Sequence[NodeRow], gathered: Gathered) ->
     if stored is None:  # the model was taken away a moment ago
         return None
     late = max_sim(meaning.tokens, meaning.weights, ids, stored)
-    return Evidence.of(ids, index.cosines(meaning.focus, ids), index.cosines(meaning.vector, ids), late)
+    cosines = index.similarities(np.stack([meaning.focus, meaning.vector]), ids)
+    return Evidence(cosines[:, 0], cosines[:, 1], late)
 
 
 def _cut(traces: list[Trace], heard: Heard, settings: SearchSettings) -> list[Trace]:

@@ -1,6 +1,7 @@
 """Shape: what the texts say against each other becomes a score in 0..1, then what is known of each note bends it.
 
-The order is the seeds': similarity, blend with the fused rank, title, confidence, tier, recency, access, space.
+The order is the seeds': similarity, blend with the fused rank, title, confidence, tier, recency, access, space. Everything
+is computed for all candidates at once; a `Trace` takes one candidate's numbers out, and its `recompute` adds them up.
 """
 
 from __future__ import annotations
@@ -8,18 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.core.node import Tier
 from ormahd.core.words import words
-from ormahd.index.rows import NodeRow
+from ormahd.index.rows import Candidate, micros
 from ormahd.ranking.fuse import Fused
 from ormahd.ranking.hear import Heard
 from ormahd.ranking.late import Late
-from ormahd.ranking.trace import Trace
 from ormahd.settings import SearchSettings, SpaceSettings
 
 Float = NDArray[np.float64]
@@ -28,6 +27,9 @@ FULL_ACCESS = 20
 """Accesses at which the access share is full (seeds: log1p(count) / log1p(20))."""
 CHANCE_LIMIT = 0.9
 """However long a note is, this much of a perfect match stays distinguishable."""
+DAY_US = 86_400_000_000
+HALVINGS = 1000.0
+"""Half-lives after which nothing is left of recency, whatever float64 says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +41,39 @@ class Evidence:
     """With the question as the model pools it: the absolute measure that a gate can use."""
     late: Late
 
-    @classmethod
-    def of(cls, ids: Sequence[str], focus: Mapping[str, float], cosine: Mapping[str, float], late: Late) -> Evidence:
-        """From what the index answers, by id."""
-        return cls(
-            np.array([focus.get(one, math.nan) for one in ids], np.float64),
-            np.array([cosine.get(one, math.nan) for one in ids], np.float64),
-            late,
-        )
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """Scores of the candidates, in their order, and the numbers that they are made of, by name."""
+
+    scores: Float
+    judged: Mapping[str, Float]
+    """What the texts say; not for a candidate without vectors."""
+    known: NDArray[np.bool_]
+    """Which candidates have vectors."""
+    factors: Mapping[str, Float]
+
+    def numbers(self, at: int) -> dict[str, float]:
+        """One candidate's numbers, as `Trace` wants them."""
+        judged = {name: float(values[at]) for name, values in self.judged.items()} if self.known[at] else {}
+        return judged | {name: float(values[at]) for name, values in self.factors.items()}
 
 
-def similarity(rows: Sequence[NodeRow], fused: Sequence[Fused], evidence: Evidence | None, settings: SearchSettings) -> list[dict[str, float]]:  # fmt: skip
-    """How well each note answers, judged by several witnesses; {} where there are no vectors to judge by.
+def similarity(
+    rows: Sequence[Candidate], bm25: Float, evidence: Evidence, settings: SearchSettings
+) -> dict[str, Float]:
+    """How well each note answers, judged by several witnesses.
 
     Late interaction, corrected for what a note of that length reaches by chance; the cosine with the focused question;
     the words in common. A note of few tokens says little, so all of it counts less. Memories that were stored within
     half an hour in the same space come from one conversation: the best of them vouches for the others.
     """
-    if evidence is None or not rows:
-        return [{} for _ in rows]
     lengths = evidence.late.lengths.astype(np.float64)
-    size = np.array([len(row.content) + len(row.title or "") for row in rows], np.float64)
+    size = np.array([row.size + len(row.title or "") for row in rows], np.float64)
     chance = settings.length_chance * np.log(np.maximum(size / settings.length_penalty_threshold, 1.0))
     chance = np.minimum(chance, CHANCE_LIMIT)
     raw = (evidence.late.rare.astype(np.float64) + evidence.late.plain) / 2
     late = np.clip((raw - chance) / (1.0 - chance), 0.0, 1.0)
-    bm25 = np.array([one.bm25 or 0.0 for one in fused], np.float64)
     shared = bm25 / (bm25 + settings.words_half)
     focus = np.clip(np.nan_to_num(evidence.focus), 0.0, 1.0)
     weights = np.stack([
@@ -75,61 +84,87 @@ def similarity(rows: Sequence[NodeRow], fused: Sequence[Fused], evidence: Eviden
     brevity = np.where(lengths > 0, lengths / (lengths + settings.brevity_tokens), 1.0)
     total = np.maximum(weights.sum(axis=0), 1e-9)
     own = (weights * np.stack([late, focus, shared])).sum(axis=0) / total * brevity
-    known = ~np.isnan(evidence.focus)
-    moment = best_of_moment(rows, np.where(known, own, 0.0), settings.moment_minutes * 60.0)
+    moment = best_of_moment(rows, np.where(np.isnan(evidence.focus), 0.0, own), settings.moment_minutes * 60.0)
     judged = (own + settings.moment_weight * moment) / (1.0 + settings.moment_weight)
-    columns = {
+    return {
         "late_rare": evidence.late.rare, "late_plain": evidence.late.plain, "chance": chance, "late": late,
         "late_weight": weights[0], "focus": focus, "words": shared, "brevity": brevity, "own": own, "moment": moment,
         "similarity": judged, "cosine": np.nan_to_num(evidence.cosine),
     }  # fmt: skip
-    return [
-        {name: float(values[at]) for name, values in columns.items()} if known[at] else {} for at in range(len(rows))
-    ]
 
 
-def best_of_moment(rows: Sequence[NodeRow], own: Float, seconds: float) -> Float:
+def best_of_moment(rows: Sequence[Candidate], own: Float, seconds: float) -> Float:
     """Per note the best `own` among the candidates of its space that were created within `seconds` of it, itself too.
 
     Being included, a note never loses by it: alone, or in a crowd that was imported at once, the order stays.
     """
-    times = np.array([row.created.timestamp() for row in rows])
+    times = np.array([row.created for row in rows], np.int64)
     spaces = {space: number for number, space in enumerate(dict.fromkeys(row.space for row in rows))}
     of = np.array([spaces[row.space] for row in rows])
-    near = (np.abs(times[:, None] - times[None, :]) <= seconds) & (of[:, None] == of[None, :])
+    near = (np.abs(times[:, None] - times[None, :]) <= seconds * 1e6) & (of[:, None] == of[None, :])
     return np.asarray(np.where(near, own[None, :], -1.0).max(axis=1), np.float64)
 
 
 def shape(
-    rows: Sequence[NodeRow],
+    rows: Sequence[Candidate],
     fused: Sequence[Fused],
-    judged: Sequence[dict[str, float]],
+    evidence: Evidence | None,
     heard: Heard,
     settings: SearchSettings,
     spaces: SpaceSettings,
-) -> list[Trace]:
-    """Each candidate's score with every number that went into it; `Trace.recompute` adds them up again."""
+) -> Shaped:
+    """Each candidate's score with every number that went into it. `evidence` None: there are no vectors to judge by."""
+    judged: dict[str, Float] = {}
+    known = np.zeros(len(rows), np.bool_)
+    if evidence is not None and rows:
+        judged = similarity(rows, np.array([one.bm25 or 0.0 for one in fused], np.float64), evidence, settings)
+        known = ~np.isnan(evidence.focus)
+    factors = _factors(rows, fused, heard, settings, spaces)
+    base = factors["dampening"] * factors["rrf_share"]
+    if judged:
+        blended = (1.0 - factors["blend"]) * factors["rrf_norm"] + factors["blend"] * judged["similarity"]
+        base = np.where(known, blended, base)
+    rest = 1.0 - np.minimum(base, 1.0)
+    for at in np.flatnonzero(factors["title"]):
+        # For small scores the seeds' base × (1 + boost); it nears 1 but never passes it, so no two notes tie there.
+        rest[at] = math.pow(rest[at], 1.0 + factors["title"][at])
+    adjusted = (1.0 - rest) * factors["confidence"]
+    used = factors["tier"] + factors["recency"] + factors["access"]
+    scores = np.minimum(1.0, adjusted * used * factors["period"]) * factors["space"]
+    return Shaped(np.array([round(score, 6) for score in scores.tolist()], np.float64), judged, known, factors)
+
+
+def _factors(
+    rows: Sequence[Candidate], fused: Sequence[Fused], heard: Heard, settings: SearchSettings, spaces: SpaceSettings
+) -> dict[str, Float]:
+    """What is known of each note besides its text."""
+    tiers = {
+        Tier.CORE: settings.tier_boost_core,
+        Tier.WORKING: settings.tier_boost_working,
+        Tier.ARCHIVAL: settings.tier_boost_archival,
+    }
     blend = settings.question_similarity_blend_weight if heard.question else settings.similarity_blend_weight
-    traces = []
-    for row, one, numbers in zip(rows, fused, judged, strict=True):
-        factors = {
-            "rrf": one.rrf,
-            "rrf_norm": one.rrf_norm,
-            "rrf_share": one.rrf_share,
-            "blend": blend,
-            "dampening": settings.fts_only_dampening,
-            "title": 0.0 if heard.question else settings.title_match_boost * title_overlap(heard.topic, row.title),
-            "confidence": 0.4 + 0.6 * row.confidence,
-            "tier": 1.0 + _tier(row.tier, settings),
-            "recency": settings.recency_boost * _recency(row.last_accessed, heard.now, settings),
-            "access": settings.access_boost * min(1.0, _access(row.strength.access_count)),
-            "period": 1.0 + (settings.period_boost if _within(row.created, heard) else 0.0),
-            "space": space_factor(row.space, heard.space, spaces),
-        }
-        trace = Trace(row.id, {**numbers, **factors}, words_rank=one.words_rank, bm25=one.bm25, meaning_rank=one.meaning_rank)  # fmt: skip
-        trace.score = trace.recompute()
-        traces.append(trace)
-    return traces
+    title = [
+        0.0 if heard.question else settings.title_match_boost * title_overlap(heard.topic, row.title) for row in rows
+    ]
+    idle = np.array([row.accessed for row in rows], np.int64)
+    days = np.maximum(micros(heard.now) - idle, 0) / DAY_US
+    recency = 2.0 ** -np.minimum(days / settings.recency_half_life_days, HALVINGS)
+    columns: dict[str, Sequence[float] | Float] = {
+        "rrf": [one.rrf for one in fused],
+        "rrf_norm": [one.rrf_norm for one in fused],
+        "rrf_share": [one.rrf_share for one in fused],
+        "blend": np.full(len(rows), blend),
+        "dampening": np.full(len(rows), settings.fts_only_dampening),
+        "title": title,
+        "confidence": [0.4 + 0.6 * row.confidence for row in rows],
+        "tier": [1.0 + tiers[row.tier] for row in rows],
+        "recency": settings.recency_boost * recency,
+        "access": [settings.access_boost * min(1.0, _access(row.strength.access_count)) for row in rows],
+        "period": [1.0 + (settings.period_boost if _within(row.created, heard) else 0.0) for row in rows],
+        "space": [space_factor(row.space, heard.space, spaces) for row in rows],
+    }
+    return {name: np.asarray(values, np.float64) for name, values in columns.items()}
 
 
 def title_overlap(topic: frozenset[str], title: str | None) -> float:
@@ -144,22 +179,9 @@ def space_factor(space: str | None, favoured: str | None, settings: SpaceSetting
     return settings.boost_global if space is None else settings.boost_other
 
 
-def _tier(tier: Tier, settings: SearchSettings) -> float:
-    return {
-        Tier.CORE: settings.tier_boost_core,
-        Tier.WORKING: settings.tier_boost_working,
-        Tier.ARCHIVAL: settings.tier_boost_archival,
-    }[tier]
-
-
-def _recency(accessed: datetime, now: datetime, settings: SearchSettings) -> float:
-    days = max(0.0, (now - accessed).total_seconds() / 86_400)
-    return float(2.0 ** (-min(days / settings.recency_half_life_days, 1000.0)))
-
-
 def _access(count: int) -> float:
-    return math.log1p(count) / math.log1p(FULL_ACCESS)
+    return math.log1p(count) / math.log1p(FULL_ACCESS) if count else 0.0
 
 
-def _within(created: datetime, heard: Heard) -> bool:
-    return heard.period is not None and heard.period.after <= created <= heard.period.before
+def _within(created: int, heard: Heard) -> bool:
+    return heard.period is not None and micros(heard.period.after) <= created <= micros(heard.period.before)

@@ -12,6 +12,7 @@ from ormahd.core.node import NodeType, Tier
 from ormahd.core.note import Link, compose
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
+from ormahd.settings import VectorSettings
 
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 
@@ -43,8 +44,9 @@ def apply(
     index.apply(upserts(files or {}), removals, head=head)
 
 
-def open_index(directory: Path, *, attach: bool = False, salt: str = "") -> Index:
-    index = Index.open(directory, clock=lambda: NOW)
+def open_index(directory: Path, *, attach: bool = False, salt: str = "", exact_pieces: int = 0) -> Index:
+    """An index that asks Chroma from the first vector on, unless `exact_pieces` says otherwise."""
+    index = Index.open(directory, vectors=VectorSettings(exact_pieces=exact_pieces), clock=lambda: NOW)
     if attach:
         index.attach(Hashing(salt=salt))
     return index

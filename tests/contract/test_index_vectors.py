@@ -309,14 +309,13 @@ def test_tokens_are_ready_for_maxsim(tmp_path: Path) -> None:
     assert best[0, 1] > 0.97  # banana in note 1
     assert best[1, 0] > 0.97  # date in note 2
     assert best[0, 0] < 0.7
-    assert tokens.token_ids[3:].tolist() == question("apple banana").token_ids.tolist()
     rarity = index.idf(question("apple banana unknown").token_ids)
     assert rarity[0] < rarity[1] < rarity[2]
     # of a long note only the pieces nearest to the question
     hit = question("needle needle needle")
     long = index.tokens([node_id(3)], hit.vector, pieces=2)
     assert long is not None
-    assert hit.token_ids[0] in long.token_ids
+    assert (hit.tokens @ long.vectors.astype(np.float32).T * late.step(long.vectors.shape[1])).max() > 0.97
     assert long.offsets[-1] <= 2 * 256
     vectors = index.vectors(node_id(3))
     assert vectors is not None
