@@ -123,6 +123,8 @@ class NextIndex:
         self.ready()
         if self._file.exists():
             os.replace(self._file, self._index)
+            # Where git had nothing to change both are still names of one file, and renaming such does nothing.
+            self._file.unlink(missing_ok=True)
             sync_directory(self._git.git_dir)
 
     def drop(self) -> None:

@@ -76,7 +76,9 @@ def check_files(vault: Vault, base: str | None, other: str) -> None:
             continue
         try:
             safe_path(path)
-            odd = is_local(path) or (path.casefold().startswith(".ormah/") and mode in {LINK, SUBMODULE})
+            folded = path.casefold()
+            ours = folded == ".ormah" or (folded.startswith(".ormah/") and mode in {LINK, SUBMODULE})
+            odd = is_local(path) or ours
         except BadRequest:
             odd = True
         if odd:

@@ -1,0 +1,505 @@
+"""Two histories joined: nothing is lost, a conflict keeps all its versions, and both machines come to the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.note import parse
+from ormahd.errors import Conflict, NotFound, VaultBusy
+from ormahd.vault.conflicts import resolve, waiting
+from ormahd.vault.create import CARD
+from ormahd.vault.files import Displaced
+from ormahd.vault.sync import card_of, check_files
+from ormahd.vault.transaction import HistoryMoved
+from tests.vault.git_house import git, open_vault
+from tests.vault.observed import uuid
+from tests.vault.sync_house import Machine, note, two_machines
+
+A, B, C = uuid(0x1A2B3C4D), uuid(0x2B2B2B2B), uuid(0x3C3C3C3C)
+TEXT = "one\n\ntwo\n\nthree"
+FILES = {"a.md": note(TEXT, A), "b.md": note("bees", B), "plain.txt": b"1\n2\n3\n"}
+
+Two = tuple[Machine, Machine]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Two]:
+    one, other = two_machines(tmp_path, FILES)
+    yield one, other
+    one.vault.close()
+    other.vault.close()
+
+
+def settle(one: Machine, other: Machine) -> None:
+    """Both sync until they are one; the second only follows."""
+    one.sync()
+    other.join()
+    assert one.vault.head() == other.vault.head()
+    for machine in (one, other):
+        machine.sound()
+    assert one.files() == other.files()
+
+
+def test_changes_of_different_notes_come_together_and_the_other_side_only_follows(two: Two) -> None:
+    one, other = two
+    one.store({"a.md": note("one!\n\ntwo\n\nthree", A), "new/n.md": note("new", C), "plain.txt": b"1!\n2\n3\n"})
+    other.store({"b.md": None, "plain.txt": b"1\n2\n3!\n"})
+    one.sync()
+    found = other.join()
+    assert found.conflicts == []
+    assert other.git("log", "-1", "--format=%P").split() == [found.head, found.other]
+    assert other.push()
+    before = one.vault.head()
+    one.join()
+    assert one.vault.head() == other.vault.head() != before
+    assert "Ormah-Kind: sync" in one.git("log", "-1", "--format=%B")
+    assert one.files() == other.files()
+    assert set(one.files()) >= {"a.md", "new/n.md", "plain.txt"}
+    assert "b.md" not in one.files()
+    assert one.files()["plain.txt"] == b"1!\n2\n3!\n"
+    for machine in (one, other):
+        machine.sound()
+    assert one.git("log", "-1", "--format=%H", "--merges") == one.vault.head()  # nothing was answered
+
+
+def test_one_note_changed_on_both_sides_merges_field_by_field(two: Two) -> None:
+    one, other = two
+    one.store({"a.md": note("one!\n\ntwo\n\nthree", A, tags=["x"])})
+    other.store({"moved/a.md": note("one\n\ntwo\n\nthree!", A, title="T"), "a.md": None})
+    one.sync()
+    settle(other, one)
+    merged = parse(one.files()["moved/a.md"], "a.md")
+    assert (merged.title, merged.tags, merged.content) == ("T", ("x",), "one!\n\ntwo\n\nthree!")
+    assert "a.md" not in one.files()
+
+
+def test_a_true_conflict_keeps_ours_and_sets_all_versions_aside(two: Two) -> None:
+    one, other = two
+    theirs = note("one, theirs\n\ntwo\n\nthree!", A, tags=["t"])
+    ours = note("one, ours\n\ntwo\n\nthree", A)
+    one.store({"a.md": theirs})
+    other.store({"a.md": ours})
+    one.sync()
+    found = other.join()
+    assert [conflict.fields for conflict in found.conflicts] == [("content",)]
+    assert parse(other.files()["a.md"], "a.md").content == "one, ours\n\ntwo\n\nthree!"
+    assert parse(other.files()["a.md"], "a.md").tags == ("t",)
+    (aside,) = waiting(other.root)
+    assert (aside.path, aside.node, aside.fields, aside.kept) == ("a.md", A, ("content",), "ours")
+    versions = {side: (other.root / file).read_bytes() for side, file in aside.files.items()}
+    assert versions == {"base": FILES["a.md"], "ours": ours, "theirs": theirs}
+    assert {side: other.git("cat-file", "-t", commit or "") for side, commit in aside.commits.items()} == dict.fromkeys(
+        ("base", "ours", "theirs"), "commit"
+    )
+    assert other.git("show", f"{aside.commits['theirs']}:a.md").encode() == theirs.rstrip(b"\n")
+    said = other.git("log", "-1", "--format=%B")
+    assert "a.md: content was changed on both sides; ours was kept" in said
+    assert A in said
+    other.sound()
+    settle(other, one)
+    assert waiting(one.root) == []
+    assert resolve(other.root, A[:8]) == [aside]
+    assert waiting(other.root) == []
+    assert not list((other.root / ".ormah/conflicts").iterdir())
+
+
+@pytest.mark.parametrize("merger", [0, 1])
+def test_a_deletion_never_wins_over_an_edit(two: Two, merger: int) -> None:
+    one, other = two
+    edited = note("edited", A)
+    one.store({"a.md": None})
+    other.store({"a.md": edited})
+    merging, first = (one, other) if merger == 0 else (other, one)
+    first.sync()
+    found = merging.join()
+    assert [(conflict.fields, conflict.kept) for conflict in found.conflicts] == [
+        (("note",), ["theirs", "ours"][merger])
+    ]
+    (aside,) = waiting(merging.root)
+    assert set(aside.files) == {"base", aside.kept}
+    settle(merging, first)
+    assert first.files()["a.md"] == edited
+
+
+@pytest.mark.parametrize("merger", [0, 1])
+def test_two_notes_at_one_path_are_both_kept_under_the_same_names_whoever_merges(two: Two, merger: int) -> None:
+    one, other = two
+    one.store({"new.md": note("mine", B[:-1] + "f")})
+    other.store({"new.md": note("yours", C)})
+    merging, first = (one, other) if merger == 0 else (other, one)
+    first.sync()
+    assert merging.join().conflicts == []
+    settle(merging, first)
+    assert one.files()["new.md"] == note("mine", B[:-1] + "f")
+    assert one.files()[f"new_{C[:8]}.md"] == note("yours", C)
+
+
+@pytest.mark.parametrize("merger", [0, 1])
+def test_the_same_new_note_at_two_paths_stands_where_both_would_put_it(two: Two, merger: int) -> None:
+    one, other = two
+    one.store({"longer.md": note("same", C)})
+    other.store({"short.md": note("same", C)})
+    merging, first = (one, other) if merger == 0 else (other, one)
+    first.sync()
+    merging.join()
+    settle(merging, first)
+    assert "short.md" in one.files()
+    assert "longer.md" not in one.files()
+
+
+def test_the_same_new_note_with_another_text_is_a_conflict(two: Two) -> None:
+    one, other = two
+    one.store({"new.md": note("mine", C)})
+    other.store({"new.md": note("yours", C)})
+    one.sync()
+    other.join()
+    assert other.files()["new.md"] == note("yours", C)
+    (aside,) = waiting(other.root)
+    assert set(aside.files) == {"ours", "theirs"}
+    assert (other.root / aside.files["theirs"]).read_bytes() == note("mine", C)
+
+
+def test_two_notes_that_swapped_their_names_there(two: Two) -> None:
+    one, other = two
+    one.store({"a.md": FILES["b.md"], "b.md": FILES["a.md"]})
+    other.store({"a.md": note(TEXT + "!", A)})
+    one.sync()
+    settle(other, one)
+    assert one.files()["b.md"] == note(TEXT + "!", A)
+    assert one.files()["a.md"] == FILES["b.md"]
+
+
+def test_a_note_that_got_its_id_on_one_side_is_the_same_note(two: Two) -> None:
+    one, other = two
+    one.store({"bare.md": b"first\n\nlast\n"})
+    one.sync()
+    other.join()
+    one.store({"bare.md": note("first\n\nlast", C)})
+    other.store({"bare.md": b"first\n\nlast!\n"})
+    one.sync()
+    found = other.join()
+    assert found.conflicts == []
+    assert parse(other.files()["bare.md"], "bare.md").id == C
+    assert parse(other.files()["bare.md"], "bare.md").content == "first\n\nlast!"
+    settle(other, one)
+
+
+@pytest.mark.parametrize("merger", [0, 1])
+def test_files_of_lines_come_to_the_same_whoever_merges(tmp_path: Path, merger: int) -> None:
+    where = ".ormah/feedback/2026-11.jsonl"
+
+    def lines(*ids: str) -> bytes:
+        return b"".join(json.dumps({"id": name}).encode() + b"\n" for name in ids)
+
+    one, other = two_machines(tmp_path, {where: lines("a", "b", "c")})
+    one.store({where: lines("a", "c", "x")})
+    other.store({where: lines("a", "b", "c", "m")})
+    merging, first = (one, other) if merger == 0 else (other, one)
+    first.sync()
+    assert merging.join().conflicts == []
+    settle(merging, first)
+    assert one.files()[where] == lines("a", "c", "m", "x")
+    one.vault.close()
+    other.vault.close()
+
+
+def test_a_file_that_is_no_note_and_was_changed_on_both_sides(two: Two) -> None:
+    one, other = two
+    one.store({"plain.txt": b"theirs\n"})
+    other.store({"plain.txt": b"ours\n"})
+    one.sync()
+    other.join()
+    assert other.files()["plain.txt"] == b"ours\n"
+    assert [aside.fields for aside in waiting(other.root)] == [("text",)]
+
+
+def test_histories_with_the_same_files_are_joined_too(two: Two) -> None:
+    one, other = two
+    for machine in two:
+        machine.store({"new.md": note("same", C)})
+        machine.git("commit", "-q", "--amend", "-m", f"by hand, in {machine.root.name}")
+    one.sync()
+    found = other.join()
+    assert found.changes == {}
+    assert len(other.git("log", "-1", "--format=%P").split()) == 2
+    settle(other, one)
+
+
+# ---------------------------------------------------------------- what is no file to us
+
+
+def test_links_modes_and_submodules_come_along(two: Two) -> None:
+    one, other = two
+    (one.root / "link").symlink_to("a.md")
+    (one.root / "old").symlink_to("b.md")
+    one.git("update-index", "--add", "--cacheinfo", f"160000,{one.vault.head()},sub")
+    (one.root / "sub").mkdir()
+    (one.root / "plain.txt").chmod(0o755)
+    one.store({"run.sh": b"#!/bin/sh\n"})
+    (one.root / "run.sh").chmod(0o755)
+    one.store({})
+    other.store({"b.md": note("more bees", B)})
+    one.sync()
+    settle(other, one)
+    assert os.readlink(other.root / "link") == "a.md"
+    assert (other.root / "sub").is_dir()
+    for name in ("plain.txt", "run.sh"):
+        assert stat.S_IMODE((other.root / name).stat().st_mode) & 0o100
+    (one.root / "old").unlink()
+    (one.root / "link").unlink()
+    (one.root / "link").symlink_to("b.md")
+    (one.root / "run.sh").chmod(0o644)
+    one.git("rm", "-q", "--cached", "sub")
+    one.store({})
+    settle(one, other)
+    assert os.readlink(other.root / "link") == "b.md"
+    assert not os.path.lexists(other.root / "old")
+    assert not stat.S_IMODE((other.root / "run.sh").stat().st_mode) & 0o111
+
+
+def test_a_link_that_both_sides_changed_is_refused(two: Two) -> None:
+    one, other = two
+    for machine, target in ((one, "a.md"), (other, "b.md")):
+        (machine.root / "link").symlink_to(target)
+        machine.store({})
+    one.push()
+    before = other.vault.head()
+    with pytest.raises(Conflict, match="link is a link or a submodule"):
+        other.join()
+    assert other.vault.head() == before
+    other.sound()
+
+
+def test_what_stands_in_the_way_of_a_link_is_left_alone(two: Two) -> None:
+    one, other = two
+    (one.root / "link").symlink_to("a.md")
+    one.store({})
+    one.sync()
+    (other.root / "link").write_text("mine")
+    before = other.vault.head()
+    with pytest.raises(Conflict, match="link is in the way"):
+        other.join()
+    assert (other.root / "link").read_text() == "mine"
+    assert other.vault.head() == before
+
+
+# ---------------------------------------------------------------- what is not committed here
+
+
+def test_a_file_of_ours_that_git_does_not_know_is_not_overwritten(two: Two) -> None:
+    one, other = two
+    one.store({"new.txt": b"theirs"})
+    one.sync()
+    (other.root / "new.txt").write_bytes(b"mine")
+    before = other.vault.head()
+    with pytest.raises(Displaced, match=r"new\.txt"):
+        other.join()
+    assert (other.root / "new.txt").read_bytes() == b"mine"
+    assert other.vault.head() == before
+    (other.root / "new.txt").write_bytes(b"theirs")
+    other.join()
+    assert other.vault.head() == one.vault.head()
+    other.sound()
+
+
+def test_an_edit_that_is_not_committed_is_not_overwritten_and_others_stay_as_they_are(two: Two) -> None:
+    one, other = two
+    one.store({"a.md": note("theirs", A)})
+    one.sync()
+    (other.root / "b.md").write_bytes(b"typing")
+    (other.root / "staged.txt").write_bytes(b"staged")
+    other.git("add", "staged.txt")
+    (other.root / "a.md").write_bytes(b"typing too")
+    with pytest.raises(Displaced, match=r"a\.md"):
+        other.join()
+    assert (other.root / "a.md").read_bytes() == b"typing too"
+    other.git("checkout", "-q", "a.md")
+    other.join()
+    assert other.vault.head() == one.vault.head()
+    assert (other.root / "b.md").read_bytes() == b"typing"
+    assert other.git("status", "--porcelain").splitlines() == [" M b.md", "A  staged.txt"]
+
+
+def test_a_save_in_the_last_moment_wins(tmp_path: Path) -> None:
+    """The person saves at each step of a join: their text stays, and a join is either whole or did not happen."""
+    one, other = two_machines(tmp_path, FILES)
+    one.store({"a.md": note("theirs", A), "b.md": note("theirs too", B)})
+    one.push()
+    steps: list[str] = []
+    other.vault.close()
+    number = 0
+    while True:
+        root = tmp_path / f"clone{number}"
+        git(tmp_path, "clone", "-q", str(tmp_path / "two"), str(root))
+        git(root, "remote", "set-url", "origin", str(tmp_path / "remote.git"))
+        steps.clear()
+
+        def at(step: str, root: Path = root, number: int = number) -> None:
+            if len(steps) == number:
+                (root / "save").write_bytes(b"the person's\n")
+                os.replace(root / "save", root / "a.md")
+            steps.append(step)
+
+        machine = Machine(open_vault(root, at=at))
+        steps.clear()
+        before = machine.vault.head()
+        try:
+            machine.join()
+        except Conflict:
+            assert machine.vault.head() == before
+            assert machine.vault.committed("b.md") == (root / "b.md").read_bytes() == FILES["b.md"]
+        else:
+            assert machine.vault.head() == one.vault.head()
+            assert (root / "b.md").read_bytes() == note("theirs too", B)
+        texts = [
+            (root / "a.md").read_bytes(),
+            *(file.read_bytes() for file in (root / ".ormah/conflicts").rglob("*.md")),
+        ]
+        came = len(steps) > number
+        assert any(b"the person's" in text for text in texts) is came, (number, steps)
+        machine.vault.close()
+        if not came:
+            break
+        number += 1
+    assert number > 8
+    one.vault.close()
+
+
+def test_a_join_that_was_decided_on_another_head_changes_nothing(two: Two) -> None:
+    one, other = two
+    one.store({"a.md": note("theirs", A)})
+    other.store({"a.md": note("ours", A)})
+    one.sync()
+    found = other.decide()
+    other.store({"b.md": note("meanwhile", B)})
+    before = other.vault.head()
+    with pytest.raises(HistoryMoved):
+        other.carry_out(found)
+    assert other.vault.head() == before
+    assert waiting(other.root) == []
+    settle(other, one)
+
+
+def test_a_join_is_refused_while_git_is_held_and_does_not_happen_later(two: Two) -> None:
+    one, other = two
+    one.store({"a.md": note("theirs", A)})
+    other.store({"a.md": note("ours", A)})
+    one.sync()
+    (other.root / ".git/index.lock").touch()
+    with pytest.raises(VaultBusy) as caught:
+        other.join()
+    assert not caught.value.data["stored"]
+    (other.root / ".git/index.lock").unlink()
+    assert other.vault.waiting == 0
+    assert waiting(other.root) == []
+    settle(other, one)
+
+
+# ---------------------------------------------------------------- what was set aside
+
+
+def test_asides_are_found_by_op_path_file_and_id(two: Two) -> None:
+    one, other = two
+    one.store({"a.md": note("theirs", A), "b.md": note("theirs", B)})
+    other.store({"a.md": note("ours", A), "b.md": note("ours", B)})
+    one.sync()
+    op = other.carry_out(other.decide())
+    assert [aside.path for aside in waiting(other.root)] == ["a.md", "b.md"]
+    assert {aside.op for aside in waiting(other.root)} == {op}
+    with pytest.raises(NotFound):
+        resolve(other.root, "c.md")
+    with pytest.raises(NotFound):
+        resolve(other.root, "../../../a.md")
+    assert [aside.path for aside in resolve(other.root, "b.md")] == ["b.md"]
+    assert [aside.path for aside in waiting(other.root)] == ["a.md"]
+    (other.root / ".ormah/conflicts" / (op or "") / "about.json").write_text("{")
+    assert sorted(side for aside in waiting(other.root) for side in aside.files) == ["aside"] * 3
+    assert len(resolve(other.root, (op or "")[:12])) == 3
+    assert waiting(other.root) == []
+
+
+# ---------------------------------------------------------------- a hostile remote
+
+
+def mktree(root: Path, *lines: str) -> str:
+    return git(root, "mktree", "--missing", stdin="".join(f"{line}\n" for line in lines))
+
+
+def hostile(machine: Machine, make: Callable[[str], str]) -> str:
+    """A commit on the remote whose tree `make` makes out of a blob's id; raw, as no git would write it."""
+    bare = machine.root.parent / "remote.git"
+    blob = git(bare, "hash-object", "-w", "--stdin", stdin="bad\n")
+    tip = git(bare, "rev-parse", "main")
+    commit = git(bare, "commit-tree", "-p", tip, "-m", "bad", make(blob))
+    git(bare, "update-ref", "refs/heads/main", commit)
+    return commit
+
+
+def raw_tree(bare: Path, name: str, mode: str, oid: str) -> str:
+    tip = bytes.fromhex(oid)
+    data = mode.encode() + b" " + name.encode() + b"\0" + tip
+    file = bare / "raw"
+    file.write_bytes(data)
+    return git(bare, "hash-object", "-t", "tree", "-w", "--literally", str(file))
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("..", "40000"), (".", "40000"), (".git", "40000"), (".GIT", "40000"), ("git~1", "40000"), ("a/b", "100644"),
+        ("/etc", "100644"), ("../out.md", "100644"), (".g\u200cit", "40000"),
+    ],
+)  # fmt: skip
+def test_a_tree_that_no_git_would_write_is_refused(two: Two, name: str, mode: str) -> None:
+    one, _ = two
+    bare = one.root.parent / "remote.git"
+
+    def make(blob: str) -> str:
+        inner = raw_tree(bare, "x.md", "100644", blob) if mode == "40000" else blob
+        return raw_tree(bare, name, mode, inner)
+
+    before = one.files(), one.vault.head()
+    hostile(one, make)
+    with pytest.raises(Conflict):
+        one.join()
+    assert (one.files(), one.vault.head()) == before
+    assert not (one.root.parent / "out.md").exists()
+    one.sound()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".ormah/lock", ".ormah/intent/x.json", ".ormah/tmp/x", ".ormah/conflicts/x", ".Ormah/LOCK", ".ORMAH/Intent/x"],
+)
+def test_what_belongs_to_the_running_daemon_is_refused(two: Two, path: str) -> None:
+    one, other = two
+    other.git("update-index", "--add", "--cacheinfo", f"100644,{other.vault.blob_id(FILES['a.md'])},{path}")
+    other.git("commit", "-qm", "bad")
+    other.git("push", "-q")
+    before = one.files(), one.vault.head()
+    with pytest.raises(Conflict, match="no vault may have"):
+        one.join()
+    assert (one.files(), one.vault.head()) == before
+
+
+def test_a_link_in_place_of_our_folder_is_refused(two: Two) -> None:
+    one, other = two
+    other.git("rm", "-rq", "--cached", ".ormah")
+    (other.root / "sub").mkdir()
+    blob = git(other.root, "hash-object", "-w", "--stdin", stdin="/etc")
+    other.git("update-index", "--add", "--cacheinfo", f"120000,{blob},.ormah")
+    other.git("commit", "-qm", "bad")
+    other.git("push", "-q")
+    head, tip = one.vault.head(), one.fetch()
+    assert head
+    assert tip
+    assert card_of(one.vault, tip) is None
+    with pytest.raises(Conflict):
+        check_files(one.vault, head, tip)
+    assert (one.root / CARD).is_file()
