@@ -19,7 +19,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "edit": ("edit", "edit"),
         "outdated": ("change", "outdated"),
         "connect": ("change", "connect"),
-        "forget": ("change", "forget"),
+        "forget": ("forget", "forget"),
     },
     "Looking back": {
         "history": ("history", "history"),

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, NoReturn
 
 from ormahd import __version__, paths
+from ormahd.actions.purge import resume
 from ormahd.actions.sync import sync_by_itself
 from ormahd.config import Config
 from ormahd.errors import OrmahError
@@ -143,6 +144,7 @@ class _Life:
     def _warm(self) -> None:
         self._try("prepared for git", self._ormah.mend_git)
         self._try("warmed", lambda: self._ormah.warm(self._phase))
+        self._try("purged", lambda: resume(self._ormah))
         if self._leaving.is_set():
             return
         self._try("watched", self._ormah.watch)

@@ -1,15 +1,14 @@
-"""`outdated`, `connect`, `forget`: changes to one memory that need no more than its id."""
+"""`outdated`, `connect`: changes to one memory that need no more than its id."""
 
 from __future__ import annotations
 
 import click
 
-from ormahctl import render
-from ormahctl.commands.told import peek, written
+from ormahctl.commands.told import written
 from ormahctl.options import EDGE, SHARE
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import ConnectParams, ForgetParams, OutdatedParams, WriteResult
+from ormahd.rpc.schema import ConnectParams, OutdatedParams, WriteResult
 
 
 @click.command(
@@ -54,15 +53,3 @@ def connect(
     )
     verb = "disconnected" if remove else "connected"
     written(session, session.client.call("agent.connect", params, WriteResult), verb)
-
-
-@click.command(cls=Verb, short_help="Remove a memory; git keeps it.", example="ormahctl forget 97acbe8e")
-@click.argument("node_id", metavar="ID")
-@pass_session
-def forget(session: Session, node_id: str) -> None:
-    """Remove the note of the memory ID. Nothing is asked, because git keeps it and it can be taken back."""
-    before = peek(session, node_id) if session.json else None
-    done = session.client.call("agent.forget", ForgetParams(node_id=node_id), WriteResult)
-    written(session, done, "forgotten", before=before)
-    if not session.json and done.commit:
-        render.note(f"git keeps it; to bring it back: ormahctl undo {done.commit[:8]}", label="hint", colour="cyan")

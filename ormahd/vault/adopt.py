@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -83,6 +84,16 @@ class Reconciler:
                 self.context, vault_id=vault.id, mode=vault.adopt, home=vault.home, identity=self.identity
             )
             self.cold = True
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """No scan runs during the block. After it the history is looked at as if for the first time; where HEAD has the same
+        files as before, under another commit, nothing needs to be scanned for that."""
+        with self._scanning:
+            yield
+            self.look.reopen()
+            with self.book:
+                self.head = self.told = self.vault.head()
 
     # What others ask
 

@@ -16,6 +16,13 @@ from ormahd.errors import Conflict
 from ormahd.vault import message
 from ormahd.vault.change import Kind
 from ormahd.vault.git_purge_store import OURS, Commit, Object, Store
+from ormahd.vault.message import Kept
+
+SHOWN = "\x1e"
+"""What begins a line of progress on the rewriting child's stdout, among its guest's own lines."""
+
+_ABOUT_OTHERS = {Kind.REMEMBER, Kind.UPDATE, Kind.ADOPT, Kind.EDIT, Kind.IMPORT, Kind.INGEST}
+"""Kinds of ops whose subject names the memory that they store, not those that it has links to."""
 
 Progress = Callable[[int, int, str], None]
 """(done, total or 0, stage)."""
@@ -32,10 +39,8 @@ class Survey:
     """Blobs that are versions of the note."""
     rewrite: set[str] = field(default_factory=set)
     """Other blobs that name it."""
-    whole: set[str] = field(default_factory=set)
-    """Commits and tags that are about it, or quote it."""
-    messages: set[str] = field(default_factory=set)
-    """Commits and tags whose message, or author, has to change: those of `whole` and others that name it."""
+    messages: dict[str, Kept] = field(default_factory=dict)
+    """Commits and tags whose message, or author, has to change, and what stays of it."""
     names: set[str] = field(default_factory=set)
     """Paths that hold a secret in a name."""
     own_paths: set[str] = field(default_factory=set)
@@ -45,12 +50,14 @@ class Survey:
     commits: int = 0
     changed: int = 0
     """Commits that get another id: those that are rewritten, and all that come after them."""
+    unreached: int = 0
+    """Blobs that name it and that no branch or tag leads to: of reflogs, of a forced push."""
     foreign: list[tuple[str, str]] = field(default_factory=list)
     """Commits that we did not make: (id, subject), newest first."""
 
     @property
     def found(self) -> bool:
-        return bool(self.drop or self.rewrite or self.messages or self.names)
+        return bool(self.drop or self.rewrite or self.messages or self.names or self.unreached)
 
 
 def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> Survey:
@@ -78,6 +85,7 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
         out.forgotten = forgotten = forgotten.knowing(versions, taken)
     counts = reading.counts(forgotten)
     out.rewrite = counts.keys() - out.drop
+    out.unreached = len(reading.naming.keys() - placed.keys())
     counts |= dict.fromkeys(out.drop - counts.keys(), 1)
     _messages(out, reading, history, counts)
     touched = out.drop | out.rewrite
@@ -155,39 +163,37 @@ def _check_short(
 
 
 def _messages(out: Survey, reading: _Reading, history: Iterable[Commit], counts: Mapping[str, int]) -> None:
-    """Which messages are about it: those that have its id among their nodes, that changed it or a link to it, or that
-    quote it."""
+    """Which messages are about it: those that have its id among their nodes, that changed it, or that quote it; and
+    which are about another memory that came to have a link to it, or lost one."""
     forgotten = out.forgotten
-    node = (forgotten.node_id or "?").encode()
     for commit in history:
         data = reading.texts[commit.oid]
-        text = body_of(data)
-        said = message.parse(text)
+        said = message.parse(body_of(data))
         if said.trailer("Ormah-Op") is None:
             out.foreign.append((commit.oid, said.subject))
-        moved = (
-            len(commit.parents) < 2
-            and said.trailer("Ormah-Kind") != Kind.PURGE
-            and any(
-                counts.get(old, 0) != counts.get(new, 0) or out.drop.intersection((old, new))
-                for _, old, new in commit.changes
-            )
-        )
-        about = forgotten.node_id in said.nodes or (
-            bool(forgotten.node_id) and ((moved and "Ormah-Node-Count" not in said.trailers) or forgotten.quoted(text))
-        )
-        if about:
-            out.whole.add(commit.oid)
-        if about or node in data or forgotten.mentions(data):
-            out.messages.add(commit.oid)
+        kept = _kept(out, commit, said, body_of(data), counts)
+        if kept is not Kept.ALL or forgotten.mentions(data):
+            out.messages[commit.oid] = kept
     commits = {commit.oid for commit in history}
     for oid, data in reading.texts.items():
         if oid not in commits and data.startswith(b"object "):
-            about = forgotten.quoted(body_of(data))
-            if about:
-                out.whole.add(oid)
-            if about or forgotten.mentions(data):
-                out.messages.add(oid)
+            quoted = forgotten.quoted(body_of(data))
+            if quoted or forgotten.mentions(data):
+                out.messages[oid] = Kept.NOTHING if quoted else Kept.ALL
+
+
+def _kept(out: Survey, commit: Commit, said: message.Message, text: str, counts: Mapping[str, int]) -> Kept:
+    forgotten = out.forgotten
+    if forgotten.node_id is None or said.trailer("Ormah-Kind") == Kind.PURGE:
+        return Kept.ALL
+    if forgotten.node_id in said.nodes or forgotten.quoted(said.subject):
+        return Kept.NOTHING
+    several = "Ormah-Node-Count" in said.trailers or len(commit.parents) > 1
+    own = not several and any(out.drop.intersection(blobs) for _, *blobs in commit.changes)
+    moved = not several and any(counts.get(old, 0) != counts.get(new, 0) for _, old, new in commit.changes)
+    if own or (moved and said.trailer("Ormah-Kind") not in _ABOUT_OTHERS):
+        return Kept.NOTHING
+    return Kept.SUBJECT if moved or forgotten.quoted(text) else Kept.ALL
 
 
 def body_of(data: bytes) -> str:

@@ -18,9 +18,8 @@ import git_filter_repo as fr
 
 from ormahd.core.purge import GONE, Forgotten
 from ormahd.vault import message
+from ormahd.vault.git_purge import SHOWN
 
-SHOWN = "\x1e"
-"""What begins a line of progress on stdout, among the guest's own lines."""
 _COMMIT_ID = re.compile(rb"(?<![0-9a-z])([0-9a-f]{40}(?:[0-9a-f]{24})?)(?![0-9a-z])")
 """Whole ids only: the guest would take eight hex digits of a node's id for an abbreviated commit."""
 EVERY = 200
@@ -34,9 +33,7 @@ class Rewriter:
         self.forgotten = Forgotten.of(plan["forgotten"])
         self.drop = _ids(plan["drop"])
         self.rewrite = _ids(plan["rewrite"])
-        self.whole = _ids(plan["whole"])
-        self.messages = _ids(plan["messages"])
-        self.quoted = bool(plan["whole"])
+        self.messages = {oid.encode(): message.Kept(kept) for oid, kept in plan["messages"].items()}
         self.names = {name.encode("utf-8", "surrogateescape") for name in plan["names"]}
         self.done: dict[tuple[bytes, bytes], Any] = {}
         self.count = 0
@@ -80,7 +77,7 @@ class Rewriter:
 
     def _message(self, data: bytes, oid: bytes) -> bytes:
         text = data.decode("utf-8", "surrogateescape")
-        new = message.purged(text, self.forgotten, whole=oid in self.whole)
+        new = message.purged(text, self.forgotten, self.messages[oid])
         return new.encode("utf-8", "surrogateescape")
 
     def _plain(self, data: bytes) -> bytes:

@@ -20,6 +20,10 @@ class Look:
         self._tree: tuple[str | None, dict[str, str]] | None = None
         self._ours: set[str] | None = None
 
+    def reopen(self) -> None:
+        """Forget what was read: the history was replaced."""
+        self._tree = self._ours = None
+
     @property
     def ignore_files(self) -> list[Path]:
         """Files with ignore rules that lie outside the vault's folder."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ormahd.core.purge import GONE, Forgotten
 from ormahd.errors import BadRequest
@@ -108,12 +109,26 @@ def _trailers_from(lines: Sequence[str]) -> int:
     return start if start > 1 and all(_TRAILER.match(line) for line in lines[start:]) else len(lines)
 
 
-def purged(text: str, forgotten: Forgotten, *, whole: bool) -> str:
-    """A message without a memory. `whole`: it is about that memory, so that of its words only our trailers stay, and
-    the line by which git says what a commit reverts."""
+class Kept(StrEnum):
+    """What of a message's words stays when a memory is purged; what names it goes from those as well."""
+
+    ALL = "all"
+    SUBJECT = "subject"
+    """It is about another memory, whose link to this one its body tells of."""
+    NOTHING = "nothing"
+    """It is about this one."""
+
+
+def purged(text: str, forgotten: Forgotten, kept: Kept) -> str:
+    """A message without a memory. The line by which git says what a commit reverts stays, and where words go, of the
+    trailers only ours do."""
     lines = text.rstrip("\n").split("\n")
     start = _trailers_from(lines)
-    words = [GONE, *(f"\n{line}" for line in lines[:start] if _REVERTS.match(line))] if whole else lines[:start]
+    whole = kept is not Kept.ALL
+    words = lines[:start]
+    if whole:
+        words = [lines[0] if kept is Kept.SUBJECT else GONE]
+        words += [f"\n{line}" for line in lines[1:start] if _REVERTS.match(line)]
     trailers = []
     for line in lines[start:]:
         if whole and not line.startswith((_PREFIX, "(")):

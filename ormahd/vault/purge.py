@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,9 +21,9 @@ from ormahd.core.purge import Forgotten
 from ormahd.errors import Conflict, Unavailable, VaultBusy
 from ormahd.vault import git_purge_swap as swap
 from ormahd.vault.git_busy import in_use
-from ormahd.vault.git_purge import Progress, Survey, leaks, survey
-from ormahd.vault.git_purge_filter import SHOWN
+from ormahd.vault.git_purge import SHOWN, Progress, Survey, leaks, survey
 from ormahd.vault.git_purge_store import OURS, REMOTE, Store
+from ormahd.vault.git_remote import shown
 from ormahd.vault.git_run import environment
 from ormahd.vault.vault import Vault
 
@@ -34,6 +34,19 @@ SPARE = 50_000_000
 PATIENCE = 5.0
 """Seconds that another git (a fetch, a gc) may go on before the purge gives up."""
 _EXTENSIONS = {"objectformat", "worktreeconfig", "noop", "noop-v1"}
+
+
+class Stale(Conflict):
+    """Today's files changed while the history was written anew, and hold it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Another repository that may have the old history. `push`: what a person types to put the new one there."""
+
+    name: str
+    url: str
+    push: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +153,29 @@ def check(vault: Vault, found: Survey, *, rewrite_foreign: bool) -> None:
         )  # fmt: skip
 
 
+def remotes(vault: Vault, refs: Iterable[str]) -> list[Remote]:
+    """The configured remotes, and how to give them the rewritten `refs`. A lease by the commit that was last seen there:
+    after the purge no tracking branch is left to take it from."""
+    known = Store(vault.git.common).refs()
+    out = vault.git.run("remote").decode("utf-8", "surrogateescape").split("\n")
+    branches = [ref.removeprefix("refs/heads/") for ref in sorted(refs) if ref.startswith("refs/heads/")]
+    tags = any(ref.startswith("refs/tags/") for ref in refs)
+    found = []
+    for name in filter(None, out):
+        url = vault.git.run("remote", "get-url", "--", name).decode("utf-8", "replace").strip()
+        leases = {branch: known.get(f"{REMOTE}{name}/{branch}") for branch in branches}
+        seen = {branch: oid for branch, oid in leases.items() if oid} or dict.fromkeys(branches[:1])
+        words = [f"--force-with-lease={branch}:{oid}" if oid else "--force" for branch, oid in seen.items()]
+        push = [f"git push {' '.join([*words, name, *seen])}"] + ([f"git push --force {name} --tags"] if tags else [])
+        found.append(Remote(name, shown(url), push))
+    return found
+
+
+def size(vault: Vault) -> int:
+    """Bytes of the repository's objects on disk."""
+    return Store(vault.git.common).bytes()
+
+
 def _staged(vault: Vault, found: Survey) -> str | None:
     """A path whose staged version, other than HEAD's, holds it."""
     records = iter(
@@ -175,7 +211,7 @@ def prepare(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], pr
     tree, count = _state(clone, branch)
     _filter(clone, found, folder / "plan.json", progress)
     if _state(clone, branch) != (tree, count):
-        raise Conflict("today's files changed meanwhile, and hold it", hint="repeat the command")
+        raise Stale("today's files changed meanwhile, and hold it", hint="repeat the command")
     shutil.rmtree(clone.git_dir / "logs", ignore_errors=True)
     progress(0, 0, "packing")
     clone.run("repack", "-a", "-d", "--quiet")
@@ -212,8 +248,8 @@ def _state(clone: Store, branch: str) -> tuple[str, int]:
 
 
 def _filter(clone: Store, found: Survey, plan: Path, progress: Progress) -> None:
-    lists = ("drop", "rewrite", "whole", "messages", "names")
-    data = {name: sorted(getattr(found, name)) for name in lists} | {"forgotten": asdict(found.forgotten)}
+    data: dict[str, object] = {name: sorted(getattr(found, name)) for name in ("drop", "rewrite", "names")}
+    data |= {"messages": found.messages, "forgotten": asdict(found.forgotten)}
     with open(
         os.open(plan, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w", encoding="utf-8"
     ) as file:

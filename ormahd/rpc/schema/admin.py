@@ -260,7 +260,7 @@ class PurgeLeft(Result):
 
 
 class PurgeResult(Result):
-    """Sizes in bytes, paths relative to the vault. `op` and `commit` are unset for a dry run."""
+    """Sizes in bytes, paths relative to the vault. `op`, `commit` and `size_after` are null for a dry run."""
 
     node_id: str | None
     dry_run: bool

@@ -1,0 +1,176 @@
+"""`ormahctl forget`: remove a memory's note, or with `--purge` the memory from the history too."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ormahctl import render
+from ormahctl.commands.told import peek, written
+from ormahctl.options import text_or_stdin
+from ormahctl.progress import Bar
+from ormahctl.session import Session, pass_session
+from ormahctl.verbs import Verb
+from ormahd.rpc.schema import ForgetParams, Progress, PurgeParams, PurgeResult, WriteResult
+from ormahd.rpc.wire import NotFound
+
+LONG_SECONDS = 6 * 3600.0
+SHOWN = 5
+"""Of a long list of files so many are named; all of them: --json."""
+DECLINED = 1
+
+
+@click.command(
+    cls=Verb,
+    short_help="Remove a memory; git keeps it, unless --purge.",
+    example="ormahctl forget 97acbe8e\normahctl forget --purge 97acbe8e --dry-run\normahctl forget --purge --text -",
+)
+@click.argument("node_id", metavar="[ID]", required=False)
+@click.option("--purge", is_flag=True, help="From the history too: rewrites every commit since. Cannot be undone.")
+@click.option("--text", "texts", metavar="SECRET", multiple=True,
+              help="With --purge: an exact text, wherever it stands; - asks for it, or reads stdin.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="With --purge: say what would be rewritten, and change nothing.")
+@click.option("--rewrite-foreign", is_flag=True, help="With --purge: also commits that were made by hand.")
+@click.option("--yes", is_flag=True, help="With --purge: do not ask.")
+@pass_session
+def forget(
+    session: Session, node_id: str | None, purge: bool, texts: tuple[str, ...], dry_run: bool, rewrite_foreign: bool,
+    yes: bool,
+) -> int:  # fmt: skip
+    """Remove the note of the memory ID. Nothing is asked, because git keeps it and it can be taken back.
+
+    With --purge it goes from every version of the vault's history, from the index and from what is kept beside it,
+    for secrets and for privacy. Other files lose their links to it. What other repositories and backups hold of it
+    stays there; the command says which remotes, and what to type.
+    """
+    if purge:
+        return _purge(session, node_id, [_text(one) for one in texts], dry_run, rewrite_foreign, yes)
+    only = {"--text": bool(texts), "--dry-run": dry_run, "--rewrite-foreign": rewrite_foreign, "--yes": yes}
+    for name, given in only.items():
+        if given:
+            raise click.UsageError(f"{name} goes with --purge", click.get_current_context())
+    if node_id is None:
+        raise click.UsageError("missing argument 'ID'", click.get_current_context())
+    before = peek(session, node_id) if session.json else None
+    done = session.client.call("agent.forget", ForgetParams(node_id=node_id), WriteResult)
+    written(session, done, "forgotten", before=before)
+    if not session.json and done.commit:
+        render.note(f"git keeps it; to bring it back: ormahctl undo {done.commit[:8]}", label="hint", colour="cyan")
+    return 0
+
+
+def _text(given: str) -> str:
+    """A secret, kept out of the shell's history where a person types it."""
+    if given == "-" and sys.stdin is not None and sys.stdin.isatty():
+        typed: str = click.prompt("text to purge (not shown)", hide_input=True, err=True)
+        return typed
+    return text_or_stdin(given, "a text to purge").rstrip("\r\n")
+
+
+def _purge(
+    session: Session, node_id: str | None, texts: list[str], dry_run: bool, rewrite_foreign: bool, yes: bool
+) -> int:
+    if node_id is None and not texts:
+        raise click.UsageError("name a memory (ID) or a text (--text)", click.get_current_context())
+    asks = not (yes or dry_run)
+    if asks and not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError(
+            "a purge cannot be undone, and there is no terminal to ask on: give --yes (or --dry-run)",
+            click.get_current_context(),
+        )
+    params = PurgeParams(node_id=node_id, texts=texts, dry_run=True, rewrite_foreign=rewrite_foreign)
+    if asks or dry_run:
+        would = _call(session, params)
+        if not session.json:
+            _show(session, would)
+        elif dry_run:
+            render.emit(would)
+        if dry_run:
+            return 0
+        session.reconnect()
+    if asks and not click.confirm("This cannot be undone. Purge it?", err=True):
+        render.note("nothing was changed")
+        return DECLINED
+    params.dry_run = False
+    done = _call(session, params)
+    if session.json:
+        render.emit(done)
+    else:
+        _told(done)
+    return 0
+
+
+def _call(session: Session, params: PurgeParams) -> PurgeResult:
+    with Bar("purging") as bar:
+
+        def draw(at: Progress) -> None:
+            bar.set(at.done, at.total, f"{at.done:,}" if at.done else "", what=at.stage)
+
+        return session.client.call("admin.purge", params, PurgeResult, on_progress=draw, timeout=LONG_SECONDS)
+
+
+def _show(session: Session, would: PurgeResult) -> None:
+    """What would be done, as aligned lines."""
+    rows: list[tuple[str, str]] = []
+    if would.node_id is not None:
+        rows.append(("memory", f"{would.node_id[:8]}  {_title(session, would.node_id)}"))
+        rows.append(("its note", f"{render.count(would.versions, 'version')}  {_some(would.paths)}".rstrip()))
+    rows.append(("other files", f"{len(would.others):,} had it in some version  {_some(would.others)}".rstrip()
+                 if would.others else "none name it"))  # fmt: skip
+    refs = ", ".join(ref.removeprefix("refs/heads/").removeprefix("refs/") for ref in would.refs)
+    rows.append(("commits", f"{would.commits:,} of {would.commits_total:,} get another id  ({refs})"))
+    if would.foreign:
+        rows.append(("by hand", f"{render.count(would.foreign, 'commit')} of these Ormah did not make"))
+    rows.append(("objects", render.size(would.size_before)))
+    room = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        render.out(f"{render.paint(name.ljust(room), 'dim')}  {render.line(value)}")
+    sys.stdout.flush()
+    _beside(would)
+
+
+def _title(session: Session, node_id: str) -> str:
+    try:
+        node = peek(session, node_id)
+    except NotFound:
+        return "(forgotten already)"
+    return render.cut(render.line(node.title or node.content), 60)
+
+
+def _some(paths: list[str]) -> str:
+    more = f" and {len(paths) - SHOWN:,} more" if len(paths) > SHOWN else ""
+    return ", ".join(paths[:SHOWN]) + more
+
+
+def _told(done: PurgeResult) -> None:
+    what = render.paint(done.node_id[:8], "bold") if done.node_id else "the text"
+    render.out(
+        f"purged {what}: {done.commits:,} of {render.count(done.commits_total, 'commit')} written anew "
+        f"in {render.lasting(done.seconds)}"
+    )
+    if done.commit:
+        render.out(
+            f"  commit {done.commit[:8]}, {render.size(done.size_before)} before, {render.size(done.size_after or 0)} now"
+        )
+    sys.stdout.flush()
+    _beside(done)
+
+
+def _beside(done: PurgeResult) -> None:
+    """What no purge of ours reaches: files left alone, remotes, other copies."""
+    for left in done.left[:SHOWN]:
+        render.note(f"{left.path} {left.why}", label="left")
+    if len(done.left) > SHOWN:
+        render.note(f"and {len(done.left) - SHOWN:,} more files; all of them: --json", label="left")
+    for remote in done.remotes:
+        verb = "has" if not done.dry_run else "would still have"
+        render.note(f"{remote.name} ({remote.url}) {verb} the old history; in the vault, type:", label="remote")
+        for command in remote.push:
+            sys.stderr.write(f"  {render.line(command)}\n")
+    if not done.dry_run:
+        render.note(
+            "other clones and machines still hold it: clone them anew (a pull from one brings it back); so do backups "
+            "and snapshots of the disk",
+            label="copies",
+        )  # fmt: skip

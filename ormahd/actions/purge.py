@@ -1,0 +1,250 @@
+"""Forget for good: a memory, or an exact text, goes from today's files, from the history, and from all that is kept of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ormahd.actions.caller import PERSON
+from ormahd.actions.purge_clean import BESIDE, Left, clean_beside, clean_derived, everywhere
+from ormahd.core.note import digest, parse
+from ormahd.core.purge import MIN_SECRET, Forgotten
+from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
+from ormahd.vault import purge_records
+from ormahd.vault.change import Kind
+from ormahd.vault.purge import Remote, Stale, check, discard, finish, look, pending, prepare, remotes, replace, size
+
+if TYPE_CHECKING:
+    from ormahd.actions.caller import Caller
+    from ormahd.ormah import Ormah
+    from ormahd.vault.git_purge import Survey
+    from ormahd.vault.purge import Prepared
+    from ormahd.vault.transaction import Transaction
+
+Progress = Callable[[int, int, str], None]
+
+ATTEMPTS = 3
+"""How often the history is written anew because the vault went on meanwhile; the last time nobody else writes."""
+_BINARY = 8000
+"""Bytes in which git looks for a NUL to tell a binary file."""
+
+
+@dataclass(slots=True)
+class Purged:
+    """What a purge did, or with `dry_run` would do. Sizes in bytes, paths relative to the vault."""
+
+    node_id: str | None
+    dry_run: bool
+    commits: int
+    """That are written anew: those that held it, and all that came after."""
+    commits_total: int
+    versions: int
+    """Of the note."""
+    paths: list[str]
+    """That the note had."""
+    others: list[str]
+    """Other files of which some version named it."""
+    refs: list[str]
+    """Branches and tags that get another commit."""
+    foreign: int
+    """Commits made by hand, of all."""
+    size_before: int
+    size_after: int | None = None
+    op: str | None = None
+    commit: str | None = None
+    remotes: list[Remote] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def purge(
+    ormah: Ormah,
+    node_id: str | None,
+    texts: Sequence[str],
+    caller: Caller,
+    *,
+    dry_run: bool,
+    rewrite_foreign: bool,
+    progress: Progress,
+) -> Purged:
+    """Take a memory (an id, or a unique beginning of it; also of one that is forgotten already) and exact texts out of
+    vault, history, index and state. With `dry_run` nothing is changed.
+
+    Raises:
+        NotFound, Ambiguous, BadRequest: the id, a text, the self node. Conflict: the vault is none whose history can be
+        replaced, or something holds it that a person must decide on. VaultBusy: git is held.
+    """
+    begun = time.monotonic()
+    if node_id is None and not texts:
+        raise BadRequest("nothing is named that is to be purged", hint="give an id, or a text")
+    if any(len(text.strip()) < MIN_SECRET for text in texts):
+        raise BadRequest(
+            f"a text to purge needs {MIN_SECRET} characters", hint="a shorter one stands in too many innocent words"
+        )
+    full = None if node_id is None else ormah.anyone(node_id)
+    if full == ormah.vault.self_id:
+        raise BadRequest("the self node stands for you and cannot be purged", hint="change it: ormahctl update ID")
+    with ormah.syncing.busy:
+        job = _Job(ormah, Forgotten(full, tuple(dict.fromkeys(texts))), caller, progress)
+        out = job.look(dry_run=dry_run, rewrite_foreign=rewrite_foreign)
+        if not dry_run:
+            job.act(out)
+    out.seconds = round(time.monotonic() - begun, 3)
+    return out
+
+
+def resume(ormah: Ormah) -> None:
+    """Do what a purge that was interrupted after its history was in place has left to do."""
+    left = pending(ormah.vault)
+    if left is not None:
+        clean_beside(ormah, left)
+        clean_derived(ormah, left)
+        finish(ormah.vault)
+
+
+class _Job:
+    """One purge, under way."""
+
+    def __init__(self, ormah: Ormah, wanted: Forgotten, caller: Caller, progress: Progress) -> None:
+        self.ormah = ormah
+        self.vault = ormah.vault
+        self.wanted = wanted
+        self.caller = caller
+        self.progress = progress
+        self.found: Survey
+        self.naming: set[str] = set()
+        """Files of today that name it, whether the history has them so or not."""
+
+    def taken(self, name: str) -> bool:
+        """Whether a name leads to another memory."""
+        return bool(self.ormah.index.called(name) - {self.wanted.node_id})
+
+    def look(self, *, dry_run: bool, rewrite_foreign: bool) -> Purged:
+        """What is to be rewritten, once nothing stands against it."""
+        resume(self.ormah)
+        self.ormah.reconciler.scan()  # what a person typed just now belongs to it
+        found = look(self.vault, self.wanted, self.taken, self.progress)
+        if not found.found:
+            raise NotFound("nothing in the history names it", hint="`ormahctl history` shows what there is")
+        check(self.vault, found, rewrite_foreign=rewrite_foreign)
+        self.found, self.wanted = found, found.forgotten
+        left = everywhere(self.ormah, found.forgotten)
+        self.naming = {one.path for one in left if not one.echo}
+        self._check_files(found)
+        tracked = self.vault.tree()
+        return Purged(
+            self.wanted.node_id, dry_run, found.changed, found.commits, len(found.drop), sorted(found.own_paths),
+            sorted(found.paths), sorted(found.refs), len(found.foreign), size(self.vault),
+            remotes=remotes(self.vault, found.refs), left=[one for one in left if one.echo or not (one.path in tracked or one.path.startswith((*BESIDE, ".git/")))],
+        )  # fmt: skip
+
+    def _check_files(self, found: Survey) -> None:
+        tracked, naming = self.vault.tree(), self.naming
+        for path in sorted(naming):
+            if path.startswith((*BESIDE, ".git/")):
+                continue
+            data = self.vault.read(path) or b""
+            if path not in tracked and found.forgotten.is_note(data, path):
+                raise Conflict(
+                    f"{path} is a copy of it that is not in the history",
+                    hint="delete it, or give it an id of its own (ormahctl doctor --fix), then repeat",
+                )
+        for path in sorted(tracked):
+            if path in found.names:
+                raise Conflict(f"the name of {path} holds it", hint="rename the file, then repeat")
+            if path in naming and b"\0" in (self.vault.read(path) or b"")[:_BINARY]:
+                raise Conflict(f"{path} is a binary file that holds it", hint="remove it from the vault, then repeat")
+
+    # Acting
+
+    def act(self, out: Purged) -> None:
+        for attempt in range(ATTEMPTS):
+            self._forget_today(out, everything=attempt > 0)
+            prepared = self._replace(last=attempt == ATTEMPTS - 1)
+            if prepared is not None:
+                break
+        else:
+            raise VaultBusy(
+                "the vault keeps changing; it is forgotten, but its history is not rewritten yet",
+                hint="repeat the command", data={"stored": False},
+            )  # fmt: skip
+        out.commit = self.vault.head()
+        self.ormah.index.apply({}, (), head=out.commit)
+        self.progress(0, 0, "cleaning what was kept of it")
+        clean_beside(self.ormah, self.wanted)
+        clean_derived(self.ormah, self.wanted)
+        finish(self.vault)
+        out.left = everywhere(self.ormah, self.wanted)
+        if prepared.echoes and not any(one.echo for one in out.left):
+            out.left.append(
+                Left("(history)", f"{len(prepared.echoes)} versions of other files have a line of it", True)
+            )
+        out.size_after = size(self.vault)
+
+    def _forget_today(self, out: Purged, *, everything: bool) -> None:
+        """An ordinary op: the note goes, and what names it in other files of today. The first one says that there was a
+        purge, so that a history from before it is known."""
+        vault, ormah = self.vault, self.ormah
+        with ormah.writing:
+            tree = vault.tree()
+            touched = self.found.drop | self.found.rewrite
+            paths = [path for path, oid in sorted(tree.items()) if everything or oid in touched or path in self.naming]
+            what = "a memory" if self.wanted.node_id else "a text"
+            tx = vault.transaction(
+                f"Purge: {what} was removed from the history", kind=Kind.PURGE, source=self.caller.source,
+                person=self.caller.source == PERSON, queue=False,
+            )  # fmt: skip
+            with tx:
+                for path in paths:
+                    self._clean(tx, path, vault.read(path), vault.blob(tree[path]))
+                if out.op is None:
+                    known = vault.read(purge_records.FILE)
+                    data = purge_records.with_record(known, tx.op, ormah.moment())
+                    tx.put(purge_records.FILE, data, node_id=None, expect=None if known is None else digest(known))
+            out.op = out.op or tx.op
+
+    def _clean(self, tx: Transaction, path: str, now: bytes | None, at_head: bytes) -> None:
+        """One file of today without it. `now` None: a person has deleted it, and nobody has taken that in yet."""
+        if now is None:
+            tx.remove(path, node_id=None, expect=None)
+        elif self._is_own(path, now):
+            tx.remove(path, node_id=None, expect=digest(now))
+        elif self.wanted.mentions(now) or self.wanted.mentions(at_head):
+            new = self.wanted.without(path, now)
+            before, after = (parse(data, path) if path[-3:].lower() == ".md" else None for data in (now, new))
+            if before is not None and after is not None and (before.kind, before.id) != (after.kind, after.id):
+                raise InvalidNote(f"{path} would not be a readable note any more without it", hint="change it by hand")
+            tx.put(path, new, node_id=None if after is None else after.id, expect=digest(now))
+
+    def _is_own(self, path: str, data: bytes) -> bool:
+        """Whether a file of today is the note: by its id, or at its place without one."""
+        if path[-3:].lower() != ".md":
+            return False
+        if self.wanted.is_note(data, path):
+            return True
+        return path in self.found.own_paths and parse(data, path).id is None
+
+    def _replace(self, *, last: bool) -> Prepared | None:
+        """None: the vault went on meanwhile. The `last` time nobody else writes from the beginning on."""
+        vault = self.vault
+        try:
+            if last:
+                with self._alone() as at:
+                    prepared = prepare(vault, self.wanted, self.taken, self.progress)
+                    return prepared if replace(vault, prepared, at) else None
+            prepared = prepare(vault, self.wanted, self.taken, self.progress)
+            self.progress(0, 0, "putting it in place")
+            with self._alone() as at:
+                return prepared if replace(vault, prepared, at) else None
+        except Stale:
+            return None
+        finally:
+            discard(vault)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Callable[[str], None]]:
+        with self.ormah.writing, self.ormah.reconciler.still(), self.vault.rewriting() as at:
+            yield at

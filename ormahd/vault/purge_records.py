@@ -1,0 +1,53 @@
+"""That something was purged, and nothing of what: a committed line for each, by which two histories of one vault are told
+to be from before and after it. Joining them would bring back what was taken out.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+from ormahd.errors import Conflict
+from ormahd.vault.vault import Vault
+
+FILE = ".ormah/purged.jsonl"
+
+
+def with_record(data: bytes | None, op: str, when: datetime) -> bytes:
+    """The file with one line more."""
+    line = json.dumps({"id": op, "time": when.isoformat().replace("+00:00", "Z")})
+    return (data or b"") + line.encode() + b"\n"
+
+
+def ids(data: bytes | None) -> set[str]:
+    """The ops that the file names; lines that cannot be read are somebody else's."""
+    found = set()
+    for line in (data or b"").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get("id"), str):
+            found.add(row["id"])
+    return found
+
+
+def check_same(vault: Vault, other: str, remote: str, branch: str) -> None:
+    """Raise Conflict when what was purged on one side still is in the history of the other: of HEAD, or of the commit
+    `other`, which `branch` of `remote` has."""
+    oid = vault.git.resolve(f"{other}:{vault.prefix}{FILE}^{{blob}}")
+    here, there = ids(vault.committed(FILE)), ids(None if oid is None else vault.blob(oid))
+    if here - there:
+        raise Conflict(
+            f"{remote}/{branch} still holds what was purged here: a sync would bring it back; nothing was changed",
+            hint=f"to rewrite it there too, in the vault: git push --force-with-lease {remote} HEAD:{branch}",
+            data={"reason": "rewritten"},
+        )
+    if there - here:
+        raise Conflict(
+            f"something was purged from {remote}/{branch} that is still in this vault's history: a sync would bring it "
+            "back; nothing was changed",
+            hint=f"to go on from theirs, in the vault: git reset --keep {remote}/{branch} "
+            f"(git log {remote}/{branch}..HEAD shows what only you have)",
+            data={"reason": "rewritten"},
+        )
