@@ -97,9 +97,15 @@ def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> Stan
         raise NotFound(
             f"the vault was not there yet at {asked}: {_beginning(vault)}", hint="name a later time or commit"
         )
-    made = datetime.fromtimestamp(int(vault.git.run("show", "-s", "--format=%ct", commit).decode()), UTC)
+    made = _made(vault.git.read(commit, "commit"))
     entry = next((entry for entry in vault.oplog.view().entries if entry.commit == commit), None)
     return Standing(commit, None if entry is None else entry.op, made, time or made)
+
+
+def _made(commit: bytes) -> datetime:
+    """The committer's time in a commit object."""
+    line = next(line for line in commit.split(b"\n") if line.startswith(b"committer "))
+    return datetime.fromtimestamp(int(line.rsplit(b" ", 2)[1]), UTC)
 
 
 def _beginning(vault: Vault) -> str:

@@ -1,0 +1,288 @@
+"""An earlier state brought back is the index that those files would have; one is kept, used and given back."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ormahd.core.node import Strength
+from ormahd.errors import Unavailable
+from ormahd.index import past as past_module
+from ormahd.index import past_build
+from ormahd.index.hashing import Hashing
+from ormahd.index.index import Index
+from ormahd.index.past import FOLDER, Past, Pasts
+from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
+from tests.contract.test_index_rebuild import answers, dump, play, steps
+from tests.house import wait_until
+
+
+class Told:
+    """A state, as the vault tells it: blobs by the sha1 of their bytes. Counts what is read."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.blobs = {hashlib.sha1(data).hexdigest(): data for data in files.values()}
+        self.files = {path: hashlib.sha1(data).hexdigest() for path, data in files.items()}
+        self.read_oids: list[str] = []
+
+    def read(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        for oid in oids:
+            self.read_oids.append(oid)
+            yield oid, self.blobs[oid]
+
+    def indexed(self, path: str, data: bytes) -> bytes:
+        return data
+
+
+def at(pasts: Pasts, name: str, told: Told, strength: Mapping[str, Strength] | None = None, seen: list[Any] | None = None) -> Any:  # fmt: skip
+    progress = (lambda *step: seen.append(step)) if seen is not None else (lambda *_: None)
+    return pasts.at(name, NOW, lambda: (told, strength or {}), progress)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    index = open_index(tmp_path / "index", attach=True)
+    yield index
+    index.close()
+
+
+def folders(index: Index) -> list[Path]:
+    place = index.directory / FOLDER
+    return sorted(place.iterdir()) if place.is_dir() else []
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(before=st.lists(steps, max_size=6), after=st.lists(steps, max_size=6))
+def test_a_state_is_the_index_of_its_files(before: list[tuple[str, Any]], after: list[tuple[str, Any]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        today, fresh = open_index(Path(folder) / "today", attach=True), open_index(Path(folder) / "fresh", attach=True)
+        pasts = Pasts(today, lambda: NOW)
+        try:
+            files: dict[str, bytes] = {}
+            for step in before:
+                play(today, files, step)
+            then = {path: data for path, data in files.items() if b"<<<<" not in data}
+            for step in after:
+                play(today, files, step)
+            apply(fresh, dict(sorted(then.items())))
+            assert today.wait_filled(60)
+            assert fresh.wait_filled(60)
+            untouched = dump(today)
+            with at(pasts, "then", Told(then)) as (past, cached):
+                assert not cached
+                assert past.degraded == []
+                one, other = dump(past), dump(fresh)
+                for part in one:
+                    assert one[part] == other[part], part
+                assert answers(past)[1:] == answers(fresh)[1:]
+            for part, rows in dump(today).items():
+                assert rows == untouched[part], part
+            assert today.verify(triples(files)) == []
+        finally:
+            pasts.close()
+            today.close()
+            fresh.close()
+
+
+def test_the_last_state_is_kept_and_only_that(index: Index) -> None:
+    old = {f"n{number}.md": note(number, f"text {number}") for number in range(20)}
+    apply(index, old)
+    pasts = Pasts(index, lambda: NOW)
+    told = Told(old | {"n3.md": note(3, "three as it was")})
+    with at(pasts, "one", told, {node_id(3): Strength(access_count=7)}) as (past, cached):
+        assert not cached
+        assert past.note(node_id(3)).content == "three as it was"
+        assert past.note(node_id(3)).strength.access_count == 7
+        assert index.note(node_id(3)).content == "text 3"
+    assert len(told.read_oids) == 20
+    with at(pasts, "one", Told({})) as (again, cached):
+        assert cached
+        assert again is past
+    assert len(folders(index)) == 1
+    other = Told(old)
+    with at(pasts, "two", other) as (past, cached):
+        assert not cached
+        assert past.note(node_id(3)).content == "text 3"
+    assert other.read_oids == [other.files["n3.md"]], "what is known of the others is remembered"
+    assert len(folders(index)) == 1
+    pasts.close()
+    assert folders(index) == []
+
+
+def test_a_state_in_use_outlives_the_next_one(index: Index) -> None:
+    apply(index, {"a.md": note(1, "alpha")})
+    pasts = Pasts(index, lambda: NOW)
+    with at(pasts, "one", Told({"a.md": note(1, "first")})) as (first, _):
+        with at(pasts, "two", Told({"a.md": note(1, "second")})) as (second, _):
+            assert (first.note(node_id(1)).content, second.note(node_id(1)).content) == ("first", "second")
+            assert len(folders(index)) == 2
+        pasts.drop()
+        assert first.search_text("first", 5)
+        assert len(folders(index)) == 1
+    assert folders(index) == []
+    pasts.close()
+
+
+def test_what_a_killed_daemon_left_is_cleaned_at_the_next_start(index: Index) -> None:
+    apply(index, {"a.md": note(1, "alpha")})
+    (index.directory / FOLDER / "left").mkdir(parents=True)
+    (index.directory / FOLDER / "left" / "index.sqlite3").write_bytes(b"x" * 1000)
+    Pasts(index, lambda: NOW)
+    assert folders(index) == []
+
+
+def test_it_is_dropped_when_nobody_asks(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past_module, "KEPT_S", 0.05)
+    apply(index, {"a.md": note(1, "alpha")})
+    pasts = Pasts(index, lambda: NOW)
+    removed = threading.Event()
+    remove = Past.remove
+
+    def told(past: Past) -> None:
+        remove(past)
+        removed.set()
+
+    monkeypatch.setattr(Past, "remove", told)
+    with at(pasts, "one", Told({"a.md": note(1, "then")})):
+        assert not removed.is_set()
+    assert removed.wait(30)
+    assert folders(index) == []
+    pasts.close()
+
+
+def test_more_new_texts_than_are_embedded_are_found_by_words(index: Index) -> None:
+    apply(index, {f"n{number}.md": note(number, f"today {number}") for number in range(10)})
+    pasts = Pasts(index, lambda: NOW, embedded=4)
+    then = {f"n{number}.md": note(number, f"yesterday {number}") for number in range(10)}
+    with at(pasts, "one", Told(then)) as (past, _):
+        assert past.degraded == ["vectors"]
+        assert len(past.search_text("yesterday", 20)) == 10
+        assert len(past.search_vectors(Hashing().embed_query("yesterday").vector, 20)) == 4
+    with at(pasts, "two", Told(then)) as (past, _):
+        assert len(past.search_vectors(Hashing().embed_query("yesterday").vector, 20)) == 8, (
+            "today's index kept the first"
+        )
+    pasts.close()
+    assert index.verify() == []
+
+
+def test_without_a_model_words_answer_and_with_it_the_state_is_made_anew(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "index")
+    apply(index, {"a.md": note(1, "alpha")})
+    pasts = Pasts(index, lambda: NOW)
+    told = Told({"a.md": note(1, "then")})
+    with at(pasts, "one", told) as (past, _):
+        assert (past.degraded, past.embed_query("then")) == (["vectors"], None)
+        assert past.search_text("then", 5)
+    index.attach(Hashing())
+    with at(pasts, "one", told) as (past, cached):
+        assert not cached
+        assert past.degraded == []
+        question = past.embed_query("then")
+        assert question is not None
+        assert past.search_vectors(question.vector, 5)
+    pasts.close()
+    index.close()
+
+
+def test_a_file_with_conflict_markers_is_not_there_whatever_it_is_today(index: Index) -> None:
+    apply(index, {"a.md": note(1, "alpha today")})
+    pasts = Pasts(index, lambda: NOW)
+    marked = note(1, "alpha") + b"<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n"
+    with at(pasts, "one", Told({"a.md": marked})) as (past, _):
+        assert past.known() == {}
+    pasts.close()
+
+
+def test_progress_is_told(index: Index) -> None:
+    apply(index, {})
+    pasts = Pasts(index, lambda: NOW)
+    seen: list[Any] = []
+    count = past_build.BATCH + 10
+    with at(pasts, "one", Told({f"n{number}.md": note(number, str(number)) for number in range(count)}), seen=seen):
+        pass
+    assert seen[0] == (0, 0, "copying")
+    assert ("reading", past_build.BATCH) in [(stage, done) for done, total, stage in seen if total == count]
+    assert seen[-1][2] == "embedding"
+    pasts.close()
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply(index, {"a.md": note(1, "alpha")})
+    pasts = Pasts(index, lambda: NOW)
+    usage = shutil.disk_usage(index.directory)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    with pytest.raises(Unavailable, match="no room to look back"), at(pasts, "one", Told({})):
+        pass
+    assert folders(index) == []
+    pasts.close()
+
+
+def test_closing_ends_a_build(index: Index) -> None:
+    apply(index, {})
+    pasts = Pasts(index, lambda: NOW)
+    reading, closing = threading.Event(), threading.Event()
+    files = {f"n{number}.md": note(number, str(number)) for number in range(past_build.BATCH * 2)}
+
+    class Slow(Told):
+        def read(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+            for at, found in enumerate(super().read(oids)):
+                if at == 1:
+                    reading.set()
+                    assert closing.wait(30)
+                yield found
+
+    failed: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            with at(pasts, "one", Slow(files)):
+                pass
+        except Unavailable as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert reading.wait(30)
+    closer = threading.Thread(target=pasts.close)
+    closer.start()
+    wait_until(lambda: pasts._closed, "closing to begin")
+    closing.set()
+    thread.join(30)
+    closer.join(30)
+    assert [error.message for error in failed] == ["the daemon is stopping"]  # type: ignore[attr-defined]
+    assert folders(index) == []
+
+
+def test_several_ask_for_the_same_state_at_once(index: Index) -> None:
+    apply(index, {f"n{number}.md": note(number, f"text {number}") for number in range(50)})
+    pasts = Pasts(index, lambda: NOW)
+    then = {f"n{number}.md": note(number, f"then {number}") for number in range(50)}
+    made: list[Told] = []
+    found: list[int] = []
+
+    def load() -> tuple[Told, Mapping[str, Strength]]:
+        made.append(Told(then))
+        return made[-1], {}
+
+    def ask() -> None:
+        with pasts.at("one", NOW, load, lambda *_: None) as (past, _):
+            found.append(len(past.search_text("then", 100)))
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [50] * 6
+    assert len(made) == 1
+    pasts.close()
