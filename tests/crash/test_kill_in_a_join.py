@@ -1,0 +1,184 @@
+"""`kill -9` at every step of a join: it is whole or it is not there, and the next one brings what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ormahd.vault.conflicts import waiting
+from ormahd.vault.create import find_card
+from ormahd.vault.sync import card_of
+from ormahd.vault.sync_setup import plan_setup
+from tests.vault.git_house import git, open_vault, sound
+from tests.vault.observed import uuid
+from tests.vault.sync_house import Machine, note, two_machines
+
+A, B, C = uuid(0x1A2B3C4D), uuid(0x2B2B2B2B), uuid(0x3C3C3C3C)
+FILES = {"a.md": note("one\n\ntwo", A), "b.md": note("bees", B), "plain.txt": b"1\n2\n3\n"}
+
+
+@pytest.fixture(autouse=True)
+def git_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gitconfig").write_text("[user]\n\tname = Ada Example\n\temail = ada@example.org\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+def there(one: Machine) -> None:
+    """What the other machine did."""
+    (one.root / "link").symlink_to("a.md")
+    (one.root / "plain.txt").chmod(0o755)
+    one.store({"a.md": note("one, theirs\n\ntwo!", A), "b.md": None, "new/c.md": note("new", C)})
+    assert one.push()
+
+
+def follow(tmp_path: Path) -> None:
+    one, other = two_machines(tmp_path, FILES)
+    there(one)
+    other.fetch()
+    one.vault.close()
+    other.vault.close()
+
+
+def merge(tmp_path: Path) -> None:
+    one, other = two_machines(tmp_path, FILES)
+    there(one)
+    other.store({"a.md": note("one, ours\n\ntwo", A), "plain.txt": b"1\n2\n3!\n"})
+    other.fetch()
+    one.vault.close()
+    other.vault.close()
+
+
+def setup(tmp_path: Path) -> None:
+    one, other = two_machines(tmp_path, FILES)
+    there(one)
+    one.vault.close()
+    other.vault.close()
+    shutil.rmtree(other.root)
+    third = Machine(open_vault(tmp_path / "two"))
+    third.store({"d.md": note("mine", uuid(0x4D4D4D4D))})
+    third.git("remote", "add", "origin", str(tmp_path / "remote.git"))
+    third.fetch()
+    third.vault.close()
+
+
+def join(machine: Machine, kind: str) -> None:
+    if kind != "setup":
+        machine.join()
+        return
+    head, tip = machine.vault.head(), machine.fetch()
+    assert head
+    assert tip
+    card = card_of(machine.vault, tip)
+    assert card
+    if card.id != machine.vault.id:
+        machine.carry_out(plan_setup(machine.vault, head, tip, card))
+        machine.vault.become(card)
+
+
+def killed(root: Path, kind: str, number: int) -> None:
+    child = os.fork()
+    if child == 0:
+        count = 0
+
+        def at(_: str) -> None:
+            nonlocal count
+            if count == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            count += 1
+
+        try:
+            join(Machine(open_vault(root, at=at)), kind)
+        finally:
+            os._exit(1)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize(("kind", "begin"), [("follow", follow), ("merge", merge), ("setup", setup)])
+def test_every_step(tmp_path: Path, kind: str, begin: Callable[[Path], None]) -> None:
+    begin(tmp_path)
+    start = tmp_path / "two"
+
+    def fresh(name: str) -> Path:
+        shutil.copytree(start, tmp_path / name, symlinks=True)
+        return tmp_path / name
+
+    steps: list[str] = []
+    with open_vault(fresh("dry"), at=steps.append) as vault:
+        before = git(vault.root, "rev-parse", "HEAD^{tree}")
+        join(Machine(vault), kind)
+        after = git(vault.root, "rev-parse", "HEAD^{tree}")
+        conflicts = [(one.path, one.fields) for one in waiting(vault.root)]
+        card = find_card(vault.root)
+        assert conflicts == ([("a.md", ("content",))] if kind == "merge" else [])
+        sound(vault.root)
+    promised = steps.index("promised")
+    assert len(steps) > promised + 10
+    for number, step in enumerate(steps):
+        root = fresh(f"v{number}")
+        killed(root, kind, number)
+        with open_vault(root, recover=False) as vault:
+            said = vault.recover()
+            here = f"killed at step {number} ({step}): {said}"
+            assert vault.waiting == 0, here
+            tree = git(root, "rev-parse", "HEAD^{tree}")
+            assert tree == (before if number < promised else after), here
+            asides = [(one.path, one.fields) for one in waiting(root)]
+            assert asides == (conflicts if tree == after else []), here
+            assert vault.id == (find_card(root) or card).id, here
+            assert git(root, "status", "--porcelain", "--untracked-files=all") == "", here
+            assert vault.recover() == [], here
+            join(Machine(vault), kind)
+            assert git(root, "rev-parse", "HEAD^{tree}") == after, here
+            assert [(one.path, one.fields) for one in waiting(root)] == conflicts, here
+            assert vault.id == (card.id if card else ""), here
+            if kind == "follow":
+                assert git(root, "rev-parse", "HEAD") == git(root, "rev-parse", "origin/main"), here
+        assert os.readlink(root / "link") == "a.md"
+        sound(root)
+
+
+def test_a_persons_save_in_the_moment_of_the_crash_takes_the_join_back(tmp_path: Path) -> None:
+    """The person saves at each step, then the daemon dies: the text is kept, and the join is whole or not there."""
+    merge(tmp_path)
+    start = tmp_path / "two"
+    steps: list[str] = []
+    shutil.copytree(start, tmp_path / "dry", symlinks=True)
+    with open_vault(tmp_path / "dry", at=steps.append) as vault:
+        join(Machine(vault), "merge")
+    for number, step in enumerate(steps):
+        root = tmp_path / f"v{number}"
+        shutil.copytree(start, root, symlinks=True)
+        child = os.fork()
+        if child == 0:
+            count = 0
+
+            def at(_: str, root: Path = root, number: int = number) -> None:
+                nonlocal count
+                if count == number:
+                    (root / "save").write_bytes(note("the person's", A))
+                    os.replace(root / "save", root / "a.md")
+                    os.kill(os.getpid(), signal.SIGKILL)
+                count += 1
+
+            try:
+                join(Machine(open_vault(root, at=at)), "merge")
+            finally:
+                os._exit(1)
+        assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        with open_vault(root) as vault:
+            texts = [vault.read("a.md") or b"", *(f.read_bytes() for f in (root / ".ormah/conflicts").rglob("*.md"))]
+            assert any(b"the person's" in text for text in texts), (number, step)
+            assert vault.waiting == 0
+            tree = git(root, "ls-tree", "-r", "--name-only", "HEAD").splitlines()
+            assert ("new/c.md" in tree, "link" in tree, "b.md" not in tree) in {(True,) * 3, (False,) * 3}, (
+                number,
+                step,
+            )
+            assert (root / "new/c.md").exists() == ("new/c.md" in tree), (number, step)
+        git(root, "fsck", "--strict", "--no-dangling")
