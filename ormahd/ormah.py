@@ -146,7 +146,16 @@ class Ormah:
         while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
             pass  # a few texts are soon embedded; many go on in the background, and `degraded` says so
         enter("ready")
+        self._look_back()
         self._tidy()
+
+    def _look_back(self) -> None:
+        """Read the ops of the history once, and what was committed by hand, so that the first question need not."""
+        try:
+            if self.phase == "ready":
+                self.vault.touched.warm()
+        except OrmahError as exc:
+            log.info("the history was not read ahead: %s", exc.message)
 
     def _tidy(self) -> None:
         """Pack loose objects where many have gathered: our commits start no gc, so that none ever waits for one."""
