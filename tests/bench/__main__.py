@@ -5,7 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = {"foundation": "foundation", "merge-driver": "merge_driver_cost", "as-of": "as_of"}
+NAMES = {
+    "foundation": "foundation",
+    "retrieval": "retrieval",
+    "merge-driver": "merge_driver_cost",
+    "as-of": "as_of",
+    "purge": "purge_cost",
+}
 """What is asked for: the module with its `main`."""
 
 if __name__ == "__main__":
