@@ -32,7 +32,7 @@ from ormahd.vault import driver
 from ormahd.vault.adopt import Reconciler
 from ormahd.vault.change import Clock, Committed, Kind
 from ormahd.vault.excluded import is_note_name
-from ormahd.vault.history import Op, find_node, list_ops
+from ormahd.vault.history import find_node
 from ormahd.vault.reading import state_of
 from ormahd.vault.sync_state import SyncState
 from ormahd.vault.vault import Vault
@@ -146,24 +146,18 @@ class Ormah:
         while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
             pass  # a few texts are soon embedded; many go on in the background, and `degraded` says so
         enter("ready")
-        self._look_back()
-        self._tidy()
+        self._settle()
 
-    def _look_back(self) -> None:
-        """Read the ops of the history once, and what was committed by hand, so that the first question need not."""
+    def _settle(self) -> None:
+        """What nobody waits for: the history is read once, so that the first question about it need not, and loose objects
+        are packed where many have gathered (our commits start no gc, so that none ever waits for one)."""
         try:
             if self.phase == "ready":
                 self.vault.touched.warm()
-        except OrmahError as exc:
-            log.info("the history was not read ahead: %s", exc.message)
-
-    def _tidy(self) -> None:
-        """Pack loose objects where many have gathered: our commits start no gc, so that none ever waits for one."""
-        try:
             if self.phase == "ready" and self.vault.tidy():
                 log.info("the repository's loose objects were packed")
         except OrmahError as exc:
-            log.info("the repository was not packed: %s", exc.message)
+            log.info("the repository was not read ahead and packed: %s", exc.message)
 
     def _load_model(self) -> None:
         redact("")  # its patterns take most of a second to load, which the first memory should not wait for
@@ -300,10 +294,6 @@ class Ormah:
         return self.index.count()
 
     # ------------------------------------------------------------ names and places
-
-    def history(self, *, limit: int, **chosen: str | None) -> list[Op]:
-        """Ops and foreign commits that touched the vault, newest first; see `vault.history.list_ops`."""
-        return list_ops(self.vault, limit=limit, **chosen)
 
     def anyone(self, prefix: str) -> str:
         """The full id that a prefix names, also of a memory that is forgotten: the history knows it."""

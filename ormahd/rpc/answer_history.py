@@ -11,7 +11,7 @@ from ormahd.actions.views import iso
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, result, steps
-from ormahd.vault.history import Op
+from ormahd.vault.history import Op, list_ops
 
 
 class HistoryMethods:
@@ -30,7 +30,8 @@ class HistoryMethods:
 
     def history(self, params: schema.HistoryParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         node_id = None if params.node_id is None else self.ormah.anyone(params.node_id)
-        ops = self.ormah.history(
+        ops = list_ops(
+            self.ormah.vault,
             node_id=node_id,
             kind=params.kind,
             job=params.job,
