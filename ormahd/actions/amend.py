@@ -54,10 +54,16 @@ def see(ormah: Ormah, node_id: str) -> Seen:
 
     Raises:
         NotFound: the file is gone. Conflict: it holds another memory by now. InvalidNote: it cannot be read as a note.
+        VaultBusy: somebody's rebase or merge has not put it back yet.
     """
     row = ormah.index.note(node_id)
     data = ormah.vault.read(row.path)
     if data is None:
+        if why := ormah.vault.busy():
+            raise VaultBusy(
+                f"the note of {node_id[:8]} ({row.path}) is not there at the moment: {why}; nothing was changed",
+                hint="finish or abort the other git operation, and repeat",
+            )
         raise NotFound(f"the note of {node_id[:8]} ({row.path}) is not in the vault any more", data={"id": node_id})
     note = codec.parse(data, row.path)
     if note.kind is not NoteKind.NOTE:

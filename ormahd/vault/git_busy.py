@@ -27,7 +27,20 @@ _OPERATIONS = {
     "BISECT_LOG": "a bisect is under way",
 }
 
-_READERS = {b"log", b"show", b"diff", b"blame", b"grep", b"cat-file", b"ls-files", b"ls-tree", b"rev-list", b"shortlog"}
+_MESSAGES = ("MERGE_MSG", "COMMIT_EDITMSG")
+_READERS = {
+    b"fsmonitor--daemon",
+    b"log",
+    b"show",
+    b"diff",
+    b"blame",
+    b"grep",
+    b"cat-file",
+    b"ls-files",
+    b"ls-tree",
+    b"rev-list",
+    b"shortlog",
+}
 
 
 def ref_locks(git: Git) -> list[Path]:
@@ -39,15 +52,34 @@ def ref_locks(git: Git) -> list[Path]:
 
 def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
     """Why we must wait, as a clause for people, or None. `held`: index.lock is ours at the moment."""
-    for name, why in _OPERATIONS.items():
-        if os.path.lexists(git.git_dir / name):
-            return why
+    if why := under_way(git):
+        return why
     if not held and os.path.lexists(lock.path) and not lock.ours():
         return "another git command holds index.lock"
     for path in ref_locks(git):
         if os.path.lexists(path):
             return f"another git command holds {path.name}"
     return None
+
+
+def under_way(git: Git) -> str | None:
+    """The operation that a person has begun and not ended, as a clause, or None: HEAD and folder are half done."""
+    for name, why in _OPERATIONS.items():
+        if os.path.lexists(git.git_dir / name):
+            return why
+    # While the message of a commit (or of a revert: it leaves no mark) is typed, git holds no lock; a commit of ours in
+    # between would make theirs fail, or take its changes away. Only a message younger than HEAD can be of such a one.
+    moved = _mtime(git.git_dir / "logs" / "HEAD")
+    if any(_mtime(git.git_dir / name) > moved for name in _MESSAGES) and _git_at_work(git):
+        return "the message of a commit is being written"
+    return None
+
+
+def _mtime(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return -1
 
 
 def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2.0) -> list[str]:
@@ -95,16 +127,12 @@ def in_use(git: Git, path: Path) -> bool:
     proc = Path("/proc")
     if not (proc / "self" / "fd").is_dir():
         return _in_use_by_lsof(path)
-    inside = [os.path.realpath(git.top), os.path.realpath(git.git_dir), os.path.realpath(git.common)]
+    if _git_at_work(git):
+        return True
     wanted = os.path.realpath(path)
     for process in proc.iterdir():
         if not process.name.isdigit() or int(process.name) == os.getpid():
             continue
-        with contextlib.suppress(OSError):
-            if os.path.basename(os.readlink(process / "exe")).startswith("git"):
-                cwd = os.readlink(process / "cwd")
-                if any(cwd == place or cwd.startswith(place + "/") for place in inside) and _may_lock(process):
-                    return True
         with contextlib.suppress(OSError):
             for descriptor in (process / "fd").iterdir():
                 with contextlib.suppress(OSError):
@@ -113,12 +141,41 @@ def in_use(git: Git, path: Path) -> bool:
     return False
 
 
+def _git_at_work(git: Git) -> bool:
+    """Whether a git that may change something runs inside this repository. Unknown counts as no."""
+    inside = [os.path.realpath(git.top), os.path.realpath(git.git_dir), os.path.realpath(git.common)]
+    proc = Path("/proc")
+    if not (proc / "self" / "fd").is_dir():
+        return any(_is_inside(cwd, inside) for cwd in _folders_by_lsof())
+    for process in proc.iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            is_git = os.path.basename(os.readlink(process / "exe")).startswith("git")
+            if is_git and _is_inside(os.readlink(process / "cwd"), inside) and _may_lock(process):
+                return True
+    return False
+
+
+def _is_inside(cwd: str, places: list[str]) -> bool:
+    return any(cwd == place or cwd.startswith(place + "/") for place in places)
+
+
 def _may_lock(process: Path) -> bool:
     """Whether a git may hold a lock: it is not one that only reads (a `git log` stands in its pager for hours), and not
     our own child (`Git.start`; its parent stands in /proc after the name in brackets)."""
     parent = int((process / "stat").read_text("utf-8", "replace").rsplit(")", 1)[-1].split()[1])
     words = set((process / "cmdline").read_bytes().split(b"\0"))
     return not (words & _READERS or (parent == os.getpid() and b"--git-dir" in words))
+
+
+def _folders_by_lsof() -> list[str]:
+    """Where the gits of this system run."""
+    lsof = shutil.which("lsof")
+    if lsof is None:
+        return []
+    done = subprocess.run([lsof, "-a", "-d", "cwd", "-c", "git", "-Fn"], capture_output=True, check=False)
+    return [os.fsdecode(line[1:]) for line in done.stdout.splitlines() if line.startswith(b"n")]
 
 
 def _in_use_by_lsof(path: Path) -> bool:

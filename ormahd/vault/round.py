@@ -13,6 +13,7 @@ from ormahd.core.note import NoteKind, parse
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.decide import Act, Decision, File, decide, label, plain
 from ormahd.vault.excluded import is_note_name
+from ormahd.vault.git_busy import under_way
 from ormahd.vault.identity import claim
 from ormahd.vault.person import BUSY_S, Item, commit
 from ormahd.vault.reading import read_stable
@@ -91,6 +92,7 @@ class Round:
         self.decided: set[str] = set()
         self.fed: set[str] = set()
         self.why_busy: str | None = None
+        self.half_done = False
 
     def run(self) -> ScanResult:
         owner = self.owner
@@ -99,6 +101,9 @@ class Round:
         owner.begin(found)
         self.tree = owner.look.tree(owner.head)
         self.why_busy = self.vault.busy()
+        # The index keeps what was before: what a rebase has not put back yet is not forgotten. One without anything
+        # takes what there is.
+        self.half_done = bool(self.rows) and under_way(self.vault.git) is not None
         self.out.skipped = found.skipped
         if self.paths is None:
             owner.skipped = found.skipped
@@ -174,6 +179,12 @@ class Round:
             self.touched(met, row)
             return
         file = owner.understand(met, data, self.tree)
+        if self.half_done:
+            if file.note.kind is NoteKind.CONFLICTED:
+                owner.note(file, decide(file, owner.context))
+            self.waiting_ids.add(file.note.id)
+            self.out.wait(path, BUSY_S)
+            return
         if not file.at_head:
             if (seconds := owner.rest.missing(met)) > 0:
                 self.waiting_ids.add(file.note.id)
@@ -254,6 +265,9 @@ class Round:
         paths = [path for path in found.gone if path not in self.moved]
         deleted = []
         for path in paths:
+            if self.half_done:
+                self.out.wait(path, BUSY_S)
+                continue
             owner.said.pop(path, None)
             node = owner.identity.at_head(path)
             taken_in = False
@@ -338,7 +352,7 @@ class Round:
         owner = self.owner
         if self.vault.head() != owner.head:
             self.out.wait("", 0.0)
-        elif owner.told != owner.head and not self.out.waiting:
+        elif owner.told != owner.head and not self.out.waiting and not self.half_done:
             owner.tell({}, ())
 
 

@@ -61,6 +61,8 @@ class Watcher:
         self._lost: str | None = None
         self._failures = 0
         self._patience = 1.0
+        self._held = False
+        # Files wait for somebody else's git: when something moves there, they are looked at whatever HEAD says.
         self._trouble: str | None = None
         self._last_scan = 0.0
         self._scan_took = 0.0
@@ -215,7 +217,7 @@ class Watcher:
             if self._git_event is not None and self._git_due(self._git_event, quiet) <= now:
                 self._git_event = None
                 self._patience = 1.0
-                everything = everything or self._vault.head() != self._reconciler.head
+                everything = everything or self._held or self._vault.head() != self._reconciler.head
             for path in paths:
                 del self._pending[path]
             if everything:
@@ -239,10 +241,11 @@ class Watcher:
     def _come_back(self, result: ScanResult) -> None:
         """What was not at rest, or could not be committed, is looked at again."""
         if result.waiting_until is None:
-            self._patience = 1.0
+            self._held, self._patience = False, 1.0
             return
         done = result.indexed + result.adopted + result.edited + result.removed
-        busy = done == 0 and self._vault.busy() is not None
+        self._held = self._vault.busy() is not None
+        busy = self._held and done == 0
         until = time.monotonic() + self._patience if busy else result.waiting_until
         self._patience = min(PATIENCE_S, 2 * self._patience) if busy else 1.0
         with self._wake:
