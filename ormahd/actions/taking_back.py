@@ -118,7 +118,10 @@ def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
     now = _today(ormah, task.pairs)
     loose = _uncommitted(ormah, task.pairs, now)
     if loose:
-        ormah.reconciler.scan(paths=set(loose.values()))  # what rests already is taken in, and then it is an edit
+        # What rests already is taken in, and then it is an edit. A file that is gone may be on its way: only the whole
+        # folder tells a move from a deletion, and only time a deletion from a save.
+        gone = any(now[key] is None for key in loose)
+        ormah.reconciler.scan(paths=None if gone else set(loose.values()))
         now = _today(ormah, task.pairs)
         loose = _uncommitted(ormah, task.pairs, now)
     if loose:
