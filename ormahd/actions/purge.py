@@ -15,7 +15,8 @@ from ormahd.core.purge import MIN_SECRET, Forgotten
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
 from ormahd.vault import purge_records
 from ormahd.vault.change import Kind
-from ormahd.vault.purge import Remote, Stale, check, discard, finish, look, pending, prepare, remotes, replace, size
+from ormahd.vault.purge import Remote, Stale, discard, finish, look, pending, prepare, remotes, replace, size
+from ormahd.vault.purge_check import check
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller

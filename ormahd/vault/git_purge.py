@@ -66,12 +66,12 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
     Raises Conflict when another memory has the same short id: by that they could not be told apart.
     """
     out = Survey(forgotten, {name: oid for name, oid in store.refs().items() if name.startswith(OURS)})
+    history = list(store.commits())  # first: of what comes meanwhile there are objects too many, not too few
     reading = _Reading(forgotten)
     for count, one in enumerate(store.objects()):
         reading.take(one)
         if count % 1000 == 0:
             progress(count, 0, "reading the history")
-    history = list(store.commits())
     out.commits = len(history)
     placed = _places(history, reading.naming)
     out.drop = {

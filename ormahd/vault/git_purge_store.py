@@ -82,16 +82,18 @@ class Store:
             with _running([*self._options, "cat-file", "--batch", "--buffer"], self.git_dir, wanted) as out:
                 while header := out.readline():
                     words = header.split()
+                    if words[1:] == [b"missing"]:
+                        continue  # the commit of a submodule
                     if len(words) != 3:
                         raise GitFailed(["cat-file", "--batch"], 1, header.decode("utf-8", "replace"))
                     data = out.read(int(words[2]))
                     out.read(1)
                     yield Object(words[0].decode(), words[1].decode(), data)
 
-    def commits(self) -> Iterator[Commit]:
-        """Every commit that branches, tags and refs of ours reach, newest first, with its changes."""
+    def commits(self, *revisions: str) -> Iterator[Commit]:
+        """Every commit that `revisions`, or else branches, tags and refs of ours reach, newest first, with its changes."""
         command = ["log", "-z", "--raw", "--no-abbrev", "--no-renames", "-m", "--root", "--topo-order", "--no-color",
-                   "--no-show-signature", "--format=%x1f%H %P", "--branches", "--tags", "--glob=refs/ormah/"]  # fmt: skip
+                   "--no-show-signature", "--format=%x1f%H %P", *(revisions or ("--branches", "--tags", "--glob=refs/ormah/")), "--"]  # fmt: skip
         found: tuple[str, tuple[str, ...]] | None = None
         changes: list[tuple[str, str, str]] = []
         with _running([*self._options, *command], self.git_dir, subprocess.DEVNULL) as out:

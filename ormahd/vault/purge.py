@@ -7,6 +7,7 @@ place of the old one while nobody writes (`replace`), and `finish` once nothing 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -20,20 +21,19 @@ from pathlib import Path
 from ormahd.core.purge import Forgotten
 from ormahd.errors import Conflict, Unavailable, VaultBusy
 from ormahd.vault import git_purge_swap as swap
+from ormahd.vault.disk import Flusher
 from ormahd.vault.git_busy import in_use
+from ormahd.vault.git_objects import Objects
 from ormahd.vault.git_purge import SHOWN, Progress, Survey, leaks, survey
+from ormahd.vault.git_purge_follow import follow
 from ormahd.vault.git_purge_store import OURS, REMOTE, Store
 from ormahd.vault.git_remote import shown
 from ormahd.vault.git_run import environment
+from ormahd.vault.purge_check import check, check_place
 from ormahd.vault.vault import Vault
 
-ROOM = 3
-"""Times the repository's size that must be free: for the clone, its new objects, and the old ones until they go."""
-SPARE = 50_000_000
-"""Bytes free beside that."""
 PATIENCE = 5.0
 """Seconds that another git (a fetch, a gc) may go on before the purge gives up."""
-_EXTENSIONS = {"objectformat", "worktreeconfig", "noop", "noop-v1"}
 
 
 class Stale(Conflict):
@@ -66,93 +66,6 @@ def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progr
     return survey(Store(vault.git.common), forgotten, taken, progress)
 
 
-def check_place(vault: Vault) -> None:
-    """Raise Conflict, naming the mend, where the repository is none whose history can be replaced."""
-    git, root = vault.git, vault.root
-    if vault.prefix:
-        raise Conflict(
-            f"the vault is a folder of the repository {git.top}, whose history is not only the vault's",
-            hint="purge there by hand with git-filter-repo, or give the vault a repository of its own",
-        )
-    if git.git_dir != git.common or any((git.common / "worktrees").glob("*")):
-        raise Conflict(
-            "the repository has linked worktrees, which would keep the old history",
-            hint=f"`git -C {root} worktree list` names them, `git worktree remove PATH` removes one",
-        )
-    if vault.git.run("rev-parse", "--show-superproject-working-tree").strip():
-        raise Conflict(
-            "the vault is a submodule: the repository around it names its commits",
-            hint="purge in a clone of its own, and update the submodule there",
-        )
-    if git.branch() is None:
-        raise Conflict("HEAD is detached: its commits belong to no branch", hint=f"git -C {root} switch -c NAME")
-    _check_objects(vault)
-    _check_refs(vault)
-
-
-def _check_objects(vault: Vault) -> None:
-    common, root = vault.git.common, vault.root
-    alternates = common / "objects/info/alternates"
-    if alternates.exists():
-        raise Conflict(
-            f"the repository borrows objects from {alternates.read_text('utf-8', 'replace').strip()}",
-            hint=f"git -C {root} repack -a -d && rm {alternates}",
-        )
-    if (common / "shallow").exists():
-        raise Conflict("the repository is a shallow clone", hint=f"git -C {root} fetch --unshallow")
-    kept = sorted(path.name for path in (common / "objects/pack").glob("pack-*.keep"))
-    if kept:
-        raise Conflict(
-            f"{kept[0]} forbids git to drop that pack", hint=f"remove it, if nobody needs it: {common / 'objects/pack'}"
-        )
-    listed = vault.git.run("config", "--local", "--get-regexp", "^extensions\\.", ok=(0, 1)).decode("utf-8", "replace")
-    odd = {line.split(" ")[0].partition(".")[2].casefold() for line in listed.splitlines()} - _EXTENSIONS
-    if odd:
-        raise Conflict(
-            f"the repository uses extensions.{min(odd)}, with which its history is not replaced",
-            hint="purge by hand with git-filter-repo",
-        )
-
-
-def _check_refs(vault: Vault) -> None:
-    store = Store(vault.git.common)
-    other = [name for name in store.refs() if not name.startswith((*OURS, REMOTE))]
-    if "refs/stash" in other:
-        raise Conflict(
-            "there is stashed work, which is tied to the old history",
-            hint=f"git -C {vault.root} stash pop (or `git stash drop`), then repeat",
-        )
-    if other:
-        raise Conflict(
-            f"{other[0]} is neither a branch nor a tag, and leads to the old history",
-            hint=f"remove it, if nobody needs it: git -C {vault.root} update-ref -d {other[0]}",
-        )
-
-
-def check(vault: Vault, found: Survey, *, rewrite_foreign: bool) -> None:
-    """Raise Conflict where what was found must not be rewritten: commits made by hand, staged work that holds it."""
-    if found.foreign and not rewrite_foreign:
-        oid, subject = found.foreign[0]
-        more = f", and {len(found.foreign) - 1} more" if len(found.foreign) > 1 else ""
-        raise Conflict(
-            f"the history has commits that Ormah did not make: {oid[:8]} “{found.forgotten.text(subject)}”{more}",
-            hint="they get other ids too, and lose signatures; if that is well: --rewrite-foreign",
-            data={"commits": [oid for oid, _ in found.foreign[:100]]},
-        )
-    staged = _staged(vault, found)
-    if staged:
-        raise Conflict(
-            f"{staged} is staged, and holds it", hint=f"git -C {vault.root} restore --staged {staged}, or commit it"
-        )
-    size, free = Store(vault.git.common).bytes(), shutil.disk_usage(vault.git.common).free
-    if free < ROOM * size + SPARE:
-        raise Unavailable(
-            f"there are {free / 1e6:.0f} MB free beside {vault.git.common}, and a purge may need "
-            f"{(ROOM * size + SPARE) / 1e6:.0f}",
-            hint="make room, and repeat",
-        )  # fmt: skip
-
-
 def remotes(vault: Vault, refs: Iterable[str]) -> list[Remote]:
     """The configured remotes, and how to give them the rewritten `refs`. A lease by the commit that was last seen there:
     after the purge no tracking branch is left to take it from."""
@@ -174,23 +87,6 @@ def remotes(vault: Vault, refs: Iterable[str]) -> list[Remote]:
 def size(vault: Vault) -> int:
     """Bytes of the repository's objects on disk."""
     return Store(vault.git.common).bytes()
-
-
-def _staged(vault: Vault, found: Survey) -> str | None:
-    """A path whose staged version, other than HEAD's, holds it."""
-    records = iter(
-        vault.git.run("diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "HEAD").split(b"\0")
-    )
-    for meta in records:
-        if not meta:
-            break
-        path, oid = os.fsdecode(next(records)), meta.split(b" ")[3].decode()
-        if not oid.strip("0") or meta.split(b" ")[1] == b"160000":
-            continue
-        data = vault.blob(oid)
-        if found.forgotten.mentions(data) or found.forgotten.mentions(os.fsencode(path)):
-            return path
-    return None
 
 
 def prepare(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> Prepared:
@@ -280,8 +176,8 @@ def _environment() -> Mapping[str, str]:
 
 
 def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> bool:
-    """Put the new history in its place; False when the old one went on meanwhile, so that it has to be prepared again.
-    Only inside `vault.rewriting()`."""
+    """Put the new history in its place, with what was committed meanwhile on top of it; False when more than that has
+    happened, so that it has to be prepared again. Only inside `vault.rewriting()`."""
     check_place(vault)
     deadline = time.monotonic() + PATIENCE
     while in_use(vault.git, vault.git.git_dir / "index.lock"):
@@ -290,14 +186,40 @@ def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> bool
                 "another git is at work in the vault", hint="repeat when it is done", data={"stored": False}
             )
         time.sleep(0.05)
-    now = Store(vault.git.common).refs()
+    store = Store(vault.git.common)
+    now = store.refs()
     ours = {name: oid for name, oid in now.items() if name.startswith(OURS)}
-    theirs = {name: oid for name, oid in now.items() if name.startswith(REMOTE)}
-    if ours != prepared.survey.refs or theirs != prepared.journal.drop:
-        return False
+    journal = dataclasses.replace(
+        prepared.journal, symbolic=tuple(store.symbolic()),
+        drop={name: oid for name, oid in now.items() if name.startswith(REMOTE)},
+    )  # fmt: skip
+    if ours != prepared.survey.refs:
+        refs = _follow(vault, prepared, ours)
+        if refs is None:
+            return False
+        journal = dataclasses.replace(
+            journal, refs={**journal.refs, **{name: (ours[name], oid) for name, oid in refs.items()}}
+        )
     check(vault, prepared.survey, rewrite_foreign=True)
-    swap.switch(vault.git, prepared.clone, prepared.journal, at)
+    swap.switch(vault.git, prepared.clone, journal, at)
     return True
+
+
+def _follow(vault: Vault, prepared: Prepared, now: Mapping[str, str]) -> Mapping[str, str] | None:
+    listed = (prepared.clone.git_dir / "filter-repo/commit-map").read_text("ascii").splitlines()[1:]
+    renamed = dict(line.split(" ", 1) for line in listed)
+    flusher = Flusher()
+    try:
+        objects = Objects(vault.git, flusher)
+        found = follow(
+            Store(vault.git.common), prepared.survey.forgotten, prepared.survey.refs, now, renamed, objects.oid
+        )
+        if found is None:
+            return None
+        objects.write(found[1])
+        return found[0]
+    finally:
+        flusher.close()
 
 
 def discard(vault: Vault) -> None:
