@@ -73,7 +73,8 @@ class Build:
         self._check_room()
         progress(0, 0, "copying")
         directory = self.folder / secrets.token_hex(8)
-        directory.mkdir(mode=0o700, parents=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        directory.mkdir(mode=0o700)
         with contextlib.ExitStack() as undo:
             undo.callback(shutil.rmtree, directory, ignore_errors=True)
             self.index.copy(directory)
