@@ -152,10 +152,11 @@ class _Life:
         sentence = f"ready, {nodes} memories" + (f", without {', '.join(parts)}" if parts else "")
         log.info("%s", sentence)
         self._supervisor.ready(sentence)
+        self._try("prepared", self._ormah.vault.oplog.view)  # else the first who looks back reads all of the history
         if self._syncs and not self._leaving.is_set():
             self._sync.start()
 
-    def _try(self, done: str, step: Callable[[], None]) -> None:
+    def _try(self, done: str, step: Callable[[], object]) -> None:
         """The daemon goes on without what fails here: words are searched, edits are seen by the next scan."""
         try:
             step()

@@ -11,6 +11,7 @@ NAMES = {
     "merge-driver": "merge_driver_cost",
     "as-of": "as_of",
     "purge": "purge_cost",
+    "undo": "undo_figures",
 }
 """What is asked for: the module with its `main`."""
 

@@ -1,0 +1,85 @@
+"""What it costs to take something back in a long history, over the socket: the whole call, its commit and its index.
+
+    python -m tests.bench undo [--notes 10000] [--commits 20000] [--model hashing] [--turns 40]
+
+The vault is that of `as_of`. Undone are changes just made and changes of long ago (the newest of their note, so that
+nothing conflicts), single notes, and an import of 500.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+from tests.bench import corpus
+from tests.bench.as_of import history as past
+from tests.bench.as_of import times
+from tests.bench.foundation import durable_commit, percentiles, timed
+from tests.house import House, open_house
+
+
+def main(args: list[str]) -> None:
+    import argparse
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--notes", type=int, default=10_000)
+    parser.add_argument("--commits", type=int, default=20_000)
+    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--model", default="hashing")
+    chosen = parser.parse_args(args)
+    with open_house(ORMAH_EMBEDDING_MODEL=chosen.model) as house:
+        house.start()
+        house.stop()
+        lines = corpus.write(house.home / "notes.jsonl", chosen.notes)
+        items = [json.loads(line) for line in Path(lines).read_text("utf-8").splitlines()]
+        ids = past(house, items, chosen.commits)
+        print(f"{chosen.notes} notes, {chosen.commits} commits, model {chosen.model}")
+        house.start(phase="")
+        while house.call("hello").phase != "ready" or house.call("admin.health").index.pending_vectors:
+            time.sleep(1.0)
+        undos(house, ids, chosen.turns)
+        pages(house)
+        house.restart()
+        print(f"history, first page just after a start: {1000 * timed(lambda: house.call('history.list')):.0f} ms")
+
+
+def undos(house: House, ids: list[str], turns: int) -> None:
+    print(f"one durable git commit: {1000 * durable_commit(house):.0f} ms")
+    chance = random.Random(5)
+    with house.connect() as connection:
+
+        def undo(*ops: str) -> float:
+            return timed(lambda: connection.call("history.undo", {"ops": list(ops)}, timeout=600.0))
+
+        fresh, redone, forgotten = [], [], []
+        for node_id in chance.sample(ids, turns):
+            op = connection.call("agent.update", {"node_id": node_id, "title": f"Another title {len(fresh)}"}).op
+            fresh.append(undo(op))
+            redone.append(undo(house.git("rev-parse", "HEAD").strip()))
+            forgotten.append(undo(connection.call("agent.forget", {"node_id": node_id}).op))
+        print(f"undo of an update: {percentiles(fresh)} (limit p50: 300 ms); of that undo {percentiles(redone)}; "
+              f"of a forgetting {percentiles(forgotten)}")  # fmt: skip
+        newest: dict[str, str] = {}
+        for op in connection.call("history.list", {"limit": 10_000}).ops:
+            for node_id in op.nodes:
+                newest.setdefault(node_id, op.op if op.kind == "update" and op.op else "")
+        old = [op for op in list(newest.values())[turns * 4 :] if op]
+        print(f"undo of an op of long ago: {percentiles([undo(op) for op in chance.sample(old, turns)])}")
+        several = timed(lambda: connection.call("history.undo", {"ops": chance.sample(old, turns)}, timeout=600.0))
+        print(f"{turns} ops in one call: {1000 * several / turns:.0f} ms each")
+        batch = [{"content": f"a batch of line {number} and {number * 13}", "space": "batch"} for number in range(500)]
+        house.ctl("import", "-", input="\n".join(map(json.dumps, batch)))
+        imported = connection.call("history.list", {"kind": "import", "limit": 1}).ops[0]
+        print(f"undo of an import of {len(imported.nodes)}: {undo(imported.op):.2f} s, "
+              f"again {undo(house.git('rev-parse', 'HEAD').strip()):.2f} s")  # fmt: skip
+
+
+def pages(house: House) -> None:
+    print(f"history, first page: {percentiles(times(house, 'history.list'))} (limit p50: 150 ms)")
+    for what, params in (
+        ("of one kind", {"kind": "undo"}), ("of a kind that there is not", {"kind": "merge"}),
+        ("of a job that there is not", {"job": "auto_linker"}), ("since a month ago", {"since": "2020-01-01"}),
+    ):  # fmt: skip
+        print(f"  {what}: {percentiles(times(house, 'history.list', [params] * 20))}")
