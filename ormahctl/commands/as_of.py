@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ormahctl import render
@@ -25,8 +26,10 @@ def ask(session: Session, method: str, params: Params, result: type[R]) -> R:
         return session.client.call(method, params, result, on_progress=step, timeout=SECONDS)
 
 
-def told(as_of: AsOf) -> None:
-    """Which state it was, and what it took: beside the result."""
+def told(as_of: AsOf, degraded: Sequence[str] = ()) -> None:
+    """Which state it was, what it took, and what it had to do without: beside the result."""
     took = "kept from an earlier question" if as_of.cached else f"brought back in {render.lasting(as_of.seconds)}"
     notes = render.count(as_of.notes, "memory", "memories")
     render.note(f"as of {render.moment(as_of.now)}: commit {as_of.commit[:8]}, {notes}, {took}")
+    if "vectors" in degraded:
+        render.note("texts of then without vectors (too many at once, or no model yet) were found by their words only")

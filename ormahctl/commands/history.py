@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from ormahctl import render
@@ -23,6 +25,9 @@ KINDS = (
     "init", "remember", "update", "forget", "outdated", "link", "feedback", "merge", "consolidate", "cluster", "conflict",
     "decay", "promote", "strength", "adopt", "edit", "undo", "import", "ingest", "sync", "purge",
 )  # fmt: skip
+
+ROOM = len("2026-11-21 20:00  1a2b3c4d  consolidate ") + len("agent:claude-code  ")
+"""Columns before the subject."""
 
 
 @click.command(
@@ -101,4 +106,8 @@ def _print(op: OpResult) -> None:
     kind = render.pad(render.line(op.kind or "-"), 11)
     who = render.pad(render.cut(render.line(op.source), 24), 18)
     commit = render.paint(op.commit[:8], "dim")
-    render.out(f"{render.moment(op.time)}  {commit}  {kind} {who} {render.line(op.subject)}{undone}")
+    subject = render.line(op.subject)
+    if render.terminal(sys.stdout):
+        room = render.columns() - ROOM - (len("  (undone)") if op.undone_by else 0)
+        subject = render.cut(subject, max(20, room))
+    render.out(f"{render.moment(op.time)}  {commit}  {kind} {who} {subject}{undone}")

@@ -91,8 +91,9 @@ def recall(
     if explain:
         explain_(found)
     if isinstance(found.as_of, AsOf):
-        told(found.as_of)
-    render.degraded(found.degraded)
+        told(found.as_of, found.degraded)
+    else:
+        render.degraded(found.degraded)
 
 
 def _print(number: int, hit: RecallHit) -> None:
