@@ -45,6 +45,10 @@ def main(words: "list[str]") -> int:
     status = _STATUS.get(reply[:1], NOBODY)
     if status == MERGED:
         _write(ours, reply[end:])
+    elif status == CONFLICT and len(reply) > end:  # both sides, with all merged that can be
+        cut = end + 4 + int.from_bytes(reply[end : end + 4], "big")
+        _write(ours, reply[end + 4 : cut])
+        _write(theirs, reply[cut + 4 :])
     return status
 
 

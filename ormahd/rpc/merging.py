@@ -28,7 +28,8 @@ def answer(body: bytes) -> bytes:
 
     Request: path in the repository, base, ours, theirs, each after its length (4 bytes, big endian). An empty base means
     that both sides added the file. Reply: one of the marks above, words for people (UTF-8, after their length, lines),
-    and after `MERGED` the file.
+    and after `MERGED` the file, after `CONFLICT` nothing or ours and theirs, each after its length, with everything merged
+    that can be, so that only what has to be chosen is left between markers.
 
     Raises:
         BadRequest: the body is not four parts.
@@ -40,7 +41,9 @@ def answer(body: bytes) -> bytes:
         return MERGED + _part(_words(f"{_shown(name)}: {reason}" for reason in merged.reasons)) + merged.data
     if any(conflict.field == "id" for conflict in merged.conflicts):
         return REFUSED + _part(_words([_strangers(name, merged.conflicts)]))
-    return CONFLICT + _part(_words([_both(name, merged.conflicts)]))
+    sides = [merge_file(base or None, *pair, name, keep_ours=True).data for pair in ((ours, theirs), (theirs, ours))]
+    settled = b"".join(_part(side) for side in sides if side is not None) if None not in sides else b""
+    return CONFLICT + _part(_words([_both(name, merged.conflicts)])) + settled
 
 
 def _parts(body: bytes) -> list[bytes]:

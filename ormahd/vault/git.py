@@ -99,7 +99,7 @@ class Git:
         self.oid_bytes = 32 if place.object_format == "sha256" else 20
         self.null = "0" * (2 * self.oid_bytes)
         try:
-            self.repo = gitpython.Repo(place.top, odbt=gitpython.GitCmdObjectDB)
+            self.repo = gitpython.Repo(place.top, odbt=gitpython.GitCmdObjectDB, expand_vars=False)
         except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError) as exc:
             raise Unavailable(
                 f"{place.top} is no repository that can be opened", hint="run `git status` there"

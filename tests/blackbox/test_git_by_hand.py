@@ -286,8 +286,8 @@ def test_modify_delete_stays_gits_own_conflict(hand: Hand) -> None:
 
 def test_a_true_conflict_is_shown_named_and_kept_out_of_history_and_index(hand: Hand) -> None:
     node_id, other = hand.remember("The ferry leaves at noon.", title="Ferry"), hand.remember("The bus never leaves.")
-    commit = hand.update(node_id, content="The ferry leaves at midnight.")
-    hand.update(node_id, content="The ferry leaves at breakfast.")
+    commit = hand.update(node_id, content="The ferry leaves at midnight.", add_tags=["night"])
+    hand.update(node_id, content="The ferry leaves at breakfast.", add_tags=["day"])
     hand.leave()
     done = hand.run("revert", "--no-edit", commit)
     assert done.returncode == 1
@@ -295,8 +295,9 @@ def test_a_true_conflict_is_shown_named_and_kept_out_of_history_and_index(hand: 
     path = hand.path(node_id)
     data = (hand.house.vault / path).read_bytes()
     assert all(any(line.startswith(mark) for line in data.splitlines()) for mark in MARKERS)
-    assert b"noon" in data
-    assert b"breakfast" in data
+    before, _, choice = data.partition(b"<<<<<<< ours\n")
+    assert b"tags: [day]" in before, "what can be merged is no matter for a person"
+    assert choice == b"The ferry leaves at breakfast.\n=======\nThe ferry leaves at noon.\n>>>>>>> theirs\n"
     head = hand.head()
     if hand.daemon:
         answer = hand.house.ctl("remember", "Something else meanwhile.")

@@ -72,12 +72,13 @@ def test_a_rule_that_chose_is_told():
     assert b"tier: core" in data
 
 
-def test_a_conflict_names_its_fields_and_gives_no_bytes():
-    ours, theirs = changed(title="quick", source="agent:y"), changed(title="swift", source="agent:z")
+def test_a_conflict_names_its_fields_and_gives_both_sides_with_the_rest_merged():
+    ours, theirs = changed(title="quick", source="agent:y"), changed(title="swift", source="agent:z", tags=["b"])
     with serving() as server:
         mark, words, data = cut(ask(server, request(PATH.encode(), BASE, ours, theirs)))
-    assert (mark, data) == (b"!", b"")
+    assert mark == b"!"
     assert words == f"ormah: {PATH}: both sides changed source and title; both versions stand in the file\n"
+    assert data == request(changed(title="quick", source="agent:y", tags=["b"]), theirs)
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
