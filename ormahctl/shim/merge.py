@@ -29,6 +29,14 @@ _STATUS = {b"=": MERGED, b"x": REFUSED, b"!": CONFLICT}
 
 def main(words: "list[str]") -> int:
     """Merge one file as git asks; the result is written over OURS. One of the statuses above."""
+    try:
+        return _merge(words)
+    except OSError as exc:
+        posix.write(2, f"ormah: {exc}\n".encode("utf-8", "replace"))
+        return NOBODY
+
+
+def _merge(words: "list[str]") -> int:
     options = {"--socket": "", "--git": "0"}
     while words and words[0] in options:
         options[words[0]] = words[1]
@@ -79,6 +87,3 @@ def _write(name: str, data: bytes) -> None:
     except OSError:
         posix.unlink(fresh)
         raise
-
-
-__all__ = ["main"]

@@ -339,6 +339,36 @@ def test_files_that_are_no_notes_and_lines_of_ours(hand: Hand) -> None:
     hand.follow()
 
 
+def test_writes_that_wait_for_gits_lock_do_not_hold_up_the_merge_that_holds_it() -> None:
+    """Git holds index.lock while it runs the driver, the driver asks the daemon, whose writer waits for that lock."""
+    with open_house() as house:
+        house.start()
+        hand = Hand(house, daemon=False)
+        rows = "\n".join(f'{{"content": "fact {number} of {number * 7}", "tags": ["a"]}}' for number in range(60))
+        assert house.json("import", "-", input=rows)["added"] == 60
+        hand.leave()
+        hand.git("branch", "side")
+        for branch, change in (("main", {"title": "Titled"}), ("side", {"tags": ["a", "b"]})):
+            hand.git("switch", "-q", branch)
+            for name, data in house.notes().items():
+                (house.vault / name).write_bytes(edit(data, name, set=change))
+            hand.git("commit", "-qam", branch)
+        hand.git("switch", "-q", "main")
+        house.start()
+        lock = house.vault / ".git/index.lock"
+        with subprocess.Popen(["git", "merge", "-q", "--no-edit", "side"], cwd=house.vault, env=house.env) as merge:
+            wait_until(lambda: lock.exists() or merge.poll() is not None, "git holds its lock")
+            written = [house.call("agent.remember", content=f"written meanwhile {number}") for number in range(3)]
+            assert merge.wait(60) == 0
+        wait_until(lambda: house.call("admin.health").queued == 0, "what waited is written")
+        hand.follow()
+        assert hand.git("log", "--merges", "--format=%s").splitlines() == ["Merge branch 'side'"]
+        for one in written:
+            assert house.call("agent.get", node_id=one.node_id).content.startswith("written meanwhile")
+        notes = [parse(data, name) for name, data in house.notes().items()]
+        assert sum(note.title == "Titled" and set(note.tags) >= {"a", "b"} for note in notes) >= 60
+
+
 # Nobody there
 
 
