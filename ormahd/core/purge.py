@@ -106,11 +106,9 @@ class Forgotten:
         """How often a file, a message or the bytes of a tree name it (0: not at all)."""
         found = sum(1 for _ in self._mention.finditer(data))
         if self.names and b"[[" in data:
-            found += sum(1 for _ in self._links(data.decode("utf-8", "surrogateescape")))
+            links = _LINK.finditer(data.decode("utf-8", "surrogateescape"))
+            found += sum(1 for link in links if self._leads(link_target(link[1])) and not self._token.search(link[0]))
         return found
-
-    def _links(self, text: str) -> Iterable[re.Match[str]]:
-        return (found for found in _LINK.finditer(text) if self._leads(link_target(found[1])))
 
     def _leads(self, target: str) -> bool:
         if not self.node_id:
@@ -121,8 +119,8 @@ class Forgotten:
 
     def quoted(self, text: str) -> bool:
         """Whether a message quotes its title or the beginning of its text."""
-        plain = " ".join(text.split())
-        return any(quote in plain for quote in self.quotes)
+        plain = " ".join(text.split()).casefold()
+        return any(quote.casefold() in plain for quote in self.quotes)
 
     def echoes(self, data: bytes) -> bool:
         """Whether a file that does not name it holds one of its lines."""

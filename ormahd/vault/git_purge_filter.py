@@ -50,16 +50,23 @@ class Rewriter:
                 data = value.get_contents_by_identifier(blob)
                 self.done[key] = value.insert_file_with_contents(self.forgotten.without(path, data))
             blob = self.done[key]
-        if name in self.names:
-            mark = sha256(name).hexdigest()[:8]
-            name = self.forgotten.text(path).replace(GONE, f"purged-{mark}").encode("utf-8", "surrogateescape")
-        return name, mode, blob
+        return self._named(name), mode, blob
+
+    def _named(self, name: bytes) -> bytes:
+        """A file's name without the secret, and still unlike all others."""
+        if name not in self.names:
+            return name
+        left = self.forgotten.text(name.decode("utf-8", "surrogateescape"))
+        return left.replace(GONE, f"purged-{sha256(name).hexdigest()[:8]}").encode("utf-8", "surrogateescape")
 
     def commit(self, commit: Any, metadata: Mapping[str, Any]) -> None:
         if commit.original_id in self.messages:
             commit.message = self._message(commit.message, commit.original_id)
             for part in ("author_name", "author_email", "committer_name", "committer_email"):
                 setattr(commit, part, self._plain(getattr(commit, part)))
+        for change in commit.file_changes:
+            if change.type == b"D":  # the guest asks about files that are there only
+                change.filename = self._named(change.filename)
         renamed: Callable[[re.Match[bytes]], bytes] = metadata["commit_rename_func"]
         commit.message = _COMMIT_ID.sub(renamed, commit.message)
         self.count += 1

@@ -38,6 +38,11 @@ def check_place(vault: Vault) -> None:
             "the vault is a submodule: the repository around it names its commits",
             hint="purge in a clone of its own, and update the submodule there",
         )
+    if git.object_format != "sha1":
+        raise Conflict(
+            f"the repository names its objects by {git.object_format}, which git-filter-repo cannot rewrite",
+            hint="begin a new vault with today's notes: ormahctl export, ormahctl import",
+        )
     if git.branch() is None:
         raise Conflict("HEAD is detached: its commits belong to no branch", hint=f"git -C {root} switch -c NAME")
     _check_objects(vault)

@@ -35,7 +35,7 @@ def ids(data: bytes | None) -> set[str]:
 def check_same(vault: Vault, other: str, remote: str, branch: str) -> None:
     """Raise Conflict when what was purged on one side still is in the history of the other: of HEAD, or of the commit
     `other`, which `branch` of `remote` has."""
-    oid = vault.git.resolve(f"{other}:{vault.prefix}{FILE}^{{blob}}")
+    oid = vault.git.resolve(f"{other}:{vault.prefix}{FILE}")
     here, there = ids(vault.committed(FILE)), ids(None if oid is None else vault.blob(oid))
     if here - there:
         raise Conflict(

@@ -1,0 +1,140 @@
+"""Texts without a memory: its edges, links, ids and secrets go, and nothing else."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ormahd.core.node import EdgeType
+from ormahd.core.note import Link, compose, edit, parse
+from ormahd.core.purge import GONE, Forgotten
+from ormahd.vault import message
+from ormahd.vault.message import Kept
+
+GOING, STAYING = "1a2b3c4d-0000-4000-8000-000000000001", "9f8e7d6c-0000-4000-8000-000000000002"
+NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
+PATH = "work/fact/2026-11/fact_other_9f8e7d6c.md"
+FORGOTTEN = Forgotten(GOING, names=("the red door",))
+
+
+def note(content: str, node_id: str = STAYING, **fields: object) -> bytes:
+    given = {"type": "fact", "tier": "working", "space": "work", "title": "Other", "tags": [], "source": "agent:x",
+             "confidence": 1.0, "created": NOW, "updated": NOW} | fields  # fmt: skip
+    return compose(id=node_id, content=content, **given)  # type: ignore[arg-type]
+
+
+def linked(data: bytes, target: str, edge: EdgeType = EdgeType.SUPPORTS) -> bytes:
+    return edit(data, PATH, link=[Link(edge, target, 0.8, NOW, "why it is so")])
+
+
+def test_an_edge_goes_with_all_that_is_said_of_it() -> None:
+    before = linked(note("Text."), "fact_b_22222222")
+    data = linked(linked(before, "fact_red-door_1a2b3c4d"), "fact_red-door_1a2b3c4d", EdgeType.RELATED_TO)
+    assert FORGOTTEN.mentions(data) == 4
+    assert parse(FORGOTTEN.without(PATH, data), PATH).links == parse(before, PATH).links
+    assert FORGOTTEN.without(PATH, linked(note("Text."), "fact_red-door_1a2b3c4d")) == note("Text.")
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("see [[fact_red-door_1a2b3c4d]] there", f"see {GONE} there"),
+        ("see [[a/b/fact_red-door_1a2b3c4d|the door]]", f"see {GONE}"),
+        ("see ![[fact_red-door_1a2b3c4d#key]]", f"see {GONE}"),
+        ("see [[The Red Door]], [[the  red door|it]]", f"see {GONE}, {GONE}"),
+        ("see [[work/The red door.md]]", f"see {GONE}"),
+        (f"id {GOING}.", f"id {GONE}."),
+        (f"id {GOING.upper()}", f"id {GONE}"),
+        ("id 1a2b3c4d", f"id {GONE}"),
+        ("[it](work/fact/2026-11/fact_red-door_1a2b3c4d.md)", GONE),
+        ("file fact_größe-tür_1a2b3c4d.md, moved", f"file {GONE}, moved"),
+        ("work/fact/2026-11/fact_x_1a2b3c4d.md", f"work/fact/2026-11/{GONE}"),
+    ],
+)
+def test_words_that_name_it(text: str, left: str) -> None:
+    assert FORGOTTEN.mentions(text.encode())
+    assert FORGOTTEN.without("x.md", text.encode()) == left.encode()
+    assert parse(FORGOTTEN.without(PATH, note(text)), PATH).content == left
+    assert not FORGOTTEN.mentions(left.encode())
+
+
+@pytest.mark.parametrize(
+    "text", ["ff1a2b3c4d55", "1a2b3c4d5", "01a2b3c4d", "the red door", "[[fact_red-door_2a2b3c4d]]", "[[Red door]]", ""]
+)
+def test_words_that_only_look_alike(text: str) -> None:
+    assert not FORGOTTEN.mentions(text.encode())
+    assert FORGOTTEN.without("x.md", text.encode()) == text.encode()
+
+
+def test_bytes_that_it_is_not_about_stay() -> None:
+    odd = (
+        b"\xef\xbb\xbf---\r\nid: "
+        + STAYING.encode()
+        + b"\r\nx: 'y'   # why\r\n---\r\nbad \xff [[fact_a_1a2b3c4d]]\r\n\r\n"
+    )
+    assert FORGOTTEN.without(PATH, odd) == odd.replace(b"[[fact_a_1a2b3c4d]]", GONE.encode())
+
+
+def test_a_note_that_cannot_be_edited_by_line_loses_the_words() -> None:
+    broken = b"---\nid: x\nsupports: [[[fact_a_1a2b3c4d\n---\nText."
+    assert FORGOTTEN.without(PATH, broken) == b"---\nid: x\nsupports: [[[(purged)\n---\nText."
+
+
+def test_lines_of_ours_that_name_it_go_whole() -> None:
+    lines = [f'{{"id": "a", "node": "{GOING}", "prompt": "p"}}\n', f'{{"id": "b", "node": "{STAYING}"}}\n']
+    data = "".join(lines).encode()
+    assert FORGOTTEN.without(".ormah/feedback/2026-11.jsonl", data) == lines[1].encode()
+    assert FORGOTTEN.without("notes/mine.jsonl", data) == data.replace(GOING.encode(), GONE.encode())
+
+
+def test_a_secret_in_all_its_spellings() -> None:
+    forgotten = Forgotten(None, secrets=("p\"w'x-ö",))
+    data = note("it is p\"w'x-ö!", title="p\"w'x-ö")
+    line = b'{"id": "a", "prompt": "p\\"w\'x-\\u00f6"}\n'
+    left = forgotten.without(PATH, data)
+    assert forgotten.mentions(left) == 0
+    assert parse(left, PATH).content == f"it is {GONE}!"
+    assert parse(left, PATH).title == GONE
+    assert forgotten.without(".ormah/feedback/2026-11.jsonl", line) == b'{"id": "a", "prompt": "(purged)"}\n'
+    assert forgotten.mentions(b"P\"W'X-") == 0
+
+
+def test_what_its_versions_are_called_and_say() -> None:
+    first = parse(
+        note("Short.\nThe key lies under the third stone from the left.", GOING, title="The red door"), "a/My door.md"
+    )
+    later = parse(note("Another text of enough length to be known by.", GOING, title=None), "fact_x_1a2b3c4d.md")
+    known = Forgotten(GOING).knowing([first, later], lambda name: name == "my door")
+    assert known.names == ("the red door",)
+    assert known.quotes == ("The red door", "Another text of enough length ")
+    assert known.quoted("Connect: A supports Another text of enough length to b…")
+    assert not known.quoted("Connect: A supports B")
+    assert known.echoes(b"elsewhere: The key lies under the third stone from the left.")
+    assert not known.echoes(b"elsewhere: Short.")
+    assert Forgotten.of({"node_id": GOING, "secrets": [], "names": list(known.names), "quotes": list(known.quotes),
+                         "lines": list(known.lines)}) == known  # fmt: skip
+
+
+def op(subject: str, body: str = "", nodes: list[str] | None = None, **more: str) -> str:
+    trailers = [(f"Ormah-{key.title()}", value) for key, value in more.items()]
+    return message.compose(
+        subject, body, op="01hk", kind="link", source="agent:x", nodes=nodes or [], trailers=trailers
+    )  # type: ignore[arg-type]
+
+
+def test_a_message_about_it_keeps_its_trailers() -> None:
+    text = op("Connect: A supports The red door", "because it is red", [GOING, STAYING], part=f"01hk {GOING}")
+    assert message.purged(text, FORGOTTEN, Kept.NOTHING) == op(GONE, "", [STAYING])
+    assert message.purged(op("Remember: The red door", nodes=[GOING]), FORGOTTEN, Kept.NOTHING) == op(GONE)
+    assert message.purged(text, FORGOTTEN, Kept.SUBJECT) == op("Connect: A supports The red door", "", [STAYING])
+
+
+def test_a_message_that_names_it_only() -> None:
+    text = op("Merge: two became one", "kept 1a2b3c4d and [[fact_red_1a2b3c4d]]", [STAYING, GOING])
+    assert message.purged(text, FORGOTTEN, Kept.ALL) == op(
+        "Merge: two became one", f"kept {GONE} and {GONE}", [STAYING]
+    )
+
+
+def test_what_a_commit_reverts_stays_said() -> None:
+    reverts = f"This reverts commit {'a' * 40}.\n"
+    assert message.purged(f'Revert "The red door"\n\n{reverts}', FORGOTTEN, Kept.NOTHING) == f"{GONE}\n\n{reverts}"

@@ -1,0 +1,497 @@
+"""A memory goes from the history, from every branch and tag, and nothing else changes."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.node import EdgeType
+from ormahd.core.note import Link, edit, parse
+from ormahd.core.purge import Forgotten
+from ormahd.errors import Conflict, VaultBusy
+from ormahd.vault import history, purge, purge_check, purge_records
+from ormahd.vault.change import Kind
+from tests.vault.git_house import START, sha
+from tests.vault.observed import House, uuid
+from tests.vault.purging import everything, forget_today, nobody, purge_all, silent
+
+SHORT = "1a2b3c4d"
+GOING, STAYING, THIRD = f"{SHORT}-0000-4000-8000-000000000001", uuid(0x22222222), uuid(0x33333333)
+TITLE = "The red door"
+WORDS = ("zebrafish", "narwhal", SHORT, "red-door", "red door")
+"""What only the memory says, in all its versions and in its links."""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    house = House(tmp_path / "vault")
+    yield house
+    house.close()
+
+
+def store(house: House, path: str, data: bytes | None, subject: str, node_id: str, kind: Kind = Kind.UPDATE) -> None:
+    now = house.vault.read(path)
+    with house.vault.transaction(subject, kind=kind, source="agent:test") as tx:
+        if data is None:
+            tx.remove(path, node_id=node_id, expect=sha(now))
+        else:
+            tx.put(path, data, node_id=node_id, expect=sha(now))
+
+
+def told(house: House) -> tuple[str, str]:
+    """A memory that goes, in two versions, and one that stays, linked to it and edited since; their paths."""
+    going = house.remember("Behind it lives the zebrafish of the harbour master.", title=TITLE, node_id=GOING)
+    staying = house.remember("The door of the house is blue.", title="The blue door", node_id=STAYING)
+    data = house.read(staying)
+    link = Link(EdgeType.SUPPORTS, Path(going).stem, 0.8, START, "as red as the zebrafish")
+    store(
+        house, staying, edit(data, staying, link=[link]), f"Connect: The blue door supports {TITLE}", STAYING, Kind.LINK
+    )
+    store(house, going, house.read(going).replace(b"zebrafish", b"narwhal"), f"Update: {TITLE}", GOING)
+    store(house, staying, house.read(staying).replace(b"blue.", b"green."), "Update: The blue door", STAYING)
+    return going, staying
+
+
+def gone(house: House) -> None:
+    """Nowhere in the repository, which is sound."""
+    left = everything(house.root / ".git")
+    assert [word for word in (*WORDS, GOING) if word.lower().encode() in left.lower()] == []
+    house.git("fsck", "--full", "--strict", "--no-dangling")
+    house.git("fsck", "--unreachable")
+    assert not (house.root / ".git/ormah-purge").exists()
+    assert sorted(path.name for path in (house.root / ".git").glob("*.lock")) == []
+
+
+def test_every_version_goes_and_the_rest_stays(house: House) -> None:
+    first = house.git("rev-parse", "HEAD")
+    going, staying = told(house)
+    before = house.read(staying)
+    subjects = house.log(7)
+    purge_all(house.vault, GOING)
+    gone(house)
+    assert house.clean()
+    assert not (house.root / going).exists()
+    assert parse(before, staying).links != ()
+    assert house.read(staying) == house.vault.committed(staying)
+    assert parse(house.read(staying), staying).links == ()
+    assert house.read(staying).replace(b"green.", b"blue.") == house.git("show", "HEAD~3:" + staying).encode() + b"\n"
+    assert house.git("rev-list", "HEAD").splitlines()[-1] == first  # what was before it keeps its id
+    names = {f"Connect: The blue door supports {TITLE}", f"Update: {TITLE}", f"remember: {TITLE}"}
+    assert house.log(7)[1:] == ["(purged)" if name in names else name for name in subjects[:6]]
+    house.settle()
+    assert house.index.find("narwhal") == []
+    assert house.index.find("green") == [staying]
+
+
+def test_ops_keep_their_names_times_and_sources(house: House) -> None:
+    told(house)
+    before = history.list_ops(house.vault)
+    purge_all(house.vault, GOING)
+    after = history.list_ops(house.vault)[1:]
+    assert [(op.op, op.time, op.kind, op.source) for op in after] == [
+        (op.op, op.time, op.kind, op.source) for op in before
+    ]
+    assert [op.nodes for op in after] == [tuple(node for node in op.nodes if node != GOING) for op in before]
+
+
+def test_writing_goes_on(house: House) -> None:
+    _, staying = told(house)
+    purge_all(house.vault, GOING)
+    path = house.remember("Afterwards.", title="After", node_id=THIRD)
+    store(house, staying, house.read(staying) + b"more\n", "Update: The blue door", STAYING)
+    assert house.vault.committed(path) == house.read(path)
+    house.git("fsck", "--full", "--strict")
+    house.git("revert", "--no-edit", "HEAD")
+    assert house.clean()
+
+
+def test_all_the_paths_that_it_had(house: House) -> None:
+    """Moved by a person, and once without its frontmatter: still the same memory."""
+    going, _ = told(house)
+    house.git("mv", going, "My door.md")
+    house.git("commit", "-qm", "moved by hand")
+    house.write("My door.md", "cut off: the zebrafish and the narwhal\n")
+    house.git("commit", "-qam", "frontmatter lost")
+    house.git("revert", "--no-edit", "HEAD")
+    house.write("other.md", "see [[My door]], [[the red door]] and [[The blue door]]\n")
+    house.git("add", "other.md")
+    house.git("commit", "-qm", "a note by hand")
+    found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+    assert found.own_paths == {going, "My door.md"}
+    purge_all(house.vault, GOING)
+    gone(house)
+    assert house.read("other.md") == b"see (purged), (purged) and [[The blue door]]\n"
+    assert "my door" not in everything(house.root / ".git").decode("utf-8", "replace").lower()
+
+
+def test_another_note_in_its_place_stays(house: House) -> None:
+    going, _ = told(house)
+    data = house.read(going)
+    other = (
+        data.replace(GOING.encode(), THIRD.encode()).replace(b"narwhal", b"heron").replace(b"red door", b"pink door")
+    )
+    (house.root / "elsewhere").mkdir()
+    house.git("mv", going, "elsewhere/door.md")
+    house.git("commit", "-qm", "out of the way")
+    house.write("elsewhere/place.md", other)
+    house.git("add", ".")
+    house.git("commit", "-qm", "another note")
+    house.git("mv", "-f", "elsewhere/place.md", "elsewhere/door.md")
+    house.git("commit", "-qm", "in its place")
+    purge_all(house.vault, GOING)
+    gone(house)
+    assert house.read("elsewhere/door.md") == other
+    assert house.git("log", "--format=%s", "--", "elsewhere/door.md").splitlines()[0] == "(purged)"
+
+
+def test_a_memory_that_is_forgotten_already(house: House) -> None:
+    going, staying = told(house)
+    store(house, going, None, f"Forget: {TITLE}", GOING, Kind.FORGET)
+    purge_all(house.vault, GOING)
+    gone(house)
+    assert (house.root / staying).exists()
+
+
+def test_branches_tags_and_merges(house: House) -> None:
+    going, _ = told(house)
+    house.git("tag", "light")
+    house.git("tag", "-a", "heavy", "-m", f"as of {TITLE}")
+    house.git("tag", "-a", "other", "-m", "a good day", "HEAD~1")
+    house.git("switch", "-qc", "side")
+    house.write(going, house.read(going).replace(b"narwhal", b"narwhal and zebrafish"))
+    house.git("commit", "-qam", "the side's version of the red door")
+    house.git("switch", "-q", "main")
+    house.write("x.md", "x\n")
+    house.git("add", ".")
+    house.git("commit", "-qm", "x")
+    house.git("merge", "-q", "--no-edit", "-m", "Merge of the side", "side")
+    refs = house.git("for-each-ref", "--format=%(refname)").splitlines()
+    parents = [line.count(" ") for line in house.git("log", "--all", "--topo-order", "--format=%H %P").splitlines()]
+    purge_all(house.vault, GOING)
+    gone(house)
+    assert house.git("for-each-ref", "--format=%(refname)").splitlines() == refs
+    after = [line.count(" ") for line in house.git("log", "--all", "--topo-order", "--format=%H %P").splitlines()]
+    assert sorted(after[1:]) == sorted(parents)
+    assert house.git("tag", "-l", "--format=%(contents:subject)", "heavy", "other").splitlines() == [
+        "(purged)",
+        "a good day",
+    ]
+    assert "Merge of the side" in house.log(5)
+    for ref in ("side", "light", "heavy", "other"):
+        assert going not in house.git("ls-tree", "-r", "--name-only", ref)
+    assert house.clean()
+
+
+def test_commits_that_name_each_other_are_renamed_in_words_too(house: House) -> None:
+    told(house)
+    path = house.remember("A third one.", title="Third", node_id=THIRD)
+    house.git("revert", "--no-edit", "HEAD")
+    purge_all(house.vault, GOING)
+    gone(house)
+    revert, remembered = house.git("log", "-3", "--format=%H").splitlines()[1:]
+    assert f"This reverts commit {remembered}" in house.git("log", "-1", "--format=%B", revert)
+    [op] = [op for op in history.list_ops(house.vault) if op.commit == remembered]
+    assert op.undone_by == revert
+    assert not (house.root / path).exists()
+
+
+def test_files_of_ours_lose_their_lines(house: House) -> None:
+    told(house)
+    lines = [f'{{"id":"a","node":"{GOING}"}}\n', f'{{"id":"b","node":"{STAYING}"}}\n']
+    for number in (1, 2):
+        data = "".join(lines[:number]).encode()
+        store(house, ".ormah/feedback/2026-11.jsonl", data, "Feedback: +1", STAYING, Kind.FEEDBACK)
+    store(house, ".ormah/strength.jsonl", "".join(lines).encode(), "Strength: 2 folded", STAYING, Kind.STRENGTH)
+    purge_all(house.vault, GOING)
+    gone(house)
+    assert house.read(".ormah/feedback/2026-11.jsonl") == lines[1].encode()
+    assert house.read(".ormah/strength.jsonl") == lines[1].encode()
+
+
+def test_a_secret_text(house: House) -> None:
+    path = house.remember("The key is s3cr3t-w0rd, keep it.", title="Key", node_id=THIRD)
+    house.write("by hand s3cr3t-w0rd.md", "mine: s3cr3t-w0rd\n")
+    house.git("add", ".")
+    house.git("-c", "user.name=s3cr3t-w0rd", "commit", "-qm", "with s3cr3t-w0rd in it")
+    house.git("mv", "by hand s3cr3t-w0rd.md", "by hand.md")
+    house.git("commit", "-qm", "renamed")
+    purge_all(house.vault, None, "s3cr3t-w0rd")
+    assert b"s3cr3t-w0rd" not in everything(house.root / ".git")
+    assert house.read("by hand.md") == b"mine: (purged)\n"
+    assert b"The key is (purged), keep it." in house.read(path)
+    assert "with (purged) in it" in house.log(4)
+    assert house.git("log", "--format=%an", "--all").splitlines().count("(purged)") == 1
+    house.git("fsck", "--full", "--strict")
+
+
+def test_what_only_a_reflog_or_nothing_leads_to(house: House) -> None:
+    going, _ = told(house)
+    house.git("commit", "-q", "--amend", "-m", "amended")
+    house.git("hash-object", "-w", "--stdin", stdin="a lost zebrafish of 1a2b3c4d")
+    house.git("gc", "-q")
+    purge_all(house.vault, GOING)
+    gone(house)
+    assert not (house.root / going).exists()
+
+
+def test_unreachable_versions_alone_are_reason_enough(house: House) -> None:
+    mark = house.git("rev-parse", "HEAD")
+    told(house)
+    house.git("reset", "-q", "--hard", mark)
+    assert purge.look(house.vault, Forgotten(GOING), nobody, silent).found
+    purge_all(house.vault, GOING)
+    gone(house)
+
+
+def test_a_persons_work_survives(house: House) -> None:
+    """Staged, edited, untracked, ignored, intended to be added; configuration, hooks and remotes."""
+    told(house)
+    house.remember("A third one.", title="Third", node_id=THIRD)
+    house.write("staged.md", "staged\n")
+    house.write("both.md", "one\n")
+    house.git("add", "staged.md", "both.md")
+    house.write("both.md", "one\ntwo\n")
+    house.write("intended.md", "intended\n")
+    house.git("add", "-N", "intended.md")
+    house.write("free.md", "untracked\n")
+    house.write("drafts/x.md", "ignored\n")
+    (house.root / ".git/info").mkdir(exist_ok=True)
+    (house.root / ".git/info/exclude").write_text("/drafts/\n")
+    house.git("remote", "add", "far", "https://me:word@example.org/vault.git")
+    house.git("update-ref", "refs/remotes/far/main", "HEAD~1")
+    house.git("symbolic-ref", "refs/remotes/far/HEAD", "refs/remotes/far/main")
+    seen = house.git("rev-parse", "HEAD~1")
+    config = (house.root / ".git/config").read_bytes()
+    before = house.git("status", "--porcelain=v1", "--ignored"), house.git("diff"), house.git("diff", "--cached")
+    prepared = purge_all(house.vault, GOING)
+    gone(house)
+    assert (
+        house.git("status", "--porcelain=v1", "--ignored"),
+        house.git("diff"),
+        house.git("diff", "--cached"),
+    ) == before
+    assert (house.root / ".git/config").read_bytes() == config
+    assert house.git("for-each-ref", "refs/remotes") == ""
+    [far] = purge.remotes(house.vault, prepared.survey.refs)
+    assert (far.name, far.url) == ("far", "https://example.org/vault.git")
+    house.git("commit", "-qm", "what was staged")
+    house.git("fsck", "--full", "--strict")
+    assert house.git("show", "HEAD:staged.md") == "staged"
+    assert house.git("show", "HEAD:both.md") == "one"
+    assert seen not in house.git("rev-list", "--all")
+
+
+def test_the_word_on_remotes_carries_a_lease_that_works(house: House, tmp_path: Path) -> None:
+    told(house)
+    subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "far.git")], check=True)
+    house.git("remote", "add", "far", str(tmp_path / "far.git"))
+    house.git("push", "-q", "far", "main")
+    found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+    [far] = purge.remotes(house.vault, found.refs)
+    purge_all(house.vault, GOING)
+    assert subprocess.run(["git", "push", "-q", "far", "main"], cwd=house.root, capture_output=True).returncode != 0
+    [command] = far.push
+    subprocess.run(command.split(), cwd=house.root, check=True, capture_output=True)
+    assert house.git("ls-remote", "far", "main").split()[0] == house.git("rev-parse", "main")
+
+
+def test_commits_of_the_meantime_go_on_top(house: House) -> None:
+    _, staying = told(house)
+
+    def meanwhile() -> None:
+        house.remember("While it was rewritten.", title="Third", node_id=THIRD)
+        house.write(staying, house.read(staying) + b"by hand\n")
+        house.git("commit", "-qam", "by hand")
+        house.git("switch", "-qc", "other", "HEAD~1")
+        house.write("y.md", "y\n")
+        house.git("add", ".")
+        house.git("commit", "-qm", "y")
+        house.git("switch", "-q", "main")
+        house.git("merge", "-q", "--no-edit", "other")
+        house.git("branch", "-qD", "other")
+        house.git("revert", "--no-edit", "HEAD~1")
+
+    purge_all(house.vault, GOING, meanwhile=meanwhile)
+    gone(house)
+    assert house.log(2) == ['Revert "by hand"', "Merge branch 'other'"]
+    by_hand = house.git("log", "--format=%H", "--grep=^by hand$")
+    assert f"This reverts commit {by_hand}" in house.git("log", "-1", "--format=%B")
+    assert house.clean()
+    house.settle()
+
+
+def test_when_it_comes_back_meanwhile_the_old_history_stays(house: House) -> None:
+    _, staying = told(house)
+    found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+    forget_today(house.vault, found)
+    prepared = purge.prepare(house.vault, found.forgotten, nobody, silent)
+    store(house, staying, house.read(staying) + b"see [[fact_x_1a2b3c4d]]\n", "Update", STAYING)
+    head = house.git("rev-parse", "HEAD")
+    with house.vault.rewriting() as at:
+        assert not purge.replace(house.vault, prepared, at)
+    purge.discard(house.vault)
+    assert house.git("rev-parse", "HEAD") == head
+    with pytest.raises(purge.Stale):
+        purge.prepare(house.vault, found.forgotten, nobody, silent)
+    purge.discard(house.vault)
+    assert not (house.root / ".git/ormah-purge").exists()
+    assert house.git("show", "HEAD~1:" + staying)
+    house.git("fsck", "--full")
+
+
+# ------------------------------------------------------------ refused
+
+
+def refused(house: House) -> Conflict:
+    head = house.git("rev-parse", "HEAD")
+
+    def look() -> None:
+        found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+        purge_check.check(house.vault, found, rewrite_foreign=False)
+
+    with pytest.raises(Conflict) as caught:
+        look()
+    assert house.git("rev-parse", "HEAD") == head
+    assert caught.value.hint
+    return caught.value
+
+
+def test_refused_with_commits_made_by_hand(house: House) -> None:
+    told(house)
+    house.write("x.md", "x\n")
+    house.git("add", ".")
+    house.git("commit", "-qm", "by hand, with the red door")
+    error = refused(house)
+    assert house.git("rev-parse", "--short=8", "HEAD") in error.message
+    assert "--rewrite-foreign" in (error.hint or "")
+    assert error.data["commits"] == [house.git("rev-parse", "HEAD")]
+    purge_all(house.vault, GOING, foreign=True)
+    gone(house)
+
+
+def test_refused_with_sha256(tmp_path: Path) -> None:
+    root = tmp_path / "vault"
+    subprocess.run(["git", "init", "-q", "--object-format=sha256", "-b", "main", str(root)], check=True)
+    house = House(root, adopt="all")
+    told(house)
+    assert "git-filter-repo cannot rewrite" in refused(house).message
+    house.close()
+
+
+def test_refused_in_a_folder_of_a_repository(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    house = House(tmp_path / "notes")
+    told(house)
+    assert "whose history is not only the vault's" in refused(house).message
+    house.close()
+
+
+def test_refused_with_linked_worktrees(house: House, tmp_path: Path) -> None:
+    told(house)
+    house.git("worktree", "add", "-q", str(tmp_path / "linked"), "HEAD~1")
+    assert "linked worktrees" in refused(house).message
+    house.git("worktree", "remove", str(tmp_path / "linked"))
+    purge_all(house.vault, GOING)
+    gone(house)
+
+
+def test_refused_with_stashed_work(house: House) -> None:
+    going, _ = told(house)
+    house.write(going, "changed\n")
+    house.git("stash", "-q")
+    assert "stash" in refused(house).message
+    house.git("stash", "drop", "-q")
+    purge_all(house.vault, GOING)
+    gone(house)
+
+
+@pytest.mark.parametrize(
+    ("do", "says", "undo"),
+    [
+        (("update-ref", "refs/keep/x", "HEAD"), "refs/keep/x", ("update-ref", "-d", "refs/keep/x")),
+        (("notes", "add", "-m", "n"), "refs/notes/commits", ("update-ref", "-d", "refs/notes/commits")),
+        (("switch", "-q", "--detach"), "HEAD is detached", ("switch", "-q", "main")),
+        (("config", "extensions.preciousObjects", "true"), "preciousobjects", ("config", "--unset", "extensions.preciousObjects")),
+    ],
+)  # fmt: skip
+def test_refused_where_the_old_history_would_stay(
+    house: House, do: tuple[str, ...], says: str, undo: tuple[str, ...]
+) -> None:
+    told(house)
+    house.git(*do)
+    assert says in refused(house).message
+    house.git(*undo)
+    assert purge.look(house.vault, Forgotten(GOING), nobody, silent).found
+
+
+def test_refused_with_borrowed_or_kept_objects(house: House) -> None:
+    told(house)
+    objects = house.root / ".git/objects"
+    house.git("repack", "-adq")
+    [pack] = (objects / "pack").glob("pack-*.pack")
+    pack.with_suffix(".keep").touch()
+    assert pack.with_suffix(".keep").name in refused(house).message
+    pack.with_suffix(".keep").unlink()
+    (objects / "info/alternates").write_text("/elsewhere/objects\n")
+    assert "/elsewhere/objects" in refused(house).message
+
+
+def test_refused_with_staged_work_that_holds_it(house: House) -> None:
+    going, _ = told(house)
+    house.write(going, house.read(going) + b"more\n")
+    house.git("add", going)
+    assert f"{going} is staged" in refused(house).message
+    house.git("restore", "--staged", going)
+
+
+def test_two_memories_with_one_short_id(house: House) -> None:
+    told(house)
+    house.remember("A twin.", title="Twin", node_id=f"{SHORT}-ffff-4000-8000-000000000001")
+    assert "same first 8 characters" in refused(house).message
+
+
+def test_busy_while_somebody_else_is_at_work(house: House) -> None:
+    told(house)
+    found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+    forget_today(house.vault, found)
+    prepared = purge.prepare(house.vault, found.forgotten, nobody, silent)
+    (house.root / ".git/index.lock").touch()
+    with pytest.raises(VaultBusy), house.vault.rewriting():
+        pytest.fail("the lock is not ours")
+    (house.root / ".git/index.lock").unlink()
+    with house.vault.rewriting() as at:
+        assert purge.replace(house.vault, prepared, at)
+    purge.finish(house.vault)
+    gone(house)
+
+
+# ------------------------------------------------------------ two histories of one vault
+
+
+def test_a_history_from_before_a_purge_is_known(house: House) -> None:
+    told(house)
+    old = house.git("rev-parse", "HEAD")
+    house.git("branch", "old")
+    data = purge_records.with_record(None, "01hk", START)
+    store(house, purge_records.FILE, data, "Purge", STAYING, Kind.PURGE)
+    with pytest.raises(Conflict, match="still holds what was purged here"):
+        purge_records.check_same(house.vault, old, "far", "main")
+    purge_records.check_same(house.vault, house.git("rev-parse", "HEAD"), "far", "main")
+    new = house.git("rev-parse", "HEAD")
+    house.git("switch", "-q", "old")
+    with pytest.raises(Conflict, match="was purged from far/main"):
+        purge_records.check_same(house.vault, new, "far", "main")
+
+
+def test_no_room_on_the_disk(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one thing that is not real here: a disk cannot be filled for a test."""
+    told(house)
+    real = shutil.disk_usage(house.root)
+    monkeypatch.setattr(purge_check, "SPARE", real.free * 2)
+    found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+    with pytest.raises(Exception, match="MB free"):
+        purge_check.check(house.vault, found, rewrite_foreign=True)
+    assert os.listdir(house.root / ".git/objects")
