@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.caller import PERSON
 from ormahd.actions.purge_clean import BESIDE, Left, clean_beside, clean_derived, everywhere
+from ormahd.core.node import is_node_id
 from ormahd.core.note import digest, parse
 from ormahd.core.purge import MIN_SECRET, Forgotten
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
@@ -85,7 +86,7 @@ def purge(
         raise BadRequest(
             f"a text to purge needs {MIN_SECRET} characters", hint="a shorter one stands in too many innocent words"
         )
-    full = None if node_id is None else ormah.anyone(node_id)
+    full = None if node_id is None else _full(ormah, node_id)
     if full == ormah.vault.self_id:
         raise BadRequest("the self node stands for you and cannot be purged", hint="change it: ormahctl update ID")
     with ormah.syncing.busy:
@@ -95,6 +96,16 @@ def purge(
             job.act(out)
     out.seconds = round(time.monotonic() - begun, 3)
     return out
+
+
+def _full(ormah: Ormah, node_id: str) -> str:
+    try:
+        return ormah.anyone(node_id)
+    except NotFound:
+        # Of a memory that was purged on another machine this one's history knows no more, but old objects may.
+        if is_node_id(node_id.strip().lower()):
+            return node_id.strip().lower()
+        raise
 
 
 def resume(ormah: Ormah) -> None:

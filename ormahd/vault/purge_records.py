@@ -48,6 +48,6 @@ def check_same(vault: Vault, other: str, remote: str, branch: str) -> None:
             f"something was purged from {remote}/{branch} that is still in this vault's history: a sync would bring it "
             "back; nothing was changed",
             hint=f"to go on from theirs, in the vault: git reset --keep {remote}/{branch} "
-            f"(git log {remote}/{branch}..HEAD shows what only you have)",
+            f"(git log {remote}/{branch}..HEAD shows what only you have), then here too: ormahctl forget --purge ID",
             data={"reason": "rewritten"},
         )

@@ -9,6 +9,7 @@ from datetime import datetime
 from ormahd.errors import Conflict
 from ormahd.vault.git_refs import is_ancestor
 from ormahd.vault.git_remote import Remote
+from ormahd.vault.purge_records import check_same
 from ormahd.vault.vault import Vault
 
 
@@ -46,6 +47,7 @@ def note_synced(vault: Vault, remote: Remote, commit: str) -> None:
 def check_not_rewritten(vault: Vault, remote: Remote, head: str, tip: str) -> None:
     """Raise Conflict when one side's history was rewritten since the last sync (a purge, a forced push): joining both
     would bring back what was taken out."""
+    check_same(vault, tip, remote.name, remote.branch.removeprefix("refs/heads/"))
     synced = vault.git.resolve(f"{_ref(remote)}^{{commit}}")
     if synced is None:
         return
