@@ -63,7 +63,7 @@ class Ormah:
         self.settings = config.settings
         self.vault = vault
         self.index = index
-        self.pasts = Pasts(index, clock)
+        self.pasts = Pasts(index, clock, stopping=lambda: self.phase == "stopping")
         self.state = state
         self.clock = clock
         self.ranking_clock = _fixed(self.settings.daemon.fixed_time) or clock

@@ -49,6 +49,7 @@ ROOM = len("2026-11-21 20:00  1a2b3c4d  consolidate ") + len("agent:claude-code 
 @click.option(
     "--kind", type=click.Choice(KINDS), metavar="KIND", help="Only changes of this kind, such as edit or merge."
 )
+@click.option("--no-diff", is_flag=True, help="With an ID: the list alone, without what changed.")
 @click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
 @pass_session
 def history(
@@ -59,6 +60,7 @@ def history(
     since: str | None,
     before: str | None,
     kind: str | None,
+    no_diff: bool,
     limit: int,
 ) -> None:
     """List the changes to the vault, newest first; or the versions of the memory ID; or show one change.
@@ -79,7 +81,7 @@ def history(
     if len(words) > 1:
         raise click.UsageError("give one ID, or: show OP", click.get_current_context())
     node_id = words[0] if words else None
-    if node_id is not None and not (job or run or kind):
+    if node_id is not None and not (job or run or kind or no_diff):
         life = LifeParams(node_id=node_id, since=since, before=before, limit=limit)
         found = session.client.call("history.life", life, LifeResult)
         if session.json:

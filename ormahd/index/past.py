@@ -65,16 +65,25 @@ class Past(Reader):
 class Pasts:
     """Makes states and keeps the last one. Safe for many threads: one builds at a time, the others wait for it."""
 
-    def __init__(self, index: Index, clock: Callable[[], datetime], *, embedded: int = EMBEDDED) -> None:
+    def __init__(
+        self,
+        index: Index,
+        clock: Callable[[], datetime],
+        *,
+        embedded: int = EMBEDDED,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`stopping` is asked during a build, which ends when the daemon does."""
         self._index = index
         folder = index.directory / FOLDER
         shutil.rmtree(folder, ignore_errors=True)  # of a life before this one
-        self._build = Build(index, folder, clock, lambda: self._closed, embedded)
+        self._build = Build(index, folder, clock, lambda: self._closed or stopping(), embedded)
         self._building = threading.Lock()
         self._lock = threading.Lock()
         self._kept: Past | None = None
         self._timer: threading.Timer | None = None
         self._used = 0.0
+        self._drops = 0
         self._closed = False
 
     @contextlib.contextmanager
@@ -101,17 +110,26 @@ class Pasts:
     def _make(
         self, commit: str, when: datetime, load: Callable[[], tuple[Files, Mapping[str, Strength]]], progress: Progress
     ) -> Past:
-        self.drop()  # first: one copy at a time
+        self._let_go()  # first: one copy at a time
+        drops = self._drops
         files, strength = load()
         past = Past(*self._build.make(files, when, progress), strength)
         past.key = _key(commit, past.embedder)
         past.users = 1
         with self._lock:
-            self._kept, past.dropped = (None, True) if self._closed else (past, False)
+            # dropped meanwhile: what it was made of is perhaps not in the history any more
+            past.dropped = self._closed or drops != self._drops
+            self._kept = None if past.dropped else past
         return past
 
     def drop(self) -> None:
-        """Forget the state that is kept: once nobody asks it any more, nothing of it is left on the disk."""
+        """Forget the state that is kept, and do not keep one that is being made: once nobody asks it any more, nothing of
+        it is left on the disk."""
+        with self._lock:
+            self._drops += 1
+        self._let_go()
+
+    def _let_go(self) -> None:
         with self._lock:
             past, self._kept = self._kept, None
             unused = past is not None and past.users == 0

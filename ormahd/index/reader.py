@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -226,4 +228,9 @@ class Reader:
 
     def size(self) -> int:
         """Bytes that the index takes on the disk, Chroma included."""
-        return sum(file.stat().st_size for file in self._database.directory.rglob("*") if file.is_file())
+        total = 0
+        for folder, _, names in os.walk(self._database.directory):
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):  # Chroma's files, and states of the past, come and go
+                    total += os.stat(os.path.join(folder, name)).st_size
+        return total

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from ormahd.core.node import short_id
 from ormahd.core.note import stem_short_id
-from ormahd.vault.oplog import Entry, OpLog
+from ormahd.vault.oplog import OpLog, View
 from ormahd.vault.versions import Versions, is_markdown
 
 
@@ -24,6 +24,7 @@ class Touched:
         self._oplog = oplog
         self._versions = versions
         self._lock = threading.Lock()
+        self._head: str | None = None
         self._seen: set[str] = set()
         self._by_path: dict[str, list[str]] = {}
         self._by_short: dict[str, set[str]] = {}
@@ -31,7 +32,7 @@ class Touched:
     def warm(self) -> None:
         """Read what is not known yet, so that the first question need not."""
         with self._lock:
-            self._learn(self._oplog.view().entries)
+            self._learn(self._oplog.view())
 
     def commits(self, node_id: str, also: Iterable[str] = ()) -> frozenset[str]:
         """Commits that changed the note, as far as they say so or are known to have had it under one of its paths.
@@ -39,9 +40,9 @@ class Touched:
         `also`: paths where the note stands, for one that no op names and whose file's name does not tell.
         """
         with self._lock:
-            entries = self._oplog.view().entries
-            self._learn(entries)
-            named = [entry.commit for entry in entries if node_id in entry.nodes]
+            view = self._oplog.view()
+            self._learn(view)
+            named = [entry.commit for entry in view.entries if node_id in entry.nodes]
             paths = set(self._by_short.get(short_id(node_id), ())) | set(also)
         self._versions.load(named)
         for commit in named:
@@ -65,7 +66,7 @@ class Touched:
         """Ids that begin so, of notes in files whose name ends in their short id and that no op needs to name: also of
         those that were removed by hand."""
         with self._lock:
-            self._learn(self._oplog.view().entries)
+            self._learn(self._oplog.view())
             paths = {
                 path for short, some in self._by_short.items() if short.startswith(prefix[:8]) or prefix.startswith(short)
                 for path in some
@@ -84,8 +85,10 @@ class Touched:
         changed = self._versions.of_node(commit, node_id)
         return set() if changed is None else {path for path in (changed.path, changed.old_path) if path}
 
-    def _learn(self, entries: Iterable[Entry]) -> None:
-        silent = [entry.commit for entry in entries if not entry.nodes and entry.commit not in self._seen]
+    def _learn(self, view: View) -> None:
+        if view.head == self._head:
+            return
+        silent = [entry.commit for entry in view.entries if not entry.nodes and entry.commit not in self._seen]
         for commit, changes in self._versions.differences(silent):
             for change in changes:
                 if is_markdown(change.place):
@@ -94,3 +97,4 @@ class Touched:
                     if short := stem_short_id(path):
                         self._by_short.setdefault(short, set()).add(path)
         self._seen.update(silent)
+        self._head = view.head

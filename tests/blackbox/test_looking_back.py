@@ -134,6 +134,9 @@ def test_the_life_as_a_command_for_people_and_programs(lived: tuple[House, dict[
     assert page + rest == listed
     limited = house.ctl("history", said["id"], "-n", "2")
     assert "--before" in limited.stderr
+    short = house.ctl("history", said["id"], "--no-diff").stdout.splitlines()
+    assert len(short) == len(listed)
+    assert any("moved by hand" in line for line in short)
     unknown = house.ctl("history", "ffffffff")
     assert (unknown.returncode, unknown.stdout) == (3, "")
 

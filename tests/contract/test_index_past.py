@@ -132,6 +132,26 @@ def test_a_state_in_use_outlives_the_next_one(index: Index) -> None:
     pasts.close()
 
 
+def test_a_state_that_is_dropped_while_it_is_made_is_not_kept(index: Index) -> None:
+    """A purge drops it: what it was made of is not in the history any more."""
+    apply(index, {"a.md": note(1, "alpha")})
+    pasts = Pasts(index, lambda: NOW)
+
+    class Purged(Told):
+        def read(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+            pasts.drop()
+            return super().read(oids)
+
+    with at(pasts, "one", Purged({"a.md": note(1, "secret")})) as (past, _):
+        assert past.search_text("secret", 5)
+        assert len(folders(index)) == 1
+    assert folders(index) == []
+    with at(pasts, "one", Told({"a.md": note(1, "clean")})) as (past, cached):
+        assert not cached
+        assert past.search_text("secret", 5) == []
+    pasts.close()
+
+
 def test_what_a_killed_daemon_left_is_cleaned_at_the_next_start(index: Index) -> None:
     apply(index, {"a.md": note(1, "alpha")})
     (index.directory / FOLDER / "left").mkdir(parents=True)
@@ -184,6 +204,7 @@ def test_without_a_model_words_answer_and_with_it_the_state_is_made_anew(tmp_pat
         assert (past.degraded, past.embed_query("then")) == (["vectors"], None)
         assert past.search_text("then", 5)
     index.attach(Hashing())
+    assert index.size() > 0
     with at(pasts, "one", told) as (past, cached):
         assert not cached
         assert past.degraded == []
