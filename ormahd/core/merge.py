@@ -159,10 +159,46 @@ def _three_ways(
     """The lines of both sides' changes; where they meet None, or ours."""
     out: list[_LINE] = []
     for group in merge3.Merge3(base, ours, theirs, sequence_matcher=_Matcher).merge_groups():
-        if group[0] == "conflict" and not keep_ours:
+        if group[0] != "conflict":
+            out.extend(group[1])
+            continue
+        lines = _side_by_side(list(group[1]), list(group[2]), list(group[3]))
+        if lines is None and not keep_ours:
             return None
-        out.extend(group[2] if group[0] == "conflict" else group[1])
+        out.extend(group[2] if lines is None else lines)
     return out
+
+
+def _side_by_side(base: list[_LINE], ours: list[_LINE], theirs: list[_LINE]) -> list[_LINE] | None:
+    """The lines of changes that only touch: one side's last line is changed and the other's text goes on behind it. Most
+    memories have one line, so that git's rule (nothing between two changes is a conflict) would part hardly any two edits.
+    None where both changed the same line, or put different ones in the same place."""
+    alike = 0
+    while alike < min(len(ours), len(theirs)) and ours[-1 - alike] == theirs[-1 - alike]:
+        alike += 1
+    agreed = ours[len(ours) - alike :]  # both added the same at the end
+    here: dict[tuple[int, int], list[_LINE]] = _changes(base, ours[: len(ours) - alike])
+    there: dict[tuple[int, int], list[_LINE]] = _changes(base, theirs[: len(theirs) - alike])
+    out: list[_LINE] = []
+    done = 0
+    for place in sorted({*here, *there}):
+        if place[0] < done or (place in here and place in there and here[place] != there[place]):
+            return None
+        out.extend(base[done : place[0]])
+        out.extend(here[place] if place in here else there[place])
+        done = place[1]
+    return out + base[done:] + agreed
+
+
+def _changes(base: list[_LINE], side: list[_LINE]) -> dict[tuple[int, int], list[_LINE]]:
+    """What a side made of which lines of the base: {(first, behind the last): the lines instead}."""
+    found: dict[tuple[int, int], list[_LINE]] = {}
+    was = now = 0
+    for at, there, size in _Matcher(None, base, side).get_matching_blocks():
+        if (was, now) != (at, there):
+            found[was, at] = side[now:there]
+        was, now = at + size, there + size
+    return found
 
 
 def _with_ours(base: str | None, ours: str | None, theirs: str | None) -> str | None:

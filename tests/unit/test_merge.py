@@ -171,7 +171,37 @@ def test_keys_of_other_programs() -> None:
     assert b"x:" not in merged(sub(base, "x: 1\n", ""), edit(base, PATH, set={"tags": ["b"]}), base)
 
 
-def test_texts_merge_by_line_and_adjacent_edits_conflict() -> None:
+def texts(base: str, ours: str, theirs: str) -> str | None:
+    """What a text becomes, the same from both sides; None: a conflict."""
+    versions = [edit(BASE, PATH, content=text) for text in (base, ours, theirs)]
+    results = [merge_notes(versions[0], *sides, PATH) for sides in (versions[1:], versions[:0:-1])]
+    found = [None if result.data is None else parse(result.data, PATH).content for result in results]
+    assert found[0] == found[1]
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "result"),
+    [
+        ("blue", "blue\n\nlater", "red", "red\n\nlater"),
+        ("blue", "before\nblue", "red", "before\nred"),
+        ("blue", "before\nblue\nlater", "red", "before\nred\nlater"),
+        ("one\ntwo", "One\ntwo", "one\nTwo", "One\nTwo"),
+        ("one\ntwo", "One\ntwo\nthree", "one\nTwo", "One\nTwo\nthree"),
+        ("one\ntwo", "one\ntwo\nthree", "one", "one\nthree"),
+        ("one", "one!\nours", "one\ntheirs", "one!\nours\ntheirs"),
+        ("one", "one\nboth", "One\nboth", "One\nboth"),
+        ("one", "one\nours", "one\ntheirs", None),
+        ("one\ntwo\nthree", "one\n2\nthree", "three", None),
+        ("one\ntwo\nthree", "one\ntwo\nnew\nthree", "new", None),
+        ("one", "uno", "eins", None),
+    ],
+)
+def test_changes_that_only_touch_are_both_kept(base: str, ours: str, theirs: str, result: str | None) -> None:
+    assert texts(base, ours, theirs) == result
+
+
+def test_texts_merge_by_line_and_edits_of_one_line_conflict() -> None:
     ours = edit(BASE, PATH, content=TEXT.replace("one", "One"))
     theirs = edit(BASE, PATH, content=TEXT.replace("four", "Four"))
     assert parse(merged(ours, theirs), PATH).content == "One\n\ntwo\n\nthree\n\nFour"
