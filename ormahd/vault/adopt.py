@@ -119,7 +119,7 @@ class Reconciler:
         found = [problem for problems in list(self.said.values()) for problem in problems]
         found += [finding(path, "warning", why, "make it readable, or move it out of the vault")
                   for path, why in self.skipped if not why.startswith("no regular")]  # fmt: skip
-        if self.vault.git.branch() is None:
+        if self.vault.notices():
             found.append(finding(None, "warning", "HEAD is detached: commits belong to no branch",
                                  "`git switch -c NAME` in the vault keeps them"))  # fmt: skip
         return found

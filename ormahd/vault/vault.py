@@ -24,7 +24,7 @@ from ormahd.vault.create import Card
 from ormahd.vault.disk import Flusher
 from ormahd.vault.files import Worktree, safe_path
 from ormahd.vault.git import Git, Place, locate
-from ormahd.vault.git_busy import busy, clear_ours, clear_stale
+from ormahd.vault.git_busy import busy, clear_ours, clear_stale, under_way
 from ormahd.vault.git_index import discard
 from ormahd.vault.git_objects import Objects
 from ormahd.vault.git_refs import find_commit
@@ -205,7 +205,7 @@ class Vault:
 
     def notices(self) -> list[str]:
         """What about the repository a person should know, though everything works."""
-        if self.git.branch() is None:
+        if self.git.branch() is None and under_way(self.git) is None:  # a rebase detaches HEAD for a while, and says so
             return ["HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them"]
         return []
 

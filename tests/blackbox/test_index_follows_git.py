@@ -214,6 +214,7 @@ def is_waited_for(house: House, why: str, node_id: str, path: str) -> None:
     assert any(why in one["what"] for one in findings), findings
     assert any(one["path"] == path and "conflict" in one["what"] for one in findings), findings
     assert house.json("status")["busy"] == why
+    assert "detached" not in house.ctl("status").stdout
     assert house.json("verify")["ok"], "what waits is no difference"
     assert git(house, "rev-parse", "HEAD") == head
     assert "xylophone" not in git(house, "log", "-p", "-1")
