@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import compose
 from ormahd.vault.change import Kind
 from ormahd.vault.history import find_node, list_ops
 from ormahd.vault.vault import Vault
 from ormahd.vault.versions import READ, Changed
-from tests.vault.git_house import START, git, open_vault, sha
+from tests.vault.git_house import git, open_vault, sha
 from tests.vault.observed import uuid
+from tests.vault.test_history import note
 
 ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
 PATH = "work/fact/2026-11/fact_words_1a2b3c4d.md"
@@ -25,13 +25,6 @@ PATH = "work/fact/2026-11/fact_words_1a2b3c4d.md"
 def vault(tmp_path: Path) -> Iterator[Vault]:
     with open_vault(tmp_path / "vault") as vault:
         yield vault
-
-
-def note(node_id: str, text: str) -> bytes:
-    return compose(
-        id=node_id, type="fact", tier="working", space=None, title=None, tags=[], source="agent:test", confidence=1.0,
-        created=START, updated=START, content=text,
-    )  # fmt: skip
 
 
 def store(vault: Vault, path: str, node_id: str, text: str) -> str:
