@@ -80,13 +80,13 @@ def undo(
     render.note(
         f"{len(left)} {was} left alone, because of later changes: {', '.join(left)}", label="error", colour="red"
     )
-    hint = "settle it by hand (ormahctl edit ID) and repeat the command; one alone tells more: ormahctl undo OP"
+    hint = "edit the memories by hand (ormahctl edit ID), or undo the later changes first, and repeat"
     render.note(hint, label="hint", colour="cyan")
     return CONFLICT
 
 
 def _undone(done: UndoneOp) -> None:
-    render.out(f"undone {render.paint(done.commit[:8], 'bold')}  {render.line(done.subject)}")
+    render.out(f"undone  {render.paint(render.line(done.subject), 'bold')}")
     for change in done.changes[:SHOWN]:
         name = render.paint(change.node_id[:8] if change.node_id else "-", "dim")
         did = "merged with later edits" if change.did == "merged" else change.did

@@ -212,7 +212,7 @@ def _places(ormah: Ormah, task: Task, pieces: Mapping[str, _Piece]) -> Iterator[
         try:
             there = wanted.path not in leaving and ormah.vault.read(wanted.path) is not None
         except Conflict as exc:
-            yield _clash(task, wanted, wanted.path, PLACE, f"has no way back: {exc.message}")
+            yield _clash(task, wanted, wanted.path, PLACE, f"has no way back, {exc.message}")
             continue
         if there or wanted.path in taken:
             yield _clash(task, wanted, wanted.path, PLACE, "has its old place taken by another file")
@@ -258,7 +258,7 @@ def _of_merge(task: Task, conflict: MergeConflict, version: Version | None) -> C
     elif name == "id":
         what = "has another id now"
     else:
-        what = f"was changed since ({'text' if name in {'content', 'text'} else name})"
+        what = f"was changed since: {'text' if name in {'content', 'text'} else name}"
     base, ours, theirs = (
         None if text is None else text[:LONGEST] for text in (conflict.base, conflict.ours, conflict.theirs)
     )

@@ -254,7 +254,7 @@ def _excluded(op: Op, left: Left) -> Conflict:
     for clash in left.clashes:
         name = f"“{clash.title}” ({short_id(clash.node_id)})" if clash.node_id else clash.path
         notes.setdefault(name, []).append(clash.what)
-    said = [f"{name} {' and '.join(dict.fromkeys(whats))}" for name, whats in notes.items()]
+    said = [f"{name} {_together(whats)}" for name, whats in notes.items()]
     more = f"; and {len(said) - NAMED} more" if len(said) > NAMED else ""
     data: dict[str, Any] = {
         "op": op.name,
@@ -266,10 +266,18 @@ def _excluded(op: Op, left: Left) -> Conflict:
     )  # fmt: skip
 
 
+def _together(whats: Sequence[str]) -> str:
+    """`was changed since: title` and `was changed since: text` as one sentence."""
+    parted = [what.partition(": ") for what in dict.fromkeys(whats)]
+    heads = dict.fromkeys(head for head, _, _ in parted)
+    named = {head: ", ".join(tail for one, _, tail in parted if one == head and tail) for head in heads}
+    return " and ".join(f"{head}: {tails}" if tails else head for head, tails in named.items())
+
+
 def _way_on(op: Op, left: Left) -> str:
     if all(clash.field == UNCOMMITTED for clash in left.clashes):
         return "an edit is taken in once its file has been quiet for a moment; wait, or commit it, and repeat"
     if all(clash.field == "note" and clash.theirs is None for clash in left.clashes):
         return "to remove it with its edits (git keeps them): the same with --force"
     note = next((f" {short_id(clash.node_id)}" for clash in left.clashes if clash.node_id), " ID")
-    return f"settle it by hand (ormahctl edit{note}) and repeat; the op itself: git show {op.commit[:8]}"
+    return f"edit it by hand (ormahctl edit{note}), or undo the later change first; the op itself: git show {op.commit[:8]}"

@@ -133,7 +133,7 @@ def _join_lines(base: Version | None, ours: Version | None, theirs: Version | No
 def write(tx: Transaction, changes: Mapping[str, Pair]) -> bool:
     """Have a transaction make of each key's first version (what is there now) its second; False: nothing to do.
 
-    Paths may change hands, as when two notes swap their names.
+    Paths may change hands, as when two notes swap their names. Raises Conflict when two files would stand at one.
     """
     now: dict[str, tuple[str | None, Version]] = {}
     wanted: dict[str, tuple[str | None, Version]] = {}
@@ -153,21 +153,3 @@ def write(tx: Transaction, changes: Mapping[str, Pair]) -> bool:
         else:
             tx.remove(path, node_id=now[path][0], expect=expect)
     return bool(now or wanted)
-
-
-def put(tx: Transaction, key: str, now: Version | None, wanted: Version | None) -> bool:
-    """Have a transaction make `wanted` out of what is there `now`; False when that is nothing to do."""
-    if now == wanted:
-        return False
-    node = node_of(key)
-    if now is not None and (wanted is None or wanted.path != now.path):
-        tx.remove(now.path, node_id=node, expect=sha256(now.data))
-    if wanted is not None:
-        here = now is not None and now.path == wanted.path
-        tx.put(wanted.path, wanted.data, node_id=node, expect=sha256(now.data) if now is not None and here else None)
-    return True
-
-
-def by_path(pairs: Mapping[str, Pair]) -> dict[str, str]:
-    """{path: key} of every path that a difference touches."""
-    return {version.path: key for key, pair in pairs.items() for version in pair if version is not None}

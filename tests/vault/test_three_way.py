@@ -8,7 +8,7 @@ import pytest
 from ormahd.core.note import compose
 from ormahd.errors import Conflict
 from ormahd.vault.change import Kind
-from ormahd.vault.three_way import Version, changed, join, put, write
+from ormahd.vault.three_way import Version, changed, join, write
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault
 from tests.vault.observed import uuid
@@ -106,11 +106,15 @@ def test_files_that_are_no_notes_merge_as_text_or_not_at_all() -> None:
 
 def test_a_transaction_makes_what_was_joined(vault: Vault) -> None:
     store(vault, {"a.md": note("one"), "c.md": note("three", TWO)})
+    changes = {
+        ONE: (Version("a.md", note("one")), Version("b.md", note("two"))),
+        TWO: (Version("c.md", note("three", TWO)), None),
+        "path:x.txt": (None, Version("x.txt", b"x")),
+        "path:y.txt": (None, None),
+    }
     with vault.transaction("undo: a thing", kind=Kind.UNDO, source="person") as tx:
-        assert put(tx, ONE, Version("a.md", note("one")), Version("b.md", note("two")))
-        assert put(tx, TWO, Version("c.md", note("three", TWO)), None)
-        assert put(tx, "path:x.txt", None, Version("x.txt", b"x"))
-        assert not put(tx, "path:y.txt", None, None)
+        assert write(tx, changes)
+        assert not write(tx, {"path:y.txt": (None, None)})
     assert {path for path in vault.tree() if not path.startswith((".", "global"))} == {"b.md", "x.txt"}
     assert (vault.root / "b.md").read_bytes() == note("two")
 
