@@ -11,7 +11,7 @@ from ormahd.errors import BadRequest, Conflict
 from ormahd.vault.create import CARD, read_card
 from ormahd.vault.git_refs import is_ancestor
 from ormahd.vault.git_remote import Network, Progress, Remote, configured, follow, shown
-from ormahd.vault.sync import card_of, count, merge_base
+from ormahd.vault.sync import card_of, count, merge_base, plan
 from ormahd.vault.sync_setup import plan_setup
 
 if TYPE_CHECKING:
@@ -124,7 +124,10 @@ def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, pr
     vault.remember_id()
 
     def decide(head: str) -> Plan | None:
-        return None if is_ancestor(vault.git, tip, head) else plan_setup(vault, head, tip, card)
+        if is_ancestor(vault.git, tip, head):
+            return None
+        base = merge_base(vault, head, tip)  # where this vault once was part of the other one
+        return plan_setup(vault, head, tip, card) if base is None else plan(vault, base, head, tip)
 
     join(ormah, decide, f"Join the vault of {remote.name}", caller)
     with ormah.writing:

@@ -80,8 +80,8 @@ def set_aside(root: Path, op: str, conflicts: Iterable[Versions], commits: Mappi
 
 def _write_about(root: Path, op: str, asides: Iterable[Aside]) -> None:
     rows = [asdict(one) for one in asides]
-    text = json.dumps({"op": op, "conflicts": rows}, indent=2, ensure_ascii=False)
-    write_durably(root / CONFLICTS / op / ABOUT, text.encode("utf-8", "surrogateescape") + b"\n")
+    text = json.dumps({"op": op, "conflicts": rows}, indent=2)  # in ASCII: a name need not be UTF-8
+    write_durably(root / CONFLICTS / op / ABOUT, text.encode() + b"\n")
 
 
 def waiting(root: Path) -> list[Aside]:
@@ -179,5 +179,11 @@ def describe(one: Aside) -> str:
 
 
 def as_row(one: Aside) -> dict[str, Any]:
-    """A conflict for programs."""
-    return asdict(one) | {"what": describe(one)}
+    """A conflict for programs; names that are not UTF-8 are shown as well as can be."""
+    row = asdict(one) | {"what": describe(one), "path": _text(one.path)}
+    row["files"] = {side: _text(file) for side, file in one.files.items()}
+    return row
+
+
+def _text(name: str) -> str:
+    return name.encode("utf-8", "replace").decode()

@@ -145,6 +145,24 @@ def follow(git: Git, remote: Remote) -> None:
     git.run("config", f"branch.{short}.merge", remote.branch)
 
 
+def set_ref(git: Git, ref: str, commit: str) -> None:
+    """Have a ref of ours (no branch of the person's) name a commit."""
+    if git.resolve(ref) != commit:
+        unlocked(git, ref, lambda: git.run("update-ref", ref, commit))
+
+
+def unlocked(git: Git, ref: str, act: Callable[[], object]) -> None:
+    """Do something that moves the ref; a lock on it that a killed git left behind is removed once."""
+    try:
+        act()
+    except GitFailed as exc:
+        lock = git.common / f"{ref}.lock"
+        if "File exists" not in exc.stderr or not lock.exists() or in_use(git, lock):
+            raise
+        lock.unlink(missing_ok=True)
+        act()
+
+
 class Network:
     """Runs git's network commands for one repository."""
 
@@ -177,7 +195,7 @@ class Network:
             "--no-prune", "--force", "--", remote.address, f"{remote.branch}:{remote.tracking}",
         ]  # fmt: skip
         try:
-            self._unlocked(remote, lambda: self._talk(command, remote.url, progress))
+            unlocked(self._git, remote.tracking, lambda: self._talk(command, remote.url, progress))
         except GitFailed as exc:
             if "couldn't find remote ref" in exc.stderr:
                 return None
@@ -211,19 +229,8 @@ class Network:
                 raise Conflict(f"the remote {shown(remote.url)} refuses our changes: {refused[1]}",
                                hint=_mend_refusal(refused[1])) from exc  # fmt: skip
             raise
-        self._unlocked(remote, lambda: self._git.run("update-ref", remote.tracking, commit))
+        set_ref(self._git, remote.tracking, commit)
         return True
-
-    def _unlocked(self, remote: Remote, act: Callable[[], object]) -> None:
-        """Do something that moves the tracking ref; a lock on it that a killed git left behind is removed once."""
-        try:
-            act()
-        except GitFailed as exc:
-            lock = self._git.common / f"{remote.tracking}.lock"
-            if "File exists" not in exc.stderr or not lock.exists() or in_use(self._git, lock):
-                raise
-            lock.unlink(missing_ok=True)
-            act()
 
     # One command
 
@@ -299,6 +306,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _failure(command: Sequence[str], status: int, said: str, url: str) -> OrmahError:
+    said = re.sub(r"(\w+://)[^/@\s']*@", r"\1", said)  # no password gets into a message or a log
     lower = said.lower()
     if re.search(r"transport '.*' not allowed|protocol .* is not supported|unable to find remote helper", lower):
         return BadRequest(f"{shown(url)} is no address that can be synced with",

@@ -267,6 +267,8 @@ def carry_out(
     except BaseException:
         drop(vault.root, tx.op)
         raise
+    if tx.committed is None:
+        drop(vault.root, tx.op)
     return tx.committed
 
 

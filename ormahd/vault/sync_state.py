@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ormahd.errors import Conflict
 from ormahd.vault.git_refs import is_ancestor
-from ormahd.vault.git_remote import Remote
+from ormahd.vault.git_remote import Remote, set_ref
 from ormahd.vault.purge_records import check_same
 from ormahd.vault.vault import Vault
 
@@ -39,9 +39,7 @@ def _ref(remote: Remote) -> str:
 
 def note_synced(vault: Vault, remote: Remote, commit: str) -> None:
     """From now on both sides are known to have this commit."""
-    ref = _ref(remote)
-    if vault.git.resolve(ref) != commit:
-        vault.git.run("update-ref", ref, commit)
+    set_ref(vault.git, _ref(remote), commit)
 
 
 def check_not_rewritten(vault: Vault, remote: Remote, head: str, tip: str) -> None:
