@@ -138,9 +138,9 @@ def _clone(vault: Vault, place: Path) -> Store:
 
 
 def _state(clone: Store, branch: str) -> tuple[str, int]:
-    """Today's tree, and the number of commits: what the rewriting must leave alone."""
+    """Today's tree, and the number of commits that lead to it: what the rewriting must leave alone."""
     tree = clone.run("rev-parse", f"{branch}^{{tree}}").decode().strip()
-    return tree, int(clone.run("rev-list", "--count", "--branches", "--tags", "--glob=refs/ormah/"))
+    return tree, int(clone.run("rev-list", "--count", branch))
 
 
 def _filter(clone: Store, found: Survey, plan: Path, progress: Progress) -> None:
