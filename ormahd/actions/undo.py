@@ -161,10 +161,13 @@ def _task(ormah: Ormah, op: Op, wish: Wish, run: str | None) -> Task:
 
 
 def _named(ormah: Ormah, names: Sequence[str]) -> list[Op]:
-    """The ops that these names begin, newest first, each once; all of them can be undone."""
+    """The ops that these names begin, newest first, each once; all of them can be undone. One that another of them undid
+    can: that one is newer, so it goes first."""
     found = {op.commit: op for op in [find_op(ormah.vault, name) for name in names]}
+    together = {op.name for op in found.values()}
     for op in found.values():
-        _check(ormah, op)
+        if _undone_by(ormah, op) not in together:
+            _check(ormah, op)
     return [found[entry.commit] for entry in ormah.vault.oplog.view().entries if entry.commit in found]
 
 

@@ -129,6 +129,24 @@ def test_of_several_the_one_that_conflicts_is_left_alone_and_named(house: House)
     walk_home(house)
 
 
+def test_everything_since_a_mark_with_what_was_undone_meanwhile(house: House) -> None:
+    node = remember(house, "Back and forth", title="Before")
+    walk_home(house)
+    before, mark = house.notes(), head(house)
+    op = update(house, node, title="After")
+    undo = house.json("undo", op)["undone"][0]["undo_op"]
+    redo = house.json("undo", undo)["undone"][0]["undo_op"]
+    house.json("undo", op)
+    refused(house, op, undo, status=4, says="undone already")
+    ops = [each["op"] for each in house.json("history", "--limit", "4")]
+    assert set(ops) > {op, undo, redo}
+    done = house.json("undo", *ops)
+    assert [each["op"] for each in done["undone"]] == ops
+    assert house.notes() == before
+    assert house.git("diff", "--stat", mark, "HEAD") == ""
+    walk_home(house)
+
+
 def test_all_of_an_import(house: House) -> None:
     before = house.notes()
     lines = [json.dumps({"content": f"thing number {number} of many", "space": "imported"}) for number in range(40)]
