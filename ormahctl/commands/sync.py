@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,6 +32,9 @@ from ormahd.rpc.schema import (
 
 R = TypeVar("R", bound=Result)
 
+SHOWN = 100
+"""Columns of a version in the list of conflicts."""
+_SIDES = {"base": "before"}
 LONG_SECONDS = 6 * 3600.0
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
 """What is no path: `https://…`, and `host:path` as ssh has it."""
@@ -143,16 +147,32 @@ def _list(session: Session) -> None:
         render.out("no conflicts wait")
         return
     sys.stdout.flush()
-    render.note("put each note right, then: ormahctl sync --resolve PATH", label="hint", colour="cyan")
+    render.note("put each note right, then: ormahctl sync --resolve ID (or PATH)", label="hint", colour="cyan")
 
 
 def _show(one: ConflictItem) -> None:
-    render.out(f"{render.paint(render.line(one.path), 'bold')}  {render.paint(one.op, 'dim')}")
+    """One conflict: what each side says where they differ, and where all of it lies."""
+    name = f"{render.paint(one.node[:8], 'bold')}  " if one.node else ""
+    render.out(f"{name}{render.line(one.path)}")
     render.out(f"  {render.line(one.what)}")
+    for field, values in one.values.items():
+        for side, text in _differing(values).items():
+            mark = "  (in the vault)" if side == one.kept else ""
+            said = "-" if text is None else render.cut(render.line(text), SHOWN)
+            render.out(f"    {render.pad(render.line(field), 8)} {render.pad(_SIDES.get(side, side), 6)}  {said}{mark}")
     for side, file in one.files.items():
-        commit = one.commits.get(side)
-        mark = "  (in the vault)" if side == one.kept else ""
-        render.out(f"  {render.pad(side, 6)}  {(commit or '')[:8]:8}  {render.line(file)}{mark}")
+        commit = (one.commits.get(side) or "")[:8]
+        render.out(f"  {render.paint(f'{_SIDES.get(side, side):6}  {commit:8}  {render.line(file)}', 'dim')}")
+
+
+def _differing(values: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The texts without the lines with which all of them begin and end."""
+    texts = {side: text.split("\n") for side, text in values.items() if text is not None}
+    for end in (0, -1):
+        while all(len(lines) > 1 for lines in texts.values()) and len({lines[end] for lines in texts.values()}) == 1:
+            for lines in texts.values():
+                lines.pop(end)
+    return {side: " / ".join(filter(str.strip, texts[side])) if side in texts else None for side in values}
 
 
 def _resolve(session: Session, name: str) -> None:

@@ -21,6 +21,7 @@ QUICK: Final = frozenset({
     "hello", "agent.recall", "agent.get", "agent.whisper", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
     "admin.health", "admin.stats", "admin.tasks", "admin.pause", "admin.resume", "admin.pause_all", "admin.resume_all",
     "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "hook", "merge",
+    "admin.sync_conflicts", "admin.sync_resolve",
 })  # fmt: skip
 """Methods that nobody should wait for; the ones that are not named anywhere are taken for such."""
 WRITING: Final = frozenset({

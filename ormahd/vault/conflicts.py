@@ -38,6 +38,8 @@ class Aside:
     """Which version the vault has: `ours`, `theirs`; "" where a later edit simply stands."""
     commits: Mapping[str, str | None] = field(default_factory=dict)
     """Side to the commit that has this version (None: there was none)."""
+    values: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    """Of each field (but `note`) what it says on each side; None: nothing."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Side (or `aside`) to the file that holds its version, relative to the vault's root. A side without: removed there."""
 
@@ -53,6 +55,7 @@ class Versions:
     base: bytes | None
     ours: bytes | None
     theirs: bytes | None
+    values: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
 
 
 def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
@@ -72,7 +75,7 @@ def set_aside(root: Path, op: str, conflicts: Iterable[Versions], commits: Mappi
         files = {
             side: save_aside(root, op, f"{side}/{one.path}", data) for side, data in found.items() if data is not None
         }
-        asides.append(Aside(op, one.path, one.node, one.fields, one.kept, dict(commits), files))
+        asides.append(Aside(op, one.path, one.node, one.fields, one.kept, dict(commits), dict(one.values), files))
     if asides:
         _write_about(root, op, asides)
     return asides
@@ -175,7 +178,7 @@ def describe(one: Aside) -> str:
         where = "on the other side" if other == "theirs" else "here"
         return f"changed on one side and removed {where}; the changed one was kept"
     what = ", ".join(one.fields) or "text"
-    return f"{what}: changed on both sides, each in its own way; this side's was kept"
+    return f"{what}: changed on both sides, each in its own way; this machine's was kept"
 
 
 def as_row(one: Aside) -> dict[str, Any]:

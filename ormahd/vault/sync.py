@@ -147,6 +147,7 @@ def settle(out: Plan, key: str, base: Version | None, ours: Version | None, thei
         out.reasons += [f"{joined.version.path}: {reason}" for reason in joined.reasons if joined.version]
         return _placed(base, ours, theirs, joined)
     fields: tuple[str, ...] = ("note",)
+    values: dict[str, dict[str, str | None]] = {}
     if ours is None or theirs is None:
         left, kept = ours or theirs, "ours" if theirs is None else "theirs"
     else:
@@ -155,10 +156,11 @@ def settle(out: Plan, key: str, base: Version | None, ours: Version | None, thei
         result = Joined(Version(ours.path, merged.data or ours.data), (), merged.reasons)
         left, kept = _placed(base, ours, theirs, result), "ours"
         fields = tuple(one.field for one in merged.conflicts)
+        values = {one.field: {"base": one.base, "ours": one.ours, "theirs": one.theirs} for one in merged.conflicts}
         out.reasons += [f"{ours.path}: {reason}" for reason in merged.reasons]
     assert left is not None
-    sides = (None if one is None else one.data for one in (base, ours, theirs))
-    out.conflicts.append(Versions(left.path, node_of(key), fields, kept, *sides))
+    sides = [None if one is None else one.data for one in (base, ours, theirs)]
+    out.conflicts.append(Versions(left.path, node_of(key), fields, kept, sides[0], sides[1], sides[2], values))
     return left
 
 

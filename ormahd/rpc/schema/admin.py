@@ -175,6 +175,8 @@ class ConflictItem(Result):
     """Which version the vault has: `ours` (this machine's), `theirs`; empty where a later edit simply stands."""
     commits: dict[str, str | None]
     """`base`, `ours`, `theirs` to the commit that has this version."""
+    values: dict[str, dict[str, str | None]]
+    """Of each field what it says in `base`, `ours` and `theirs`; null: nothing."""
     files: dict[str, str]
     """`base`, `ours`, `theirs` (or `aside`) to the file with this version, relative to the vault. A side that is missing
     had no such file."""
