@@ -197,8 +197,8 @@ class _Job:
         out.size_after = size(self.vault)
 
     def _forget_today(self, out: Purged, *, everything: bool) -> None:
-        """An ordinary op: the note goes, and what names it in other files of today. The first one says that there was a
-        purge, so that a history from before it is known."""
+        """An ordinary op: the note goes, and what names it in other files of today; its message names none of them, because
+        in the history they will never have known it. The first op says that there was a purge (`purge_records`)."""
         vault, ormah = self.vault, self.ormah
         with ormah.writing:
             tree = vault.tree()
@@ -229,7 +229,7 @@ class _Job:
             before, after = (parse(data, path) if path[-3:].lower() == ".md" else None for data in (now, new))
             if before is not None and after is not None and (before.kind, before.id) != (after.kind, after.id):
                 raise InvalidNote(f"{path} would not be a readable note any more without it", hint="change it by hand")
-            tx.put(path, new, node_id=None if after is None else after.id, expect=digest(now))
+            tx.put(path, new, node_id=None, expect=digest(now))
 
     def _is_own(self, path: str, data: bytes) -> bool:
         """Whether a file of today is the note: by its id, or at its place without one."""

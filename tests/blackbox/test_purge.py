@@ -1,0 +1,384 @@
+"""`ormahctl forget --purge`: a memory is nowhere afterwards, and everything else is as it was."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ormahd.errors import OrmahError
+from ormahd.rpc import wire
+from tests.house import House, open_house, wait_until
+
+TITLE = "Harbour master"
+FIRST, SECOND = (
+    "The harbour master keeps a zebrafish in his cellar.",
+    "The harbour master keeps a narwhal in his cellar.",
+)
+WORDS = ("zebrafish", "narwhal", "harbour-master", "harbour master")
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    with open_house() as house:
+        house.start()
+        yield house
+
+
+def told(house: House) -> tuple[str, str]:
+    """A memory in two versions, with links to it from two others and from a person's note; ids of it and of another."""
+    going = house.json("remember", FIRST, "--title", TITLE)["id"]
+    staying = house.json(
+        "remember", "Ships are counted on Fridays.", "--title", "Ships", "--link", f"supports:{going}"
+    )["id"]
+    third = house.json("remember", "Ropes are bought in Bristol.", "--title", "Ropes")["id"]
+    house.json("connect", third, "related_to", going, "--reason", "the zebrafish needs a rope")
+    house.json("update", going, "--content", SECOND)
+    house.json("outdated", going, "--reason", "the narwhal died")
+    house.call("agent.remember", content="Written once.", request_id="r1", links=[going])
+    house.call("agent.recall", query="harbour master")
+    house.call("agent.get", node_id=going)
+    return going, staying
+
+
+def holding(house: House, *words: str) -> list[str]:
+    """Every file below vault, index and state that has one of the words, raw, and every object of git that has."""
+    roots = (house.vault, house.home / "cache_home", house.home / "state_home")
+    files = {str(file): file.read_bytes() for root in roots for file in root.rglob("*") if file.is_file()}
+    found = [
+        f"{name}: {word}" for name, data in files.items() for word in words if word.encode() in data or word in name
+    ]
+    objects = subprocess.run(["git", "cat-file", "--batch-all-objects", "--batch"], cwd=house.vault, capture_output=True,
+                             check=True).stdout  # fmt: skip
+    return found + [f"git: {word}" for word in words if word.encode() in objects]
+
+
+def sound(house: House) -> None:
+    house.git("fsck", "--full", "--strict")
+    assert house.git("status", "--porcelain") == ""
+    wait_until(lambda: house.json("verify")["ok"], "the index equals the vault")
+    assert house.json("doctor")["findings"] == []
+
+
+def test_it_is_nowhere_and_the_house_goes_on(house: House) -> None:
+    going, staying = told(house)
+    assert len(holding(house, "zebrafish", going)) > 5
+    before = house.json("show", staying)
+    done = house.json("forget", "--purge", going[:8], "--yes")
+    assert (done["node_id"], done["versions"], len(done["paths"]), len(done["others"])) == (going, 3, 1, 3)
+    assert (done["remotes"], done["left"], done["foreign"]) == ([], [], 0)
+    assert holding(house, *WORDS, going, going[:8]) == []
+    sound(house)
+    assert house.ctl("show", going).returncode == 3
+    assert house.json("recall", "harbour master")["results"] == [] or all(
+        hit["id"] != going for hit in house.json("recall", "harbour master")["results"]
+    )
+    after = house.json("show", staying)
+    assert after["connections"] == {"out": [], "in": []}
+    assert {key: value for key, value in after.items() if key not in {"connections", "digest", "access_count", "last_accessed"}} == {
+        key: value for key, value in before.items() if key not in {"connections", "digest", "access_count", "last_accessed"}
+    }  # fmt: skip
+    newest = house.json("history")[0]
+    assert (newest["kind"], newest["source"], newest["commit"]) == ("purge", "person", done["commit"])
+    assert newest["op"] == done["op"]
+    assert newest["nodes"] == []
+
+    new = house.json("remember", "And life goes on.")["id"]
+    house.json("update", staying, "--content", "Ships are counted on Mondays.")
+    house.git("revert", "--no-edit", "HEAD")
+    wait_until(lambda: "Fridays" in house.json("show", staying)["content"], "the revert is indexed")
+    house.restart()
+    assert house.json("show", new)["content"] == "And life goes on."
+    assert holding(house, *WORDS, going, going[:8]) == []
+    sound(house)
+
+
+def test_a_memory_that_was_forgotten_before(house: House) -> None:
+    going, _ = told(house)
+    house.json("forget", going)
+    shown = house.ctl("forget", "--purge", going, "--dry-run")
+    assert "(forgotten already)" in shown.stdout
+    house.json("forget", "--purge", going, "--yes")
+    assert holding(house, *WORDS, going, going[:8]) == []
+    assert house.ctl("forget", "--purge", going, "--yes").returncode == 3
+    sound(house)
+
+
+def test_a_dry_run_changes_nothing(house: House) -> None:
+    going, _ = told(house)
+    head, refs = house.git("rev-parse", "HEAD"), house.git("for-each-ref")
+    would = house.json("forget", "--purge", going, "--dry-run")
+    assert (would["dry_run"], would["op"], would["commit"], would["size_after"]) == (True, None, None, None)
+    assert would["commits"] == would["commits_total"] - 1
+    assert (house.git("rev-parse", "HEAD"), house.git("for-each-ref")) == (head, refs)
+    shown = house.ctl("forget", "--purge", going, "--dry-run")
+    assert shown.returncode == 0
+    assert [line.split("  ")[0].strip() for line in shown.stdout.splitlines()] == [
+        "memory", "its note", "other files", "commits", "objects"
+    ]  # fmt: skip
+    assert house.json("show", going)["title"] == TITLE
+    assert not (house.vault / ".git/ormah-purge").exists()
+
+
+def test_it_asks_first(house: House) -> None:
+    going, _ = told(house)
+    refused = house.ctl("forget", "--purge", going)
+    assert refused.returncode == 2
+    assert "--yes" in refused.stderr
+    for answer, status in ((b"n\n", 1), (b"y\n", 0)):
+        out, code = typed(house, answer, "forget", "--purge", going)
+        assert code == status, out
+        assert "Purge it?" in out
+        assert ("nothing was changed" in out) == (status == 1)
+        assert (house.ctl("show", going).returncode == 0) == (status == 1)
+
+
+def test_a_secret_that_is_asked_for_on_the_terminal(house: House) -> None:
+    node = house.json("remember", "The cellar's word is Sesam-Oeffne and the guard knows it.", "--title", "Guard")["id"]
+    out, code = typed(house, b"Sesam-Oeffne\n", "forget", "--purge", "--text", "-", "--yes")
+    assert code == 0, out
+    assert "Sesam" not in out
+    assert house.json("show", node)["content"] == "The cellar's word is (purged) and the guard knows it."
+    assert holding(house, "Sesam-Oeffne") == []
+    sound(house)
+
+
+def typed(house: House, answer: bytes, *args: str) -> tuple[str, int]:
+    """`ormahctl` on a terminal, with something typed; what was shown, and the exit status."""
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen([*house_ctl(), *args], stdin=terminal, stdout=terminal, stderr=terminal, env=house.env)
+    os.close(terminal)
+    shown: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while piece := os.read(controller, 4096):
+                shown.append(piece)
+        except OSError:  # the other end is closed
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    wait_until(lambda: any(b"?" in piece or b"purge" in piece for piece in shown), "the question")
+    os.write(controller, answer)
+    code = process.wait(60)
+    reader.join(10)
+    os.close(controller)
+    return b"".join(shown).decode(), code
+
+
+def house_ctl() -> list[str]:
+    import sys
+
+    return [sys.executable, "-m", "ormahctl"]
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "says"),
+    [
+        (["--purge", "--yes"], 2, "name a memory (ID) or a text"),
+        (["--yes", "1a2b3c4d"], 2, "--yes goes with --purge"),
+        (["--purge", "--text", "abc", "--yes"], 2, "needs 6 characters"),
+        (["--purge", "00000000", "--yes"], 3, "no memory's id begins with"),
+        (["--purge", "../x", "--yes"], 2, "is no memory id"),
+        (["--purge", "--text", "never written anywhere", "--yes"], 3, "nothing in the history names it"),
+        ([], 2, "missing argument 'ID'"),
+    ],
+)
+def test_what_is_refused(shared: House, args: list[str], status: int, says: str) -> None:
+    done = shared.ctl("forget", *args)
+    assert (done.returncode, says in done.stderr) == (status, True), done.stderr
+
+
+def test_the_self_node_cannot_be_purged(house: House) -> None:
+    me = house.json("recall", "person", "--type", "person")["results"]
+    node = me[0]["id"] if me else next(line.split('"')[1] for line in (house.vault / ".ormah/vault.toml").read_text().splitlines()
+                                       if line.startswith("self"))  # fmt: skip
+    done = house.ctl("forget", "--purge", node, "--yes")
+    assert done.returncode == 2
+    assert "self node" in done.stderr
+
+
+def test_commits_by_hand_are_not_rewritten_unasked(house: House) -> None:
+    going, staying = told(house)
+    path = house.json("show", staying)["path"]
+    house.git("commit", "--allow-empty", "-qm", "mine")
+    head = house.git("rev-parse", "HEAD")
+    refused = house.ctl("forget", "--purge", going, "--yes")
+    assert refused.returncode == 4
+    assert "--rewrite-foreign" in refused.stderr
+    assert house.git("rev-parse", "HEAD") == head
+    assert house.json("show", going)["content"] == SECOND
+    house.json("forget", "--purge", going, "--rewrite-foreign", "--yes")
+    assert holding(house, *WORDS, going) == []
+    assert "mine" in house.git("log", "--format=%s").splitlines()
+    assert (house.vault / path).exists()
+    sound(house)
+
+
+def test_a_persons_unfinished_work_is_theirs(house: House) -> None:
+    going, staying = told(house)
+    path = house.vault / house.json("show", staying)["path"]
+    (house.vault / "drafts").mkdir()
+    (house.vault / ".git/info").mkdir(exist_ok=True)
+    (house.vault / ".git/info/exclude").write_text("/drafts/\n")
+    (house.vault / "drafts/mine.txt").write_text(f"about the zebrafish, {going}\n")
+    (house.vault / "list.txt").write_text("staged\n")
+    house.git("add", "list.txt")
+    path.write_bytes(path.read_bytes() + b"\nA person's line.\n")
+    done = house.json("forget", "--purge", going, "--yes")
+    assert [left["path"] for left in done["left"]] == ["drafts/mine.txt"]
+    assert house.git("status", "--porcelain") == "A  list.txt\n"
+    assert (house.vault / "drafts/mine.txt").read_text() == f"about the zebrafish, {going}\n"
+    assert path.read_text().endswith("A person's line.\n")
+    assert going[:8] not in path.read_text()
+    wait_until(lambda: "A person's line." in house.json("show", staying)["content"], "the edit is taken in")
+
+
+def test_an_unadopted_copy_must_be_decided_on_first(house: House) -> None:
+    going, _ = told(house)
+    path = house.vault / house.json("show", going)["path"]
+    (house.vault / "copy of it.md").write_bytes(path.read_bytes())
+    refused = house.ctl("forget", "--purge", going, "--yes")
+    assert refused.returncode == 4
+    assert "copy of it.md" in refused.stderr
+    (house.vault / "copy of it.md").unlink()
+    house.json("forget", "--purge", going, "--yes")
+    assert holding(house, *WORDS, going) == []
+
+
+def test_words_of_it_elsewhere_are_named_and_left(house: House) -> None:
+    going, staying = told(house)
+    house.json("update", staying, "--content", f"Copied: {SECOND}")
+    done = house.json("forget", "--purge", going, "--yes")
+    assert [(left["echo"], left["path"]) for left in done["left"]] == [(True, house.json("show", staying)["path"])]
+    assert house.json("show", staying)["content"] == f"Copied: {SECOND}"
+
+
+def test_remotes_are_told_and_a_sync_does_not_bring_it_back(house: House) -> None:
+    going, _ = told(house)
+    far = house.home / "far.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(far)], check=True)
+    assert house.ctl("sync", "setup", str(far), "--yes").returncode == 0
+    done = house.ctl("forget", "--purge", going, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "has the old history" in done.stderr
+    assert "backups" in done.stderr
+    [command] = [line.strip() for line in done.stderr.splitlines() if line.startswith("  git push")]
+    synced = house.ctl("sync")
+    assert synced.returncode == 4
+    assert "still holds what was purged here" in synced.stderr
+    house.git(*command.split()[1:])
+    assert house.ctl("sync").returncode == 0
+    assert holding(house, *WORDS, going) != []  # the fetch brought old objects along; nothing leads to them
+    house.json("forget", "--purge", going, "--yes")
+    assert holding(house, *WORDS, going) == []
+    assert (
+        "narwhal" not in subprocess.run(["git", "log", "-p", "--all"], cwd=far, capture_output=True, text=True).stdout
+    )
+    sound(house)
+
+
+def test_others_write_and_ask_meanwhile(house: House) -> None:
+    going, _ = told(house)
+    stop = threading.Event()
+    faults: list[OrmahError] = []
+    stored: list[str] = []
+
+    def work(number: int) -> None:
+        with house.connect() as connection:
+            count = 0
+            while not stop.is_set():
+                count += 1
+                try:
+                    text = f"Beside it, writer {number} said {count}."
+                    stored.append(connection.call("agent.remember", {"content": text}, timeout=60.0).node_id)
+                    connection.call("agent.recall", {"query": "what was said"}, timeout=60.0)
+                except OrmahError as fault:
+                    faults.append(fault)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        house.json("forget", "--purge", going, "--yes")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert faults == []
+    assert len(stored) > 3
+    assert holding(house, *WORDS, going) == []
+    for node in stored:
+        assert house.call("agent.get", node_id=node).content.startswith("Beside it")
+    sound(house)
+
+
+@pytest.mark.parametrize(
+    "stage", ["copying the history", "writing the history anew", "checking every object", "putting it in place",
+              "cleaning what was kept of it"]
+)  # fmt: skip
+def test_killed_on_the_way(house: House, stage: str) -> None:
+    going, staying = told(house)
+
+    def kill(at: object) -> None:
+        if getattr(at, "stage", "") == stage:
+            house.kill()
+
+    with pytest.raises(wire.Unavailable), house.connect() as connection:
+        connection.call("admin.purge", {"node_id": going}, on_progress=kill, timeout=60.0)
+    house.git("fsck", "--full")
+    house.start()
+    house.git("fsck", "--full")
+    assert house.json("show", staying)["title"] == "Ships"
+    if house.ctl("forget", "--purge", going, "--yes").returncode == 3:  # it was through already
+        wait_until(lambda: not (house.vault / ".git/ormah-purge").exists(), "the rest is done")
+    assert holding(house, *WORDS, going, going[:8]) == []
+    sound(house)
+
+
+def test_what_was_set_aside_goes_too(house: House) -> None:
+    """A version of the memory that no merge could bring in, a promise that could not be read, a half of a write."""
+    going, staying = told(house)
+    note = house.vault / house.json("show", going)["path"]
+    other = house.vault / house.json("show", staying)["path"]
+    aside = house.vault / ".ormah/conflicts/01hk0000000000000000000000"
+    for file, data in ((aside / "x.md", note.read_bytes()), (aside / "y.md", other.read_bytes())):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    house.json("forget", "--purge", going, "--yes")
+    assert not (aside / "x.md").exists()
+    assert (aside / "y.md").read_bytes() == other.read_bytes()
+    assert holding(house, *WORDS, going) == []
+
+
+def test_no_row_of_the_state_knows_it(house: House) -> None:
+    going, staying = told(house)
+    house.call("agent.get", node_id=staying)
+    house.json("forget", "--purge", going, "--yes")
+    house.stop()
+    db = sqlite3.connect(house.state / "state.sqlite3")
+    nodes = {row[0] for row in db.execute("SELECT node_id FROM access")}
+    db.close()
+    assert going not in nodes
+    assert staying in nodes
+
+
+def test_undo_of_what_named_it(house: House) -> None:
+    going, staying = told(house)
+    ops = {op["kind"]: op["op"] for op in house.json("history") if going in op["nodes"] or op["kind"] == "link"}
+    done = house.json("forget", "--purge", going, "--yes")
+    for op in ops.values():
+        tried = house.ctl("undo", op)
+        assert tried.returncode in {0, 3, 4}, tried.stderr
+        assert "Traceback" not in tried.stderr
+    assert house.ctl("undo", done["op"]).returncode == 4
+    assert holding(house, *WORDS, going) == []
+    assert house.json("show", staying)["title"] == "Ships"
+    house.git("fsck", "--full")
+    wait_until(lambda: house.json("verify")["ok"], "the index equals the vault")
