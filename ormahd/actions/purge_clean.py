@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ormahd import paths
-
 if TYPE_CHECKING:
     from ormahd.core.purge import Forgotten
     from ormahd.ormah import Ormah
@@ -104,7 +102,7 @@ def clean_derived(ormah: Ormah, forgotten: Forgotten) -> None:
     ormah.state.scour(holds)
     ormah.index.scour()
     ormah.warnings = [text for text in ormah.warnings if not holds(text.encode("utf-8", "replace"))]
-    for file in paths.state_dir(ormah.vault.root, ormah.vault.id).glob("ormahd.log*"):
+    for file in ormah.state.path.parent.glob("ormahd.log*"):
         _mask(file, holds)
 
 
