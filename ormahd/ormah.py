@@ -25,7 +25,7 @@ from ormahd.core.strength import read_strength
 from ormahd.errors import BadRequest, NotFound, OrmahError
 from ormahd.index.embed import QueryVectors, load
 from ormahd.index.index import Index
-from ormahd.index.past import Pasts
+from ormahd.index.pasts import Pasts
 from ormahd.index.rows import Difference, Filter, NodeRow
 from ormahd.journal.state import State
 from ormahd.vault import driver

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.views import iso
 from ormahd.core.strength import read_strength
+from ormahd.core.words import query_terms
 from ormahd.ormah import STRENGTH
 from ormahd.vault.moments import find_standing
 from ormahd.vault.states import State
@@ -41,8 +42,11 @@ class AsOf:
 
 
 @contextmanager
-def looking_back(ormah: Ormah, as_of: str, progress: Progress) -> Iterator[tuple[Past, AsOf, datetime]]:
+def looking_back(
+    ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
+) -> Iterator[tuple[Past, AsOf, datetime]]:
     """The index of the state that `as_of` names (`vault.moments`), for the length of the block, and its present.
+    `query`: what will be asked; texts of then are embedded for it.
 
     Raises BadRequest, NotFound, Ambiguous: no such state. Unavailable: no room on the disk.
     """
@@ -54,6 +58,8 @@ def looking_back(ormah: Ormah, as_of: str, progress: Progress) -> Iterator[tuple
         return state, read_strength(state.file(STRENGTH) or b"")
 
     with ormah.pasts.at(standing.commit, standing.time, load, progress) as (past, cached):
+        if query is not None:
+            past.fill(query_terms(query), progress, others=not cached, stopped=ormah.pasts.stopped)
         seconds = round(time.perf_counter() - begun, 3)
         told = AsOf(
             standing.commit, standing.op, iso(standing.time) or "", iso(standing.moment.astimezone(UTC)) or "",

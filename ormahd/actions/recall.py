@@ -70,7 +70,7 @@ def recall_as_of(
     ormah: Ormah, query: SearchQuery, as_of: str, *, space: str | None, explain: bool = False, progress: Progress
 ) -> Recalled:
     """The same from the notes as they were: what was known at that time or commit. Nothing counts as used."""
-    with looking_back(ormah, as_of, progress) as (past, told, now):
+    with looking_back(ormah, as_of, progress, query=query.query) as (past, told, now):
         ranked, hits = _found(ormah, past, query, past.embed_query, now, space=space, explain=explain)
         degraded = sorted({*ranked.degraded, *past.degraded})
     prose = f"As of {told.now} (commit {told.commit[:8]}, {told.notes} memories):\n{_prose(query, hits, degraded)}"

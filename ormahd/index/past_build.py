@@ -1,4 +1,8 @@
-"""Making the index of an earlier state: today's is copied, and every file that differs is taken in as it was."""
+"""Making the index of an earlier state: today's is copied, and every file that differs is taken in as it was.
+
+Most notes are what they were, so copying (a few milliseconds a megabyte) and changing the rest is far quicker than
+indexing everything, and embeddings are found by the content that they were made of.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +21,19 @@ from ormahd.core.note import NoteKind
 from ormahd.errors import Unavailable
 from ormahd.index import cache, write
 from ormahd.index.database import Database
-from ormahd.index.embed import DocumentVectors, Embedder
+from ormahd.index.embed import Embedder
 from ormahd.index.index import Index
 from ormahd.index.meaning import Meaning
+from ormahd.index.past import Progress
 from ormahd.index.rows import micros
 from ormahd.settings import VectorSettings
 
-EMBEDDED = 500
-"""Texts that are embedded for one state at most: three or four seconds on two cores. The others are found by words."""
 BATCH = 500
 """Files that are taken in together; between two batches it may be interrupted."""
-EMBED_BATCH = 32
 SPARE = 100_000_000
 """Bytes that stay free on the disk."""
 DIGESTS = 100_000
 """Blobs whose sha256 is remembered (20 MB), so that a second state reads only what it alone has."""
-
-Progress = Callable[[int, int, str], None]
-"""Called with how much is done, of how much (0: not known), and a word for what."""
 
 
 class Files(Protocol):
@@ -62,7 +61,6 @@ class Build:
     folder: Path
     clock: Callable[[], datetime]
     stopped: Callable[[], bool]
-    embedded: int = EMBEDDED
     _digests: dict[str, bytes] = field(default_factory=dict)
 
     def make(self, files: Files, when: datetime, progress: Progress) -> tuple[Database, Meaning | None]:
@@ -82,7 +80,7 @@ class Build:
             undo.callback(database.close)
             self._take_in(database, files, when, progress)
             embedder = self.index.embedder
-            meaning = None if embedder is None else self._understand(database, embedder, progress)
+            meaning = None if embedder is None else self._understand(database, embedder)
             undo.pop_all()
         return database, meaning
 
@@ -149,38 +147,13 @@ class Build:
 
     # The meaning
 
-    def _understand(self, database: Database, embedder: Embedder, progress: Progress) -> Meaning:
-        """Vectors of the notes that differ: most are cached, up to `embedded` are made, and today's index keeps them."""
-        with database.write() as connection:
-            model = cache.model_number(connection, embedder.fingerprint)
-        with database.read() as connection:
-            waiting = cache.waiting(connection, model)[: self.embedded]
-        for at in range(0, len(waiting), EMBED_BATCH):
-            self._check_stopped()
-            progress(at, len(waiting), "embedding")
-            self._embed(database, embedder, model, waiting[at : at + EMBED_BATCH])
+    @staticmethod
+    def _understand(database: Database, embedder: Embedder) -> Meaning:
+        """The vectors that are known; the other texts wait for a question (`Past.fill`)."""
         meaning = Meaning(embedder, database.directory, VectorSettings())
         with database.write() as connection:
             meaning.load(connection)
         return meaning
-
-    def _embed(self, database: Database, embedder: Embedder, model: int, ids: Sequence[str]) -> None:
-        with database.read() as connection:
-            sources = {one.sha: one for one in cache.sources(connection, ids).values()}
-        made: dict[bytes, DocumentVectors] = dict(
-            zip(
-                sources,
-                embedder.embed_documents(
-                    [one.content for one in sources.values()], [one.heading for one in sources.values()]
-                ),
-                strict=True,
-            )
-        )
-        now = micros(self.clock())
-        with database.write() as connection:
-            cache.put(connection, model, made, now)
-            cache.follow(connection, model, ids, now)
-        self.index.keep_vectors(embedder.fingerprint, made)
 
 
 def _state(path: str, data: bytes, digest: str, when: datetime) -> FileState:

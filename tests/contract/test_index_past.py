@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from ormahd.core.node import Strength
 from ormahd.errors import Unavailable
-from ormahd.index import past as past_module
 from ormahd.index import past_build
+from ormahd.index import pasts as pasts_module
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
-from ormahd.index.past import FOLDER, Past, Pasts
+from ormahd.index.past import Past
+from ormahd.index.pasts import FOLDER, Pasts
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 from tests.contract.test_index_rebuild import answers, dump, play, steps
 from tests.house import wait_until
@@ -55,6 +56,10 @@ def index(tmp_path: Path) -> Iterator[Index]:
     index.close()
 
 
+def silent(*_: object) -> None:
+    pass
+
+
 def folders(index: Index) -> list[Path]:
     place = index.directory / FOLDER
     return sorted(place.iterdir()) if place.is_dir() else []
@@ -79,6 +84,7 @@ def test_a_state_is_the_index_of_its_files(before: list[tuple[str, Any]], after:
             untouched = dump(today)
             with at(pasts, "then", Told(then)) as (past, cached):
                 assert not cached
+                past.fill([], silent, others=True)
                 assert past.degraded == []
                 one, other = dump(past), dump(fresh)
                 for part in one:
@@ -161,7 +167,7 @@ def test_what_a_killed_daemon_left_is_cleaned_at_the_next_start(index: Index) ->
 
 
 def test_it_is_dropped_when_nobody_asks(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past_module, "KEPT_S", 0.05)
+    monkeypatch.setattr(pasts_module, "KEPT_S", 0.05)
     apply(index, {"a.md": note(1, "alpha")})
     pasts = Pasts(index, lambda: NOW)
     removed = threading.Event()
@@ -179,18 +185,30 @@ def test_it_is_dropped_when_nobody_asks(index: Index, monkeypatch: pytest.Monkey
     pasts.close()
 
 
-def test_more_new_texts_than_are_embedded_are_found_by_words(index: Index) -> None:
-    apply(index, {f"n{number}.md": note(number, f"today {number}") for number in range(10)})
-    pasts = Pasts(index, lambda: NOW, embedded=4)
+def test_texts_of_then_are_embedded_as_they_are_asked_about(index: Index) -> None:
+    """Those that share words with the question first; what is too much is found by its words, and that is said."""
+    apply(index, {f"n{number}.md": note(number, f"today {number}") for number in range(12)})
+    pasts = Pasts(index, lambda: NOW)
     then = {f"n{number}.md": note(number, f"yesterday {number}") for number in range(10)}
+    then |= {f"n{number}.md": note(number, f"clover {number}") for number in (10, 11)}
+    near = Hashing().embed_query("clover yesterday").vector
+    seen: list[Any] = []
     with at(pasts, "one", Told(then)) as (past, _):
         assert past.degraded == ["vectors"]
         assert len(past.search_text("yesterday", 20)) == 10
-        assert len(past.search_vectors(Hashing().embed_query("yesterday").vector, 20)) == 4
+        assert past.search_vectors(near, 20) == []
+        past.fill(["clover"], lambda *step: seen.append(step), others=False)
+        assert {one for one, _ in past.search_vectors(near, 20)} == {node_id(10), node_id(11)}
+        past.fill(["clover"], silent, others=True, most=4)
+        assert len(past.search_vectors(near, 20)) == 6
+        past.fill(["nothing"], silent, others=True, seconds=0.0)
+        past.fill(["nothing"], silent, others=True, stopped=lambda: True)
+        assert (len(past.search_vectors(near, 20)), past.degraded) == (6, ["vectors"])
+    assert seen == [(0, 2, "embedding")]
     with at(pasts, "two", Told(then)) as (past, _):
-        assert len(past.search_vectors(Hashing().embed_query("yesterday").vector, 20)) == 8, (
-            "today's index kept the first"
-        )
+        assert len(past.search_vectors(near, 20)) == 6, "today's index kept what was made"
+        past.fill([], silent, others=True)
+        assert (len(past.search_vectors(near, 20)), past.degraded) == (12, [])
     pasts.close()
     assert index.verify() == []
 
@@ -202,11 +220,13 @@ def test_without_a_model_words_answer_and_with_it_the_state_is_made_anew(tmp_pat
     told = Told({"a.md": note(1, "then")})
     with at(pasts, "one", told) as (past, _):
         assert (past.degraded, past.embed_query("then")) == (["vectors"], None)
+        past.fill(["then"], silent, others=True)
         assert past.search_text("then", 5)
     index.attach(Hashing())
     assert index.size() > 0
     with at(pasts, "one", told) as (past, cached):
         assert not cached
+        past.fill(["then"], silent, others=False)
         assert past.degraded == []
         question = past.embed_query("then")
         assert question is not None
@@ -233,7 +253,6 @@ def test_progress_is_told(index: Index) -> None:
         pass
     assert seen[0] == (0, 0, "copying")
     assert ("reading", past_build.BATCH) in [(stage, done) for done, total, stage in seen if total == count]
-    assert seen[-1][2] == "embedding"
     pasts.close()
 
 
