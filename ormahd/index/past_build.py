@@ -32,8 +32,8 @@ BATCH = 500
 """Files that are taken in together; between two batches it may be interrupted."""
 SPARE = 100_000_000
 """Bytes that stay free on the disk."""
-DIGESTS = 100_000
-"""Blobs whose sha256 is remembered (20 MB), so that a second state reads only what it alone has."""
+DIGESTS = 250_000
+"""Blobs whose sha256 is remembered (60 MB at most), so that a second state reads only what it alone has."""
 
 
 class Files(Protocol):
