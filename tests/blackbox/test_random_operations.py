@@ -248,7 +248,7 @@ class Machine:
             same = expected is None or _nothing(expected, before)
             assert same or moved or not stayed, f"git refused {target.commit}: {done.stdout}{done.stderr}"
             self.tally["revert refused"] = self.tally.get("revert refused", 0) + 1
-            self.quiet()
+            wait_until(lambda: self.house.call("admin.verify").ok, "the index equals the vault")
             self.expect(before, "a refused revert")
             return
         self.quiet()
