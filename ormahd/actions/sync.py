@@ -11,7 +11,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -37,8 +37,6 @@ ROUNDS: Final = 8
 """How often a push that came too late is answered by another fetch and join."""
 PAUSE: Final = (0.1, 5.0)
 """Seconds before the next round: the first, doubled each time, and the longest; drawn by chance up to that."""
-FREE_TRIES: Final = 2
-"""Joins that are decided beside the writing, before one is decided while nobody writes."""
 PATIENCE: Final = 10.0
 """Seconds that a join waits for a file that is being edited."""
 
@@ -193,19 +191,15 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
     """Decide and carry out, again where somebody was faster; a file that is being edited is waited for a while."""
     vault = ormah.vault
     end = time.monotonic() + PATIENCE
-    tries = 0
     while True:
-        tries += 1
+        head = vault.head()
+        assert head is not None
+        found = decide(head)
+        if found is None:
+            return []
         try:
-            # deciding holds up nobody, unless there is so much writing that it always comes too late
-            with ormah.writing if tries > FREE_TRIES else nullcontext():
-                head = vault.head()
-                assert head is not None
-                found = decide(head)
-                if found is None:
-                    return []
-                with ormah.writing:
-                    done = carry_out(vault, found, subject, source=caller.source, person=caller.source == PERSON)
+            with ormah.writing:
+                done = carry_out(vault, found, subject, source=caller.source, person=caller.source == PERSON)
         except HistoryMoved:
             if time.monotonic() > end:
                 raise

@@ -46,6 +46,11 @@ def _arrived(git: Git, new: str) -> bool:
     return head is not None and is_ancestor(git, new, head)
 
 
+def within(git: Git, commit: str, head: str | None) -> bool:
+    """Whether HEAD's history has the commit."""
+    return head is not None and is_ancestor(git, commit, head)
+
+
 def is_ancestor(git: Git, commit: str, of: str) -> bool:
     """Whether the history of `of` holds `commit` (or is it)."""
     if commit == of:

@@ -74,8 +74,9 @@ class Transaction:
     def join(self, commit: str, *, on: str | None, entries: Iterable[PathEntry] = ()) -> None:
         """Bring in the history of another commit: the changes of this transaction are what its files come to here.
 
-        Refused with HistoryMoved, on leaving, when HEAD is not `on` any more (None: no commit yet). The op's commit has
-        `commit` as its second parent, also when no file changes; HEAD moves to `commit` itself where that is all.
+        `on` is the commit that HEAD was when this was decided (None: none yet). Other notes may be committed since; refused
+        with HistoryMoved, on leaving, when HEAD no longer goes on from it. The op's commit has `commit` as its second
+        parent, also when no file changes; HEAD moves to `commit` itself where that is all.
         `entries` are lines of its tree that are no files to us.
         """
         if not self._open:
@@ -106,7 +107,7 @@ class Transaction:
 
 
 class HistoryMoved(Conflict):
-    """HEAD is not the commit that a join was decided on. Nothing was changed; it can be decided again."""
+    """HEAD does not go on from the commit that a join was decided on. Nothing was changed; decide it again."""
 
 
 def is_local(path: str) -> bool:

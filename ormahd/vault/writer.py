@@ -16,6 +16,7 @@ from ormahd.vault.change import Clock, Committed, sha256
 from ormahd.vault.drainer import Drainer
 from ormahd.vault.files import Displaced
 from ormahd.vault.git_busy import busy, clear_stale
+from ormahd.vault.git_refs import within
 from ormahd.vault.intent import Intent, Step
 from ormahd.vault.recovery import repair
 from ormahd.vault.settle import give_up, on_today
@@ -122,8 +123,8 @@ class Writer:
         """Check every expectation and leave out what is already so."""
         applier = self._applier
         head = applier.git.head()
-        if tx.joins is not None and head != tx.joined_on:
-            raise HistoryMoved("the history went on meanwhile", hint="look at it again and repeat")
+        if tx.joins is not None and not (tx.joined_on is None or within(applier.git, tx.joined_on, head)):
+            raise HistoryMoved("HEAD was moved to another history meanwhile", hint="look at it again and repeat")
         root = applier.objects.root(head)
         steps = []
         for path, wish in tx.wishes.items():

@@ -371,19 +371,38 @@ def test_a_save_in_the_last_moment_wins(tmp_path: Path) -> None:
     one.vault.close()
 
 
-def test_a_join_that_was_decided_on_another_head_changes_nothing(two: Two) -> None:
+def test_a_join_that_was_decided_on_another_history_changes_nothing(two: Two) -> None:
     one, other = two
     one.store({"a.md": note("theirs", A)})
     other.store({"a.md": note("ours", A)})
     one.sync()
     found = other.decide()
-    other.store({"b.md": note("meanwhile", B)})
+    other.git("commit", "-q", "--amend", "-m", "another")
     before = other.vault.head()
     with pytest.raises(HistoryMoved):
         other.carry_out(found)
     assert other.vault.head() == before
     assert waiting(other.root) == []
     settle(other, one)
+
+
+def test_other_notes_may_be_written_while_a_join_is_decided(two: Two) -> None:
+    one, other = two
+    one.store({"a.md": note("theirs", A)})
+    one.sync()
+    found = other.decide()
+    meanwhile = other.store({"b.md": note("meanwhile", B)})
+    other.carry_out(found)
+    assert other.git("log", "-1", "--format=%P").split() == [meanwhile, one.vault.head()]
+    assert other.files()["a.md"] == note("theirs", A)
+    assert other.push()
+    settle(one, other)
+    one.store({"a.md": note("theirs again", A)})
+    one.sync()
+    found = other.decide()
+    other.store({"a.md": note("meanwhile too", A)})
+    with pytest.raises(Displaced):
+        other.carry_out(found)
 
 
 def test_a_join_is_refused_while_git_is_held_and_does_not_happen_later(two: Two) -> None:
