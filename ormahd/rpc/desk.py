@@ -96,12 +96,16 @@ class Desk:
 
     def merge(self, body: bytes) -> bytes:
         """The frame for git's merge driver: empty when it cannot be answered, and then the driver helps itself."""
-        said = b""
+        begun = time.perf_counter()
+        self._counts.add("requests")
+        said, outcome = b"", f"internal {secrets.token_hex(4)}"
         try:
             said = merging.answer(body)
+            outcome = merging.OUTCOMES[said[:1]]
         except Exception as exc:  # noqa: BLE001 - the named edge: one merge fails, and git is told so by its driver
             self._counts.add("faults")
-            _log_fault("merge", f"internal {secrets.token_hex(4)}", exc)
+            _log_fault("merge", outcome, exc)
+        request("git", "merge", (time.perf_counter() - begun) * 1000, outcome)
         return pack(MERGE, said if len(said) <= self._limit else b"")
 
     def _fitting(self, kind: bytes, call: Call, result: Result) -> bytes:

@@ -20,6 +20,8 @@ CONFLICT: Final = b"!"
 """Both sides changed the same thing: a person is to see both, between markers."""
 REFUSED: Final = b"x"
 """These are not versions of one note: ours stays as it is."""
+OUTCOMES: Final = {MERGED: "ok", CONFLICT: "conflict", REFUSED: "refused"}
+"""The marks in the words of the log."""
 LENGTH: Final = 4
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -274,6 +275,32 @@ def test_a_daemon_that_starts_into_a_rebase(house: House) -> None:
     git(house, "rebase", "--abort")
     went_on(house)
     followed(house, "ferry", NIGHT)
+
+
+def test_an_index_that_was_lost_during_a_rebase_takes_what_there_is(house: House) -> None:
+    node_id, path = fork(house)
+    git(house, "rebase", "side", status=1)
+    house.stop()
+    shutil.rmtree(house.index_dir)
+    house.start()
+    assert house.call("agent.get", node_id=node_id).content == DAWN, "what HEAD has of the note with markers"
+    assert house.json("verify")["ok"]
+    git(house, "rebase", "--abort")
+    followed(house, "ferry", NIGHT)
+    assert file_of(house, node_id) == house.vault / path
+
+
+def test_a_bisect(house: House) -> None:
+    node_id, before = changed(house)
+    git(house, "bisect", "start", "HEAD", before)
+    git(house, "checkout", "-q", before)
+    house.call("admin.run_task", name="index_updater")
+    assert house.call("agent.get", node_id=node_id).content == NIGHT
+    assert house.call("agent.remember", content="Written meanwhile: the accordion.").stored
+    git(house, "bisect", "reset")
+    wait_until(lambda: house.call("admin.health").queued == 0, "what was stored is written")
+    followed(house, "ferry", NIGHT)
+    assert git(house, "log", "-1", "--format=%s", "main").startswith("Remember")
 
 
 def test_while_a_person_types_the_message_of_a_revert(house: House) -> None:
