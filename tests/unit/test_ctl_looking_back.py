@@ -1,0 +1,86 @@
+"""How the history is printed: whole, harmless, and broken between words on a narrow terminal."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+import pytest
+
+from ormahctl import render
+from ormahctl.commands import looking_back
+from ormahctl.options import Then, Until
+from ormahd.rpc.schema import LifeResult, NoteChange, ShowOpResult, VersionResult
+
+EVIL = "evil \x1b[31m \x07 \u202e text"
+FIELDS = {
+    "op": "01m7y3vhpvbpqyz29cgv4ykf0q", "commit": "1a2b3c4d" * 5, "time": "2026-11-21T20:00:00Z", "kind": EVIL,
+    "source": EVIL, "subject": EVIL, "body": f"{EVIL}\nsecond line", "nodes": [], "run": EVIL, "undone_by": EVIL,
+}  # fmt: skip
+
+
+def change(**more: object) -> NoteChange:
+    given = {"node_id": "1a2b3c4d-0000", "title": EVIL, "path": EVIL, "old_path": EVIL, "change": "moved", "diff": EVIL}
+    return NoteChange(**(given | more))  # type: ignore[arg-type]
+
+
+def test_nothing_from_the_vault_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    looking_back.show_op(ShowOpResult(**FIELDS, notes=[change()], total=2))
+    looking_back.show_life(LifeResult(node_id="1a2b3c4d-0000", versions=[VersionResult(**FIELDS, change=change())]), 1)
+    printed = capsys.readouterr()
+    for stream in printed:
+        assert not {"\x1b", "\x07", "\u202e"} & set(stream)
+    assert printed.out.count("\\x1b") >= 10
+    assert "1 more are not shown" in printed.err
+    assert "--before 01m7y3vhpvbpqyz29cgv4ykf0q" in printed.err
+
+
+def test_what_is_too_much_or_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = FIELDS | {"kind": None, "op": None, "run": None, "undone_by": None, "body": ""}
+    looking_back.show_op(ShowOpResult(**plain, notes=[change(diff="", cut=True)], total=1))
+    looking_back.show_op(ShowOpResult(**plain, notes=[], total=0))
+    looking_back.show_life(LifeResult(node_id="x", versions=[VersionResult(**plain, change=None)]), 50)
+    looking_back.show_life(LifeResult(node_id="x", versions=[]), 50)
+    printed = capsys.readouterr()
+    for line in ("    (too much to show)", "op      (a commit by hand)", "no file of the vault changed"):
+        assert line in printed.out.split("\n")
+    assert "the note itself did not change" in printed.out
+    assert "nothing was changed that fits" in printed.err
+
+
+def test_lines_are_broken_between_words_and_keep_their_indent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(render, "terminal", lambda _: True)
+    monkeypatch.setattr(render, "columns", lambda: 60)
+    text = "+" + "word " * 40 + "日本語" * 10 + "x" * 100
+    looking_back.show_op(ShowOpResult(**FIELDS, notes=[change(diff=text)], total=1))
+    lines = [line for line in capsys.readouterr().out.split("\n") if line.startswith(("    +word", "     "))]
+    assert len(lines) > 4
+    assert all(render.width(line) <= 60 for line in lines)
+    told = "".join(line.strip() for line in lines if "word" in line or "日" in line or "xx" in line)
+    assert told.replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("word", ["01m7y3vhpvbpqyz29cgv4ykf0q", "1a2b3c4d", "20231105", "ABCDEF12"])
+def test_an_op_or_commit_is_passed_on(word: str) -> None:
+    assert Until().convert(word, None, None) == word.lower()
+    assert Then().convert(word, None, None) == word
+
+
+@pytest.mark.parametrize("word", ["yesterday", "2026-11-21", "7d", "12h"])
+def test_a_time_is_made_one_with_a_zone(word: str) -> None:
+    for kind in (Until(), Then()):
+        found = datetime.fromisoformat(kind.convert(word, None, None))
+        assert found.tzinfo is not None
+    day = datetime.fromisoformat(Then().convert("2026-11-21", None, None))
+    assert (day.hour, day.minute) == (23, 59)
+
+
+def test_what_is_neither() -> None:
+    for kind, word in ((Until(), "2026-99-99"), (Until(), "a b"), (Then(), "2026-99-99")):
+        with pytest.raises(click.BadParameter):
+            kind.convert(word, None, None)
+    assert Then().convert("feature/branch", None, None) == "feature/branch"
+    assert Then().convert("HEAD~3", None, None) == "HEAD~3"
