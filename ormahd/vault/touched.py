@@ -9,12 +9,26 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from ormahd.core.node import short_id
 from ormahd.core.note import stem_short_id
 from ormahd.vault.oplog import OpLog, View
 from ormahd.vault.versions import Versions, is_markdown
+
+TRAILS = 1_000
+"""Notes of which it is remembered what was found, so that the next question looks at new commits only."""
+
+
+@dataclass(slots=True)
+class _Trail:
+    """What is known of one note: its paths, the commits that were looked at, and those that changed it."""
+
+    paths: set[str] = field(default_factory=set)
+    looked: set[str] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
 
 
 class Touched:
@@ -28,6 +42,7 @@ class Touched:
         self._seen: set[str] = set()
         self._by_path: dict[str, list[str]] = {}
         self._by_short: dict[str, set[str]] = {}
+        self._trails: OrderedDict[str, _Trail] = OrderedDict()
 
     def warm(self) -> None:
         """Read what is not known yet, so that the first question need not."""
@@ -43,24 +58,29 @@ class Touched:
             view = self._oplog.view()
             self._learn(view)
             named = [entry.commit for entry in view.entries if node_id in entry.nodes]
-            paths = set(self._by_short.get(short_id(node_id), ())) | set(also)
-        self._versions.load(named)
-        for commit in named:
-            paths |= self._places(commit, node_id)
-        found: set[str] = set()
-        seen: set[str] = set()
-        while paths:
-            with self._lock:
-                fresh = {commit for path in paths for commit in self._by_path.get(path, ())} - seen
-            seen |= fresh
-            self._versions.load(fresh)
-            paths = set()
-            for commit in fresh:
-                places = self._places(commit, node_id)
-                if places:
-                    found.add(commit)
-                    paths |= places  # under another name before
-        return frozenset([*named, *found])
+            trail = self._trail(node_id)
+            trail.paths |= {*self._by_short.get(short_id(node_id), ()), *also}
+            self._look(trail, named, node_id)
+            while fresh := {commit for path in trail.paths for commit in self._by_path.get(path, ())} - trail.looked:
+                self._look(trail, fresh, node_id)  # may find another name that it had before
+            return frozenset([*named, *trail.touched])
+
+    def _trail(self, node_id: str) -> _Trail:
+        trail = self._trails.setdefault(node_id, _Trail())
+        self._trails.move_to_end(node_id)
+        while len(self._trails) > TRAILS:
+            self._trails.popitem(last=False)
+        return trail
+
+    def _look(self, trail: _Trail, commits: Iterable[str], node_id: str) -> None:
+        fresh = [commit for commit in commits if commit not in trail.looked]
+        self._versions.load(fresh)
+        for commit in fresh:
+            changed = self._versions.of_node(commit, node_id)
+            if changed is not None:
+                trail.touched.add(commit)
+                trail.paths |= {path for path in (changed.path, changed.old_path) if path}
+            trail.looked.add(commit)
 
     def nodes(self, prefix: str) -> set[str]:
         """Ids that begin so, of notes in files whose name ends in their short id and that no op needs to name: also of
@@ -79,11 +99,6 @@ class Touched:
                 if one.path in paths or one.old_path in paths:
                     found |= {self._versions.node_of(oid, one.place) for oid in (one.old, one.new)}
         return {node_id for node_id in found if node_id is not None and node_id.startswith(prefix)}
-
-    def _places(self, commit: str, node_id: str) -> set[str]:
-        """The paths that a note had before and after a commit that changed it."""
-        changed = self._versions.of_node(commit, node_id)
-        return set() if changed is None else {path for path in (changed.path, changed.old_path) if path}
 
     def _learn(self, view: View) -> None:
         if view.head == self._head:
