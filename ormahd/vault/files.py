@@ -53,6 +53,8 @@ def safe_path(path: str) -> str:
 
 def _is_dot_git(part: str) -> bool:
     """Every spelling of `.git` that git itself refuses: HFS+ ignores some characters, NTFS trailing dots and streams."""
+    if part.isascii() and "git" not in part.lower():
+        return False  # nearly always, and asked for every name of every path
     plain = "".join(c for c in part if c not in _IGNORED_BY_HFS).split(":")[0].rstrip(" .").casefold()
     return plain in {".git", "git~1"} or ("\\" in part and any(_is_dot_git(piece) for piece in part.split("\\")))
 

@@ -277,7 +277,7 @@ def carry_out(
 def _as_it_is(vault: Vault, tx: Transaction) -> None:
     """A file that git does not know here, and that has just what comes in, is not in the way."""
     for path, wish in tx.wishes.items():
-        if wish.expect is None and wish.data is not None:
+        if wish.expect is None and wish.data is not None and os.path.lexists(vault.root / path):
             try:
                 there = vault.read(path)
             except (Conflict, Unavailable):
