@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -536,3 +537,45 @@ def test_after_a_restart_it_is_all_the_same(house: House) -> None:
     house.git("fsck", "--strict", "--no-dangling")
     walk_home(house)
     assert Path(house.vault, path_of(house, node)).read_bytes().count(b"title: Before") == 1
+
+
+def test_many_at_once_undo_one_op_once(house: House) -> None:
+    node = remember(house, "Fought over", title="Before the fight")
+    op = update(house, node, title="In the fight")
+    answers: list[str] = []
+
+    def ask() -> None:
+        try:
+            answers.append(house.call("history.undo", ops=[op]).undone[0].op)
+        except wire.Conflict as exc:
+            answers.append(exc.code)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == sorted([op, *["conflict"] * 5])
+    assert house.json("show", node)["title"] == "Before the fight"
+    walk_home(house)
+
+
+def test_inside_a_repository_of_the_persons_own_nothing_else_is_touched() -> None:
+    with open_house() as house:
+        house.vault.mkdir()
+        (house.vault / "code.py").write_text("1\n")
+        for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "mine"]):
+            house.git(*words)
+        house.start()
+        node = house.call("agent.remember", content="Among code", title="Among").node_id
+        before = house.notes()
+        op = update(house, node, title="Amidst")
+        (house.vault / "code.py").write_text("2\n")
+        house.git("add", "code.py")
+        (house.vault / "code.py").write_text("3\n")
+        house.json("undo", op)
+        assert house.notes() == before
+        assert house.git("status", "--porcelain") == "MM code.py\n"
+        assert (house.vault / "code.py").read_text() == "3\n"
+        mine = house.git("log", "--format=%H", "--grep=^mine$").strip()
+        assert house.ctl("undo", mine).returncode == 4
