@@ -122,7 +122,8 @@ def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
             found.append(entry)
     if not found:
         raise NotFound(f"no {kind or 'op'} begins with '{wanted}'", hint="`ormahctl history` lists them")
-    if len(found) > 1:
+    # An op that was picked again (`git cherry-pick` keeps the trailers) is the same op: its latest commit stands for it.
+    if len({entry.op or entry.commit for entry in found}) > 1:
         shown = [entry.op if (entry.op or "").startswith(wanted) else entry.commit for entry in found[:SHOWN]]
         raise Ambiguous(f"'{wanted}' names {len(found)} ops", hint="give more of the id", data={"ids": shown})
     return read_ops(vault, view, found)[0]

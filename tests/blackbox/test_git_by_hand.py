@@ -72,6 +72,7 @@ class Hand:
         house = self.house
         if house.process is None or house.process.poll() is not None:
             house.start()
+        wait_until(lambda: house.call("admin.health").queued == 0, "what waited for git is written")
         wait_until(lambda: house.git("status", "--porcelain") == "", "everything is committed")
         wait_until(lambda: house.call("admin.health").index.fresh, "the index has followed")
         answer = house.json("verify")
@@ -215,6 +216,19 @@ def test_several_reverts_in_one_go(hand: Hand) -> None:
         assert (hand.note(one).title, set(hand.note(one).tags)) == ("Ferry", {"sea", "travel"})
     hand.follow()
     assert [op["undone_by"] is not None for op in hand.house.json("history")[:8]].count(True) == 2
+
+
+def test_an_op_that_was_reverted_and_picked_again_is_one_op(hand: Hand) -> None:
+    node_id, commit = overlapping(hand)
+    op = hand.house.json("history")[1]["op"]
+    hand.leave()
+    hand.git("revert", "--no-edit", commit)
+    hand.git("cherry-pick", commit)
+    assert hand.note(node_id).title == "The ferry"
+    hand.follow()
+    assert hand.house.json("history", "show", op[:20])["commit"] == hand.head()
+    assert hand.house.ctl("undo", op[:20]).returncode == 0
+    assert (hand.note(node_id).title, set(hand.note(node_id).tags)) == ("Ferry", {"sea", "travel"})
 
 
 def test_a_revert_that_is_not_committed_by_git(hand: Hand) -> None:
