@@ -120,7 +120,9 @@ def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> None:
             f"{render.line(done.url)} holds another vault, with {render.count(done.memories, 'memory', 'memories')}."
         )
         render.out("This one would join it: both come together there, and both histories are kept.")
-        click.confirm("Join them?", abort=True)
+        if not click.confirm("Join them?"):
+            render.out("nothing was changed")
+            return
         done = _long(session, "admin.sync_setup", SyncSetupParams(url=url, replace=replace), SyncSetupResult)
     if session.json:
         row = msgspec.to_builtins(done)

@@ -20,7 +20,7 @@ from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailabl
 from ormahd.vault.conflicts import Aside, waiting
 from ormahd.vault.files import Displaced
 from ormahd.vault.git_refs import is_ancestor
-from ormahd.vault.git_remote import Network, Progress, Remote, Unreachable, find
+from ormahd.vault.git_remote import Network, Progress, Remote, Unreachable, find, shown
 from ormahd.vault.sync import card_of, carry_out, count, merge_base, plan
 from ormahd.vault.sync_state import check_not_rewritten, note_synced
 from ormahd.vault.transaction import HistoryMoved
@@ -129,7 +129,9 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, 
         ormah.reconciler.scan()
         with vault.lineage:
             tip = wire.fetch(remote, progress)
-        if tip is not None:
+        if tip is None:
+            _check_empty(wire, remote)
+        else:
             progress(0, 0, "joining")
             pulled, met = take_in(ormah, remote, tip, caller)
             out.pulled += pulled
@@ -148,6 +150,18 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, 
         hint="everything is safe here; sync again in a while",
         data={"stored": False},
     )
+
+
+def _check_empty(wire: Network, remote: Remote) -> None:
+    """Raise Conflict when the remote lacks our branch and has others: two branches would never come together."""
+    others = wire.heads(remote.address).branches
+    if others:
+        ours, theirs = (name.removeprefix("refs/heads/") for name in (remote.branch, next(iter(others))))
+        raise Conflict(
+            f"{remote.name} has no branch {ours}, but {theirs}; nothing was changed",
+            hint=f"if that is this vault: ormahctl sync setup {shown(remote.url)}",
+            data={"branches": sorted(others)},
+        )
 
 
 def _pushed(ormah: Ormah, wire: Network, remote: Remote, head: str, progress: Progress) -> bool:
@@ -182,7 +196,7 @@ def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> Non
     if card.id != ormah.vault.id or base is None:
         raise Conflict(
             f"{remote.name} holds another vault than this one; nothing was changed",
-            hint=f"to join it: ormahctl sync setup {remote.url}",
+            hint=f"to join it: ormahctl sync setup {shown(remote.url)}",
             data={"vault_id": card.id},
         )
 

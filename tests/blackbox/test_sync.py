@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -208,6 +209,23 @@ def test_a_file_in_the_way_is_named_and_left(machines: tuple[House, House, Path]
     assert (two.vault / "plan.txt").read_text() == "theirs"
 
 
+def test_an_edit_under_way_is_waited_for(machines: tuple[House, House, Path]) -> None:
+    one, two, _ = machines
+    node = one.json("remember", "first line\n\nlast line")["id"]
+    level(one, two)
+    one.json("update", node, "--content", "first line, changed elsewhere\n\nlast line")
+    one.json("sync")
+    file = two.vault / two.json("show", node)["path"]
+    data, end = file.read_text(), time.monotonic() + 1.5
+    syncing = subprocess.Popen([sys.executable, "-m", "ormahctl", "sync"], env=two.env, cwd=two.home)
+    while time.monotonic() < end:
+        file.write_text(data.replace("last line", f"last line {end - time.monotonic():.2f}"))
+    assert syncing.wait(60) == 0
+    assert file.read_text().count("changed elsewhere") == 1
+    level(one, two)
+    assert one.json("show", node)["content"].startswith("first line, changed elsewhere\n\nlast line ")
+
+
 def test_notes_that_a_remote_should_not_have_sent(machines: tuple[House, House, Path]) -> None:
     """Markers, and a note beyond every size: kept in git, not indexed, named by doctor, and nothing stops."""
     one, two, bare = machines
@@ -291,6 +309,25 @@ def _inner(tmp_path: Path) -> Path:
     inner = tmp_path / "inner"
     inner.mkdir()
     return inner
+
+
+def test_a_remote_whose_branch_is_called_otherwise(tmp_path: Path) -> None:
+    with open_house() as one, open_house() as two:
+        one.start()
+        bare = tmp_path / "remote.git"
+        run_git("init", "-q", "--bare", "--initial-branch=trunk", str(bare), cwd=tmp_path)
+        one.git("push", "-q", str(bare), "HEAD:trunk")
+        two.start()
+        node = two.json("remember", "On a branch of another name")["id"]
+        two.git("remote", "add", "origin", str(bare))
+        done = two.ctl("sync")
+        assert done.returncode == 4
+        assert "has no branch main, but trunk" in done.stderr
+        assert run_git("for-each-ref", "--format=%(refname)", cwd=bare) == "refs/heads/trunk"
+        assert two.json("sync", "setup", str(bare))["branch"] == "trunk"
+        one.json("sync", "setup", str(bare))
+        level(one, two)
+        assert one.json("show", node)["id"] == node
 
 
 def test_a_vault_in_somebodys_repository_is_not_ours_to_sync() -> None:
