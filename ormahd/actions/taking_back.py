@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import amending
 from ormahd.actions.caller import PERSON
-from ormahd.actions.views import headline, iso
+from ormahd.actions.undo_message import body, subject, trailers
+from ormahd.actions.views import headline
 from ormahd.core import note as codec
-from ormahd.core.node import short_id
 from ormahd.core.note import NoteKind
 from ormahd.errors import Conflict
 from ormahd.vault.change import Kind
-from ormahd.vault.oplog import UNDOES, UNDOES_PART
 from ormahd.vault.three_way import Pair, Version, join, key_of, node_of, write
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from ormahd.vault.history import Op
     from ormahd.vault.oplog import Part
 
-SAID = 40
-"""Changes that a commit's message lists; a large import has thousands."""
 LONGEST = 20_000
 """Characters of one version in a conflict: enough to decide by, and no reply grows past a frame."""
 UNCOMMITTED = "uncommitted"
@@ -145,8 +142,8 @@ def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
         return Left(tuple(clashes))
     changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
     tx = ormah.vault.transaction(
-        _subject(task.op), kind=Kind.UNDO, source=caller.source, body=_body(task, changes, reasons), run=task.run,
-        person=caller.source == PERSON, trailers=_trailers(task), queue=False,
+        subject(task.op), kind=Kind.UNDO, source=caller.source, body=body(task, changes, reasons), run=task.run,
+        person=caller.source == PERSON, trailers=trailers(task), queue=False,
     )  # fmt: skip
     with tx:
         write(tx, {key: (piece.now, piece.wanted) for key, piece in pieces.items()})
@@ -204,6 +201,7 @@ def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Vers
 def _places(ormah: Ormah, task: Task, pieces: Mapping[str, _Piece]) -> Iterator[Clash]:
     """A note goes back to where it was, and not over another file."""
     leaving = {piece.now.path for piece in pieces.values() if piece.now and _goes(piece)}
+    twins = _twins(ormah) if any(piece.now is None and piece.wanted for piece in pieces.values()) else {}
     taken: set[str] = set()
     for key, piece in pieces.items():
         wanted = piece.wanted
@@ -216,7 +214,7 @@ def _places(ormah: Ormah, task: Task, pieces: Mapping[str, _Piece]) -> Iterator[
             continue
         if there or wanted.path in taken:
             yield _clash(task, wanted, wanted.path, PLACE, "has its old place taken by another file")
-        elif piece.now is None and (twin := _twin(ormah, node_of(key))):
+        elif piece.now is None and (twin := twins.get(node_of(key) or "")):
             yield _clash(task, wanted, twin, PLACE, f"has its id taken by {twin}, which is no readable note")
         taken.add(wanted.path)
 
@@ -226,14 +224,15 @@ def _goes(piece: _Piece) -> bool:
     return piece.now is None or piece.wanted is None or piece.now.path != piece.wanted.path
 
 
-def _twin(ormah: Ormah, node: str | None) -> str | None:
-    """A file that a person broke and that still carries the id: the index does not know it by that."""
-    for path, kind in ormah.index.kinds().items() if node else ():
-        if kind == NoteKind.BROKEN:
-            data = ormah.vault.read(path)
-            if data is not None and codec.parse(data, path).id == node:
-                return path
-    return None
+def _twins(ormah: Ormah) -> dict[str, str]:
+    """{id: path} of files that a person broke and that still carry an id: the index does not know them by that."""
+    found = {}
+    for path in [path for path, kind in ormah.index.kinds().items() if kind == NoteKind.BROKEN]:
+        data = ormah.vault.read(path)
+        node = None if data is None else codec.parse(data, path).id
+        if node is not None:
+            found[node] = path
+    return found
 
 
 # What is said about it
@@ -278,31 +277,3 @@ def _change(key: str, piece: _Piece) -> Change:
     else:
         did = "moved back" if piece.now.data == piece.wanted.data else "restored"
     return Change(node_of(key), version.path, _title(version), did)
-
-
-def _subject(op: Op) -> str:
-    """`Undo: …`, and of an undo `Redo: …`, however often it goes back and forth."""
-    if op.kind == Kind.UNDO:
-        for verb, other in (("Undo: ", "Redo: "), ("Redo: ", "Undo: ")):
-            if op.subject.startswith(verb):
-                return other + op.subject.removeprefix(verb)
-    return f"Undo: {op.subject}"
-
-
-def _body(task: Task, changes: Sequence[Change], reasons: Sequence[str]) -> str:
-    op = task.op
-    which = f"{op.kind}, {op.source}, {iso(op.time)}"
-    lines = [f"Takes back {'a part of ' if task.parts else ''}{op.name} ({which})."]
-    for change in changes[:SAID]:
-        name = f"{change.title} ({short_id(change.node_id)})" if change.node_id else change.path
-        did = "merged with later edits" if change.did == "merged" else change.did
-        lines.append(f"{did.capitalize()}: {name}")
-    if len(changes) > SAID:
-        lines.append(f"And {len(changes) - SAID} more.")
-    return "\n".join([*lines, *dict.fromkeys(reasons)])
-
-
-def _trailers(task: Task) -> list[tuple[str, str]]:
-    if not task.parts:
-        return [(UNDOES, task.op.name)]
-    return [(UNDOES_PART, " ".join(word for word in part if word)) for part in task.parts]

@@ -84,7 +84,8 @@ def list_ops(
     touched = _touching(vault, node_id) if node_id is not None else frozenset()
     earliest = None if first is None else first.timestamp()
     latest = None if last is None else last.timestamp()
-    view = vault.oplog.view()
+    narrowed = any(value is not None for value in (node_id, kind, job, run, since, before))
+    view = vault.oplog.view() if narrowed else vault.oplog.recent(limit)
     entries = iter(view.entries)
     if behind is not None:
         entries = islice(dropwhile(lambda entry: entry.commit != behind, entries), 1, None)

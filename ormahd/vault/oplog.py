@@ -92,6 +92,13 @@ class OpLog:
                 self._view = _resolved(head, self._entries(self._view, head))
             return self._view
 
+    def recent(self, count: int) -> View:
+        """The history, or only its newest `count` entries as long as nobody has asked for more since the start."""
+        if self._view.head is not None:
+            return self.view()
+        head = self._git.head()
+        return _resolved(head, [] if head is None else [entry for _, entry in self._read(head, f"-{count}")])
+
     def _entries(self, old: View, head: str | None) -> Sequence[Entry]:
         if head is None:
             return ()
@@ -99,14 +106,14 @@ class OpLog:
             grown = self._grown(old, head)
             if grown is not None:
                 return grown
-        return [entry for _, entry in self._read(head)]
+        return [entry for _, entry in self._read(head, "--date-order")]
 
     def _grown(self, old: View, head: str) -> Sequence[Entry] | None:
         """The old entries and the new ones; None when some of the old ones are not part of the history any more."""
         fresh: list[Entry] = []
         merged = False
         try:
-            for mark, entry in self._read(f"{old.head}...{head}"):
+            for mark, entry in self._read(f"{old.head}...{head}", "--date-order"):
                 if mark.startswith("<"):
                     return None
                 merged = merged or mark.endswith("+")
@@ -120,9 +127,9 @@ class OpLog:
         order = self._git.run("rev-list", "--date-order", head, *self._below).decode().split()
         return [by_commit[commit] for commit in order if commit in by_commit]
 
-    def _read(self, revision: str) -> Iterator[tuple[str, Entry]]:
+    def _read(self, revision: str, *options: str) -> Iterator[tuple[str, Entry]]:
         """(`<` or `>`, with a `+` for a merge; entry)."""
-        for record in self._git.log(_FORMAT, "--date-order", revision, *self._below):
+        for record in self._git.log(_FORMAT, *options, revision, *self._below):
             mark, commit, parents, seconds, text = os.fsdecode(record).lstrip("\n").split("\x1f", 4)
             yield mark + ("+" if " " in parents else ""), _entry(commit, int(seconds), text)
 

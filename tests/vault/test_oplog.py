@@ -44,6 +44,17 @@ def test_it_follows_head_step_by_step(vault: Vault) -> None:
     as_read_anew(vault)
 
 
+def test_the_newest_page_does_not_wait_for_all_of_it(vault: Vault) -> None:
+    made = [op(vault, str(number)) for number in range(5)]
+    undo = op(vault, "3", kind=Kind.UNDO, trailers=[("Ormah-Undoes", made[-1])])
+    log = OpLog(vault.git, vault.prefix)
+    page = log.recent(2)
+    assert [entry.op for entry in page.entries] == [undo, made[-1]]
+    assert page.undone_by(page.entries[1]) == undo
+    whole = log.view()
+    assert log.recent(2) is whole
+
+
 def test_a_history_that_was_rewritten_is_read_anew(vault: Vault) -> None:
     first = op(vault, "1")
     second = op(vault, "2")
