@@ -137,7 +137,8 @@ class _Job:
     def look(self, *, dry_run: bool, rewrite_foreign: bool) -> Purged:
         """What is to be rewritten, once nothing stands against it."""
         resume(self.ormah)
-        self.ormah.reconciler.scan()  # what a person typed just now belongs to it
+        if not dry_run:
+            self.ormah.reconciler.scan()  # what a person typed just now belongs to it
         found = look(self.vault, self.wanted, self.taken, self.progress)
         if not found.found:
             raise NotFound("nothing in the history names it", hint="`ormahctl history` shows what there is")
@@ -245,9 +246,9 @@ class _Job:
         try:
             if last:
                 with self._alone() as at:
-                    prepared = prepare(vault, self.wanted, self.taken, self.progress)
+                    prepared = prepare(vault, self.found, self.taken, self.progress)
                     return prepared if replace(vault, prepared, at) else None
-            prepared = prepare(vault, self.wanted, self.taken, self.progress)
+            prepared = prepare(vault, self.found, self.taken, self.progress)
             self.progress(0, 0, "putting it in place")
             with self._alone() as at:
                 return prepared if replace(vault, prepared, at) else None

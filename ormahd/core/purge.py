@@ -106,11 +106,12 @@ class Forgotten:
         """How often a file, a message or the bytes of a tree name it (0: not at all)."""
         found = sum(1 for _ in self._mention.finditer(data))
         if self.names and b"[[" in data:
-            links = _LINK.finditer(data.decode("utf-8", "surrogateescape"))
-            found += sum(1 for link in links if self._leads(link_target(link[1])) and not self._token.search(link[0]))
+            named = (target for target in link_targets(data) if not self._token.search(target))
+            found += sum(1 for target in named if self.leads(target))
         return found
 
-    def _leads(self, target: str) -> bool:
+    def leads(self, target: str) -> bool:
+        """Whether a wikilink with this target leads to it."""
         if not self.node_id:
             return False
         if stem_short_id(target.casefold()) == self.short:
@@ -150,7 +151,7 @@ class Forgotten:
         note = parse(data, path)
         if note.kind is not NoteKind.NOTE:
             return data
-        gone = [(link.edge, link.target) for link in note.links if not link.body and self._leads(link.target)]
+        gone = [(link.edge, link.target) for link in note.links if not link.body and self.leads(link.target)]
         gone += [(edge, self.short) for edge in EdgeType]
         try:
             return edit(data, path, unlink=gone)
@@ -160,12 +161,17 @@ class Forgotten:
     def text(self, text: str) -> str:
         """Words without it: links, names and ids of the memory, and the secrets, become `(purged)`."""
         if self.node_id:
-            text = _LINK.sub(lambda found: GONE if self._leads(link_target(found[1])) else found[0], text)
+            text = _LINK.sub(lambda found: GONE if self.leads(link_target(found[1])) else found[0], text)
             text = self._markdown_link.sub(GONE, text)
             text = self._token.sub(GONE, text)
         for spelling in self.spellings:
             text = text.replace(spelling.decode("utf-8", "surrogateescape"), GONE)
         return text
+
+
+def link_targets(data: bytes) -> tuple[str, ...]:
+    """The targets of all wikilinks in a file, wherever they stand."""
+    return tuple(link_target(found) for found in _LINK.findall(data.decode("utf-8", "surrogateescape")))
 
 
 def fold(name: str) -> str:

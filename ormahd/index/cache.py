@@ -281,12 +281,14 @@ def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
 
 
 def forget_free(connection: sqlite3.Connection) -> None:
-    """Drop the embeddings of all texts that no note has now, of any model, and tokens that only they had."""
+    """Drop the embeddings of all texts that no note has now, of any model, and tokens that only they had; also what Chroma
+    had still to be told of nodes that are gone, which is nothing once it is dropped."""
     free = "(SELECT document FROM document WHERE free IS NOT NULL)"
     for table in ("vector", "token"):
         connection.execute(f"DELETE FROM {table} WHERE key >> 16 IN {free}")
     connection.execute("DELETE FROM document WHERE free IS NOT NULL")
     connection.execute("DELETE FROM token_df WHERE n <= 0")
+    connection.execute("DELETE FROM chroma_pending WHERE id NOT IN (SELECT id FROM embedded)")
 
 
 def forget_others(connection: sqlite3.Connection, model: int) -> None:

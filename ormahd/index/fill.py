@@ -137,7 +137,9 @@ class Filler:
         for meaning in (self.active, self.next):
             if meaning is None:
                 continue
-            meaning.wipe_now()
+            if not meaning.wiped:
+                with self._applying:
+                    meaning.wipe_now()
             if meaning.waiting:
                 self._embed(meaning)
                 if not meaning.waiting:

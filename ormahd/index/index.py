@@ -190,7 +190,7 @@ class Index(Reader):
         with self._applying:
             with self._database.write() as connection:
                 cache.forget_free(connection)
-                text.refresh(connection)
+                text.settle(connection)
             meanings = self._meanings()
             for meaning in meanings:
                 meaning.wipe()

@@ -208,10 +208,10 @@ class Meaning:
         return not self._wipe
 
     def wipe_now(self) -> None:
-        """From the background thread: drop the files if that was asked for."""
-        if self._wipe:
-            self._store.wipe()
-            self._wipe = False
+        """From the background thread, with the apply lock held: drop the files."""
+        self.distrust()
+        self._store.wipe()
+        self._wipe = False
 
     def refill(self, connection: sqlite3.Connection) -> None:
         """Begin Chroma anew, inside the writer's transaction: everything embedded is noted as still to be learned."""

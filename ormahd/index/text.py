@@ -156,6 +156,11 @@ def refresh(connection: sqlite3.Connection) -> None:
     numbers = [row[0] for row in connection.execute("SELECT number FROM file ORDER BY number")]
     for some in chunks(numbers):
         put(connection, [fts_row(*row) for row in stored(connection, some)])
+    settle(connection)
+
+
+def settle(connection: sqlite3.Connection) -> None:
+    """Merge the full text table's parts into one, so that the words of rows that were taken out are in none."""
     connection.execute("INSERT INTO words (words) VALUES ('optimize')")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ormahd.core.node import short_id
 from ormahd.core.note import parse
-from ormahd.core.purge import Forgotten
+from ormahd.core.purge import Forgotten, link_targets
 from ormahd.errors import Conflict
 from ormahd.vault import message
 from ormahd.vault.change import Kind
@@ -110,8 +110,8 @@ class _Reading:
         self.forgotten = forgotten
         self.naming: dict[str, bytes] = {}
         """Blobs that name it by id, or hold a secret."""
-        self.linking: dict[str, bytes] = {}
-        """Other blobs with wikilinks: they may name it by its title, which is not known yet."""
+        self.linking: dict[str, tuple[str, ...]] = {}
+        """Targets of the wikilinks in other blobs: they may name it by its title, which is not known yet."""
         self.texts: dict[str, bytes] = {}
         """Commits and tags, whole."""
 
@@ -121,11 +121,13 @@ class _Reading:
         elif self.forgotten.mentions(one.data):
             self.naming[one.oid] = one.data
         elif self.forgotten.node_id and b"[[" in one.data:
-            self.linking[one.oid] = one.data
+            self.linking[one.oid] = link_targets(one.data)
 
     def counts(self, forgotten: Forgotten) -> dict[str, int]:
         """How often each blob names it, now that its names are known."""
-        found = {oid: forgotten.mentions(data) for oid, data in {**self.linking, **self.naming}.items()}
+        found = {oid: forgotten.mentions(data) for oid, data in self.naming.items()}
+        if forgotten.names:
+            found |= {oid: sum(map(forgotten.leads, targets)) for oid, targets in self.linking.items()}
         return {oid: count for oid, count in found.items() if count}
 
 

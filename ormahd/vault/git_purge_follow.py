@@ -10,11 +10,34 @@ import re
 from collections.abc import Callable, Mapping
 
 from ormahd.core.purge import Forgotten
-from ormahd.vault.git_purge_store import Store
+from ormahd.vault.git_purge_store import Commit, Store
 
 _ID = re.compile(rb"(?<![0-9a-z])[0-9a-f]{40}(?:[0-9a-f]{24})?(?![0-9a-z])")
+_MOVING = ("refs/heads/", "refs/ormah/")
+"""Refs that go on by commits; a tag that moves is another tag."""
 _SIGNED = (b"gpgsig", b"mergetag")
 """Headers of a commit that hold for the old id only; their further lines begin with a space."""
+
+
+def beyond(
+    store: Store, forgotten: Forgotten, before: Mapping[str, str], now: Mapping[str, str]
+) -> tuple[list[Commit], dict[str, bytes]] | None:
+    """What refs that are at `now` reach beyond where they were, `before`: (commits, newest first; their bytes by id).
+
+    None when that is no mere going on, or something of it names what is purged: then all has to be looked at anew.
+    """
+    if before.keys() != now.keys() or any(
+        now[ref] != oid for ref, oid in before.items() if not ref.startswith(_MOVING)
+    ):
+        return None
+    commits = list(store.commits(*now.values(), *(f"^{oid}" for oid in before.values())))
+    came = [(path, new) for commit in commits for path, _, new in commit.changes if new.strip("0")]
+    texts = {one.oid: one.data for one in store.objects({*(new for _, new in came), *(one.oid for one in commits)})}
+    if any(forgotten.mentions(data) for data in texts.values()) or any(
+        forgotten.mentions(path.encode("utf-8", "surrogateescape")) for path, _ in came
+    ):
+        return None
+    return commits, texts
 
 
 def follow(
@@ -26,31 +49,21 @@ def follow(
     name: Callable[[str, bytes], str],
 ) -> tuple[dict[str, str], dict[str, tuple[str, bytes]]] | None:
     """({ref: its new id}, new objects as `Objects.write` takes them) for refs that are at `now` and were at `before` when
-    the history was written anew. `renamed`: old commit to new one; `name` gives an object's id.
-
-    None when that is no mere going on, or something of it names what is purged: then all has to be written anew.
-    """
-    if before.keys() != now.keys() or any(
-        now[ref] != oid for ref, oid in before.items() if ref.startswith("refs/tags/")
-    ):
+    the history was written anew. `renamed`: old commit to new one; `name` gives an object's id. None: see `beyond`."""
+    found = beyond(store, forgotten, before, now)
+    if found is None:
         return None
-    fresh: dict[str, tuple[str, bytes]] = {}
+    commits, texts = found
     names = dict(renamed)
-    commits = list(store.commits(*now.values(), *(f"^{oid}" for oid in before.values())))
-    blobs = {new for commit in commits for _, _, new in commit.changes if new.strip("0")}
-    paths = {path for commit in commits for path, _, _ in commit.changes}
-    texts = {one.oid: one for one in store.objects([*blobs, *(commit.oid for commit in commits)])}
-    if any(forgotten.mentions(one.data) for one in texts.values()) or any(
-        forgotten.mentions(path.encode("utf-8", "surrogateescape")) for path in paths
-    ):
-        return None
+    fresh: dict[str, tuple[str, bytes]] = {}
     for commit in reversed(commits):
-        data = _moved(texts[commit.oid].data, names)
+        data = _moved(texts[commit.oid], names)
         names[commit.oid] = oid = name("commit", data)
         fresh[oid] = "commit", data
-    if any(oid not in names for ref, oid in now.items() if oid != before[ref]):
+    moved = {ref: oid for ref, oid in now.items() if oid != before[ref]}
+    if not names.keys() >= set(moved.values()):
         return None
-    return {ref: names[oid] for ref, oid in now.items() if oid != before[ref]}, fresh
+    return {ref: names[oid] for ref, oid in moved.items()}, fresh
 
 
 def _moved(data: bytes, names: Mapping[str, str]) -> bytes:

@@ -124,24 +124,24 @@ def is_clean(git: Git) -> bool:
     return not (folder_of(git) / CLONE).exists()
 
 
-def recover(git: Git, at: At) -> list[str]:
-    """After a crash, before anything is written: what was not promised is dropped, what was is done. Sentences for the
-    log. The journal of a promise stays for whoever cleans index and state."""
+def recover(git: Git, at: At) -> str | None:
+    """After a crash, before anything is written: what was not promised is dropped, what was is done. A sentence when a
+    person has to do something about it. The journal of a promise stays for whoever cleans index and state."""
     if not folder_of(git).is_dir():
-        return []
+        return None
     journal = read_journal(git)
     if journal is None:
         finish(git)
-        return ["a purge was interrupted before it changed the history; nothing of it is left: repeat it"]
+        return "a purge was interrupted before it changed the history: repeat it"
     if is_clean(git):
-        return []
+        return None
     deadline = time.monotonic() + PATIENCE
     while busy := in_use(git, git.git_dir / "index.lock"):
         if time.monotonic() > deadline:
             break
         time.sleep(0.1)
     if busy:
-        return ["a purge was interrupted, and another git is at work in the vault: restart when that is done"]
+        return "a purge was interrupted, and another git is at work in the vault: restart ormahd when that is done"
     _unlock(git, journal)
     now = Store(git.common).refs()
     waiting = {name: pair for name, pair in journal.refs.items() if now.get(name) == pair[0] != pair[1]}
@@ -153,8 +153,8 @@ def recover(git: Git, at: At) -> list[str]:
     _move_refs(git, waiting, drop, journal.symbolic)
     clean(git, at)
     if moved:
-        return [f"a purge was interrupted, and {', '.join(moved)} went on from the old history: purge it again"]
-    return ["a purge was interrupted; the rest of it was done"]
+        return f"a purge was interrupted, and {', '.join(moved)} went on from the old history: purge it again"
+    return None
 
 
 def _unlock(git: Git, journal: Journal) -> None:

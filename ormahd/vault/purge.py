@@ -25,11 +25,11 @@ from ormahd.vault.disk import Flusher
 from ormahd.vault.git_busy import in_use
 from ormahd.vault.git_objects import Objects
 from ormahd.vault.git_purge import SHOWN, Progress, Survey, leaks, survey
-from ormahd.vault.git_purge_follow import follow
+from ormahd.vault.git_purge_follow import beyond, follow
 from ormahd.vault.git_purge_store import OURS, REMOTE, Store
 from ormahd.vault.git_remote import shown
 from ormahd.vault.git_run import environment
-from ormahd.vault.purge_check import check, check_place
+from ormahd.vault.purge_check import check_place, check_staged
 from ormahd.vault.vault import Vault
 
 PATIENCE = 5.0
@@ -89,8 +89,9 @@ def size(vault: Vault) -> int:
     return Store(vault.git.common).bytes()
 
 
-def prepare(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> Prepared:
+def prepare(vault: Vault, looked: Survey, taken: Callable[[str], bool], progress: Progress) -> Prepared:
     """The new history, in a clone beside the objects, with every object looked at. Nothing of the vault is changed.
+    `looked`: what was found before (`look`); where the history only went on since, it still holds.
 
     Raises Conflict when today's files still hold it, or something was left; Unavailable when git or the rewriting failed.
     """
@@ -99,10 +100,10 @@ def prepare(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], pr
     if swap.read_journal(git) is not None:
         raise Conflict("another purge is not finished", hint="restart the daemon: ormahctl down, ormahctl up")
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
+    folder.mkdir(mode=0o700, exist_ok=True)
     progress(0, 0, "copying the history")
     clone = _clone(vault, folder / swap.CLONE)
-    found = survey(clone, forgotten, taken, progress)
+    found = _still(clone, looked) or survey(clone, looked.forgotten, taken, progress)
     branch = git.branch() or "HEAD"
     tree, count = _state(clone, branch)
     _filter(clone, found, folder / "plan.json", progress)
@@ -135,6 +136,16 @@ def _clone(vault: Vault, place: Path) -> Store:
     refs = [f"+{prefix}*:{prefix}*" for prefix in OURS]
     clone.run("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", str(git.common), *refs)
     return clone
+
+
+def _still(clone: Store, looked: Survey) -> Survey | None:
+    """What was found before, as of the clone; None when it has to be looked for anew."""
+    now = clone.refs()
+    since = beyond(clone, looked.forgotten, looked.refs, now)
+    if since is None:
+        return None
+    count = len(since[0])
+    return dataclasses.replace(looked, refs=now, commits=looked.commits + count, changed=looked.changed + count)
 
 
 def _state(clone: Store, branch: str) -> tuple[str, int]:
@@ -200,7 +211,7 @@ def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> bool
         journal = dataclasses.replace(
             journal, refs={**journal.refs, **{name: (ours[name], oid) for name, oid in refs.items()}}
         )
-    check(vault, prepared.survey, rewrite_foreign=True)
+    check_staged(vault, prepared.survey.forgotten)
     swap.switch(vault.git, prepared.clone, journal, at)
     return True
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+from ormahd.core.purge import Forgotten
 from ormahd.errors import Conflict, Unavailable
 from ormahd.vault.git_purge_store import OURS, REMOTE, Store
 
@@ -31,7 +32,7 @@ def check_place(vault: Vault) -> None:
     if git.git_dir != git.common or any((git.common / "worktrees").glob("*")):
         raise Conflict(
             "the repository has linked worktrees, which would keep the old history",
-            hint=f"`git -C {root} worktree list` names them, `git worktree remove PATH` removes one",
+            hint=f"git -C {root} worktree list; then `git worktree remove PATH`, or `git worktree prune` for one that is gone",
         )
     if vault.git.run("rev-parse", "--show-superproject-working-tree").strip():
         raise Conflict(
@@ -98,11 +99,7 @@ def check(vault: Vault, found: Survey, *, rewrite_foreign: bool) -> None:
             hint="they get other ids too, and lose signatures; if that is well: --rewrite-foreign",
             data={"commits": [oid for oid, _ in found.foreign[:100]]},
         )
-    staged = _staged(vault, found)
-    if staged:
-        raise Conflict(
-            f"{staged} is staged, and holds it", hint=f"git -C {vault.root} restore --staged {staged}, or commit it"
-        )
+    check_staged(vault, found.forgotten)
     size, free = Store(vault.git.common).bytes(), shutil.disk_usage(vault.git.common).free
     if free < ROOM * size + SPARE:
         raise Unavailable(
@@ -112,18 +109,15 @@ def check(vault: Vault, found: Survey, *, rewrite_foreign: bool) -> None:
         )  # fmt: skip
 
 
-def _staged(vault: Vault, found: Survey) -> str | None:
-    """A path whose staged version, other than HEAD's, holds it."""
-    records = iter(
-        vault.git.run("diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "HEAD").split(b"\0")
-    )
-    for meta in records:
-        if not meta:
-            break
-        path, oid = os.fsdecode(next(records)), meta.split(b" ")[3].decode()
-        if not oid.strip("0") or meta.split(b" ")[1] == b"160000":
+def check_staged(vault: Vault, forgotten: Forgotten) -> None:
+    """Raise Conflict when what is staged, and other than HEAD's, holds it: the index would keep it."""
+    out = vault.git.run("diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "HEAD")
+    records = iter(out.split(b"\0"))
+    for meta in filter(None, records):
+        path, (_, mode, _, oid, _) = os.fsdecode(next(records)), meta.split(b" ")
+        if mode in {b"000000", b"160000"}:
             continue
-        data = vault.blob(oid)
-        if found.forgotten.mentions(data) or found.forgotten.mentions(os.fsencode(path)):
-            return path
-    return None
+        if forgotten.mentions(vault.blob(oid.decode())) or forgotten.mentions(os.fsencode(path)):
+            raise Conflict(
+                f"{path} is staged, and holds it", hint=f"git -C {vault.root} restore --staged {path}, or commit it"
+            )

@@ -80,6 +80,8 @@ class Vault:
         """Held by whoever replaces the history or its packs, or fetches commits that nothing leads to yet."""
         self._lock = lock
         self._recovered = False
+        self._unpurged: str | None = None
+        """What a person has to do about a purge that was interrupted."""
         self._clock = clock
         self._ops = OpIds(clock, entropy)
         self._flusher = Flusher()
@@ -184,7 +186,7 @@ class Vault:
                 if step.path == creation.CARD and step.base is not None:  # it joined another vault, and took its id
                     discard(self.git, creation.read_card(step.base, self.root).id)
         said += clear_stale(self.git, self._applier.lock, self._clock)
-        said += git_purge_swap.recover(self.git, self._applier.at)
+        self._unpurged = git_purge_swap.recover(self.git, self._applier.at)
         self._writer.resume(intents)
         why = self._writer.drain()
         promised = {intent.op for intent in intents} if why else set()
@@ -205,9 +207,10 @@ class Vault:
 
     def notices(self) -> list[str]:
         """What about the repository a person should know, though everything works."""
+        said = [] if self._unpurged is None else [self._unpurged]
         if self.git.branch() is None and under_way(self.git) is None:  # a rebase detaches HEAD for a while, and says so
-            return ["HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them"]
-        return []
+            said.append("HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them")
+        return said
 
     def transaction(
         self,
@@ -296,6 +299,7 @@ class Vault:
         with self.lineage, self._writer.alone(self._ops()):
             try:
                 yield self._applier.at
+                self._unpurged = None
             finally:
                 self.git.reopen()
                 self._objects.reopen()

@@ -40,7 +40,7 @@ def purge_all(
     found = purge.look(vault, Forgotten(node_id, secrets), nobody, silent)
     purge_check.check(vault, found, rewrite_foreign=foreign)
     forget_today(vault, found)
-    prepared = purge.prepare(vault, found.forgotten, nobody, silent)
+    prepared = purge.prepare(vault, found, nobody, silent)
     meanwhile()
     with vault.rewriting() as at:
         assert purge.replace(vault, prepared, at)

@@ -327,7 +327,7 @@ def test_when_it_comes_back_meanwhile_the_old_history_stays(house: House) -> Non
     _, staying = told(house)
     found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
     forget_today(house.vault, found)
-    prepared = purge.prepare(house.vault, found.forgotten, nobody, silent)
+    prepared = purge.prepare(house.vault, found, nobody, silent)
     store(house, staying, house.read(staying) + b"see [[fact_x_1a2b3c4d]]\n", "Update", STAYING)
     head = house.git("rev-parse", "HEAD")
     with house.vault.rewriting() as at:
@@ -335,7 +335,7 @@ def test_when_it_comes_back_meanwhile_the_old_history_stays(house: House) -> Non
     purge.discard(house.vault)
     assert house.git("rev-parse", "HEAD") == head
     with pytest.raises(purge.Stale):
-        purge.prepare(house.vault, found.forgotten, nobody, silent)
+        purge.prepare(house.vault, found, nobody, silent)
     purge.discard(house.vault)
     assert not (house.root / ".git/ormah-purge").exists()
     assert house.git("show", "HEAD~1:" + staying)
@@ -457,7 +457,7 @@ def test_busy_while_somebody_else_is_at_work(house: House) -> None:
     told(house)
     found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
     forget_today(house.vault, found)
-    prepared = purge.prepare(house.vault, found.forgotten, nobody, silent)
+    prepared = purge.prepare(house.vault, found, nobody, silent)
     (house.root / ".git/index.lock").touch()
     with pytest.raises(VaultBusy), house.vault.rewriting():
         pytest.fail("the lock is not ours")

@@ -1,0 +1,94 @@
+"""What was removed is in no file of the index afterwards, and the index answers as before."""
+
+from pathlib import Path
+
+from ormahd.core.note import Link
+from ormahd.index.index import Index
+from tests.contract.index_notes import apply, node_id, open_index, triples
+from tests.contract.test_index_vectors import nearest, note, path, vault
+
+SECRET = "zebrafish kept in the harbour of Aarhus"
+WORDS = (b"zebrafish", b"Aarhus", b"Harbour master", b"narwhal", node_id(900).encode(), b"fact_n_00000384")
+
+
+def holding(directory: Path) -> list[bytes]:
+    data = b"".join(file.read_bytes() for file in directory.rglob("*") if file.is_file())
+    return [word for word in WORDS if word in data]
+
+
+def filled(directory: Path, *, attach: bool = True) -> tuple[Index, dict[str, bytes]]:
+    """An index of fifty notes, after one more came, changed, was linked to and went."""
+    index = open_index(directory, attach=attach)
+    files = vault(50)
+    apply(index, files)
+    for text in ("a narwhal, first", SECRET):
+        apply(index, {path(900): note(900, text, title="Harbour master", tags=["aarhus-tag"])})
+    linked = note(1, "links", links=[Link("supports", "fact_n_00000384")])  # type: ignore[arg-type]
+    apply(index, {path(1): linked})
+    if attach:
+        assert index.wait_filled(30, settled=True)
+    apply(index, {path(1): files[path(1)]}, [path(900)])
+    return index, files
+
+
+def test_nothing_is_left_of_it(tmp_path: Path) -> None:
+    index, files = filled(tmp_path)
+    assert len(holding(tmp_path)) > 3
+    before = [nearest(index, f"only{number}", 1) for number in range(20)]
+    index.scour()
+    assert holding(tmp_path) == []
+    assert [nearest(index, f"only{number}", 1) for number in range(20)] == before
+    assert index.wait_filled(30, settled=True)
+    assert index.verify(triples(files)) == []
+    assert holding(tmp_path) == []
+    apply(index, {path(60): note(60, "life goes on")})
+    assert nearest(index, "life goes on", 1) == [node_id(60)]
+    index.close()
+    assert holding(tmp_path) == []
+
+
+def test_without_a_model(tmp_path: Path) -> None:
+    first, _ = filled(tmp_path)
+    first.close()
+    assert (tmp_path / "chroma").is_dir()
+    index = open_index(tmp_path)
+    index.scour()
+    assert not (tmp_path / "chroma").exists()
+    assert holding(tmp_path) == []
+    index.close()
+
+
+def test_what_other_notes_have_is_not_embedded_again(tmp_path: Path) -> None:
+    index, _ = filled(tmp_path)
+    apply(index, {path(901): note(901, SECRET)})
+    apply(index, {}, [path(901)])
+    index.scour()
+    assert index.pending() == 0
+    index.close()
+
+
+def test_readers_go_on_meanwhile(tmp_path: Path) -> None:
+    import threading
+
+    index, _ = filled(tmp_path)
+    stop, faults = threading.Event(), []
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                assert len(nearest(index, "only7")) == 5
+                assert index.count() == 50
+        except Exception as fault:  # noqa: BLE001 - handed on to the test's own thread
+            faults.append(fault)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        index.scour()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert holding(tmp_path) == []
+    index.close()

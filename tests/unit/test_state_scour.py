@@ -1,0 +1,25 @@
+"""The state forgets rows that hold something, whatever table they are in, and their bytes too."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ormahd.journal.state import State
+
+NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
+
+
+def test_rows_and_bytes_go(tmp_path: Path) -> None:
+    state = State(tmp_path, clock=lambda: NOW)
+    state.touch(["going", "staying", "going"], how="recall", session_id="s")
+    state.answered("r1", "agent.get", "digest", b"\x00the zebrafish\xff")
+    state.answered("r2", "agent.get", "digest", b"another")
+    (tmp_path / "state.sqlite3.damaged-20261121T200000").write_bytes(b"zebrafish")
+    assert state.scour(lambda data: b"zebrafish" in data or data == b"going") == 3
+    assert [row[1] for row in state.accesses()] == ["staying"]
+    assert state.answer("r1") is None
+    assert state.answer("r2") == ("agent.get", "digest", b"another")
+    left = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"zebrafish" not in left
+    assert b"going" not in left
+    state.touch(["later"], how="get", session_id=None)
+    state.close()
