@@ -26,7 +26,7 @@ from ormahd.core.note import Note, NoteKind, adopt, parse
 from ormahd.core.splice import Unusual
 from ormahd.errors import InvalidNote
 
-__all__ = ["MergeConflict", "Merged", "merge_file", "merge_lines", "merge_notes"]
+__all__ = ["MergeConflict", "Merged", "is_lines", "merge_file", "merge_lines", "merge_notes"]
 
 _COMPARED = 5_000
 """Lines between the first and the last difference. Beyond that, two versions are taken for wholly different there:
@@ -42,6 +42,11 @@ class Merged:
     conflicts: tuple[MergeConflict, ...] = ()
     reasons: tuple[str, ...] = ()
     """Where a rule chose between two changes: a sentence each, for the commit's message."""
+
+
+def is_lines(path: str) -> bool:
+    """Whether a file is one of ours with an id in each line, and so a set."""
+    return path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]
 
 
 def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
@@ -60,7 +65,7 @@ def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, kee
     if any(b"\0" in data for data in (base or b"", ours, theirs)):
         conflict = MergeConflict(path, None, "text", None, None, None)
         return Merged(ours if keep_ours else None, (conflict,))
-    if path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]:
+    if is_lines(path):
         return Merged(merge_lines(base or b"", ours, theirs))
     return merge_notes(base, ours, theirs, path, keep_ours=keep_ours)
 

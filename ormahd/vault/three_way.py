@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ormahd.core.merge import MergeConflict, merge_file, merge_lines
+from ormahd.core.merge import MergeConflict, is_lines, merge_file, merge_lines
 from ormahd.core.note import parse
 from ormahd.errors import Conflict
 from ormahd.vault.change import sha256
@@ -105,7 +105,7 @@ def join(base: Version | None, ours: Version | None, theirs: Version | None) -> 
         return Joined(ours)
     if ours == base:
         return Joined(theirs)
-    if any(one is not None and one.path.endswith(".jsonl") for one in (ours, theirs)):
+    if any(one is not None and is_lines(one.path) for one in (ours, theirs)):
         return _join_lines(base, ours, theirs)
     if ours is None or theirs is None:
         left = ours or theirs

@@ -166,3 +166,9 @@ def test_two_notes_never_take_one_place(vault: Vault) -> None:
     ):
         write(tx, {ONE: (None, Version("b.md", note("one"))), TWO: (None, Version("b.md", note("two", TWO)))})
     assert vault.read("b.md") is None
+
+
+def test_lines_of_a_persons_own_keep_their_order() -> None:
+    base, ours, theirs = (Version("data.jsonl", data) for data in (b"z\ny\nx\n", b"z!\ny\nx\n", b"z\ny\nx!\n"))
+    assert join(base, ours, theirs).version == Version("data.jsonl", b"z!\ny\nx!\n")
+    assert join(base, None, theirs).conflicts
