@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ormahd.core.note import edit, parse
@@ -35,7 +37,7 @@ def main(arguments: list[str]) -> None:
         assert added["added"] == options.notes, added
         house.stop()
         fork(house)
-        figures: dict[str, list[float]] = {}
+        figures: dict[str, list[tuple[float, float]]] = {}
         for _ in range(options.rounds):
             figures.setdefault("bare interpreter", []).append(bare(options.notes))
             house.start()
@@ -44,14 +46,14 @@ def main(arguments: list[str]) -> None:
             house.stop()
             figures.setdefault("without it", []).append(merge(house, options.notes))
             figures.setdefault("git's text merge", []).append(merge(house, options.notes, text=True))
-    low = statistics.median(figures["bare interpreter"])
+    low = statistics.median(took for took, _ in figures["bare interpreter"])
     print(f"{options.notes} notes, median of {options.rounds} rounds, milliseconds a file")
-    for name, took in figures.items():
-        middle = statistics.median(took)
+    for name, rounds in figures.items():
+        took = sorted(one for one, _ in rounds)
+        middle, cpu = statistics.median(took), statistics.median(cpu for _, cpu in rounds)
         limit = f", limit + {LIMITS[name]:g}" if name in LIMITS else ""
-        print(
-            f"  {name:18} {middle:6.1f}  (bare interpreter {middle - low:+.1f}{limit}; {min(took):.1f} to {max(took):.1f})"
-        )
+        above = f"bare interpreter {middle - low:+.1f}{limit}"
+        print(f"  {name:18} {middle:6.1f}  ({above}; {took[0]:.1f} to {took[-1]:.1f}), of the processor {cpu:.1f}")
 
 
 def fork(house: House) -> None:
@@ -68,12 +70,10 @@ def fork(house: House) -> None:
     house.git("checkout", "-q", "main")
 
 
-def merge(house: House, notes: int, *, text: bool = False) -> float:
-    """Milliseconds a file of `git merge side`; taken back again."""
+def merge(house: House, notes: int, *, text: bool = False) -> tuple[float, float]:
+    """`git merge side`, taken back again: milliseconds a file on the clock, and of the processor (without the daemon's)."""
     asked = ["-c", f"{KEY}=git merge-file --union %A %O %B"] if text else []
-    begun = time.perf_counter()
-    house.git(*asked, "merge", "-q", "--no-edit", "side")
-    took = (time.perf_counter() - begun) * 1000 / notes
+    took = _timed(lambda: house.git(*asked, "merge", "-q", "--no-edit", "side"), notes)
     merged = [parse(data, name) for name, data in house.notes().items()]
     if not text:
         assert sum(note.title == "A new title" and note.tags == ("a", "b") for note in merged) == notes
@@ -81,12 +81,19 @@ def merge(house: House, notes: int, *, text: bool = False) -> float:
     return took
 
 
-def bare(times: int) -> float:
-    """Milliseconds of one interpreter that does nothing, started from a shell as git does it."""
+def bare(times: int) -> tuple[float, float]:
+    """The same of one interpreter that does nothing, started from a shell as git does it."""
     shell = f"for n in $(seq {times}); do {Path(sys.executable)} -I -S -c pass; done"
-    begun = time.perf_counter()
-    subprocess.run(["sh", "-c", shell], check=True)
-    return (time.perf_counter() - begun) * 1000 / times
+    return _timed(lambda: subprocess.run(["sh", "-c", shell], check=True), times)
+
+
+def _timed(act: Callable[[], object], times: int) -> tuple[float, float]:
+    used, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    act()
+    took = time.perf_counter() - begun
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+    return took * 1000 / times, cpu * 1000 / times
 
 
 if __name__ == "__main__":
