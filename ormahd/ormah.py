@@ -82,6 +82,7 @@ class Ormah:
             check_secrets=self.settings.secrets.redact,
         )
         index.first_path = self.reconciler.first_path
+        index.blob_id = vault.blob_id
         self._watcher: Watcher | None = None
         self.socket: Path | None = None
         """Where we answer, once that is known: git's merge driver asks there."""

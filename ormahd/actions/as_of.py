@@ -59,7 +59,7 @@ def looking_back(
 
     with ormah.pasts.at(standing.commit, standing.time, load, progress) as (past, cached):
         if query is not None:
-            past.fill(query_terms(query), progress, others=not cached, stopped=ormah.pasts.stopped)
+            past.fill(query_terms(query), progress, quick=cached, stopped=ormah.pasts.stopped)
         seconds = round(time.perf_counter() - begun, 3)
         told = AsOf(
             standing.commit, standing.op, iso(standing.time) or "", iso(standing.moment.astimezone(UTC)) or "",

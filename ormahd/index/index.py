@@ -49,6 +49,8 @@ class Index(Reader):
         self._clock = clock
         self.first_path: FirstPath | None = None
         """Asked which of several files with one id had it first; set by whoever knows the history."""
+        self.blob_id: Callable[[bytes], str] = write.git_blob
+        """What the repository calls these bytes; set where it has another object format."""
 
     @classmethod
     def open(
@@ -79,7 +81,7 @@ class Index(Reader):
         Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this
         batch, kept as `position`; None leaves it.
         """
-        entries = [write.entry(path, data, state) for path, (data, state) in upserts.items()]
+        entries = [write.entry(path, data, state, self.blob_id(data)) for path, (data, state) in upserts.items()]
         made = self._embed_now(entries)
         now = micros(self._clock())
         with self._applying:

@@ -74,19 +74,20 @@ class Past(Reader):
         terms: Sequence[str],
         progress: Progress,
         *,
-        others: bool,
+        quick: bool,
         most: int = EMBEDDED,
         seconds: float = EMBED_S,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Embed texts that wait for it: those that share words with a question, then with `others` the newest of the rest."""
+        """Embed texts that wait for it: those that share words with a question, then the newest of the rest. With `quick`
+        one pass over the first of them, for a question about a state that has had its share."""
         meaning = self._filler.active
         if meaning is None or not meaning.waiting:
             return
         with self._filling:
             end = time.monotonic() + seconds
             near = [node_id for node_id, _ in self.search_text(terms, CANDIDATES) if node_id in meaning.waiting]
-            chosen = list(dict.fromkeys([*near, *(meaning.waiting if others else ())]))[:most]
+            chosen = near[:BATCH] if quick else list(dict.fromkeys([*near, *meaning.waiting]))[:most]
             for at in range(0, len(chosen), BATCH):
                 if time.monotonic() >= end or stopped():
                     break

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -32,8 +33,6 @@ BATCH = 500
 """Files that are taken in together; between two batches it may be interrupted."""
 SPARE = 100_000_000
 """Bytes that stay free on the disk."""
-DIGESTS = 250_000
-"""Blobs whose sha256 is remembered (60 MB at most), so that a second state reads only what it alone has."""
 
 
 class Files(Protocol):
@@ -55,13 +54,12 @@ class Files(Protocol):
 
 @dataclass(slots=True)
 class Build:
-    """Makes one state after the other; what it learns of blobs is kept."""
+    """Makes one state after the other."""
 
     index: Index
     folder: Path
     clock: Callable[[], datetime]
     stopped: Callable[[], bool]
-    _digests: dict[str, bytes] = field(default_factory=dict)
 
     def make(self, files: Files, when: datetime, progress: Progress) -> tuple[Database, Meaning | None]:
         """The index of `files`, as of `when`, in a directory of its own; without a meaning while there is no model.
@@ -102,46 +100,30 @@ class Build:
 
     def _take_in(self, database: Database, files: Files, when: datetime, progress: Progress) -> None:
         with database.read() as connection:
-            known: dict[str, str] = dict(connection.execute("SELECT path, digest FROM file"))
-        wanted = sorted(files.files.items())
-        gone = [path for path in known if path not in files.files]
-        total = len(wanted)
+            # One value: where rows are fetched one by one, other threads take a turn at each of them.
+            (known,) = connection.execute("SELECT json_group_object(path, blob) FROM file").fetchone()
+        before: dict[str, str] = json.loads(known)
+        gone = [path for path in before if path not in files.files]
+        differing = sorted((path, oid) for path, oid in files.files.items() if before.get(path) != oid)
         entries: list[write.Entry] = []
-        for done, (path, data, digest) in enumerate(self._differing(files, wanted, known)):
-            one = write.entry(path, files.indexed(path, data), _state(path, data, digest, when))
+        read = files.read([oid for _, oid in differing])
+        for number, ((path, _), (oid, data)) in enumerate(zip(differing, read, strict=True)):
+            one = write.entry(path, files.indexed(path, data), _state(path, data, when), oid)
             if one.note.kind is NoteKind.CONFLICTED:
                 gone.append(path)
             else:
                 entries.append(one)
             if len(entries) == BATCH:
+                self._check_stopped()
                 self._store(database, entries, ())
                 entries = []
-                progress(done + 1, total, "reading")
+                progress(number + 1, len(differing), "reading")
         self._store(database, entries, gone)
-
-    def _differing(
-        self, files: Files, wanted: Sequence[tuple[str, str]], known: Mapping[str, str]
-    ) -> Iterator[tuple[str, bytes, str]]:
-        """(path, bytes, sha256) of each file that is not in the copy as it was."""
-        if len(self._digests) > DIGESTS:
-            self._digests.clear()
-        unsure = [
-            (path, oid) for path, oid in wanted
-            if oid not in self._digests or self._digests[oid].hex() != known.get(path)
-        ]  # fmt: skip
-        read = files.read([oid for _, oid in unsure])
-        for number, ((path, _), (oid, data)) in enumerate(zip(unsure, read, strict=True)):
-            if number % BATCH == 0:
-                self._check_stopped()
-            digest = hashlib.sha256(data)
-            self._digests[oid] = digest.digest()
-            if known.get(path) != digest.hexdigest():
-                yield path, data, digest.hexdigest()
 
     def _store(self, database: Database, entries: Sequence[write.Entry], gone: Collection[str]) -> None:
         now = micros(self.clock())
         with database.write() as connection:
-            ids = write.store(connection, entries, gone, None)
+            ids = write.store(connection, entries, gone, self.index.first_path)
             for model in cache.models(connection):
                 cache.follow(connection, model, ids, now)
 
@@ -156,6 +138,6 @@ class Build:
         return meaning
 
 
-def _state(path: str, data: bytes, digest: str, when: datetime) -> FileState:
+def _state(path: str, data: bytes, when: datetime) -> FileState:
     """A file that is not on the disk: as old as the state."""
-    return FileState(path, len(data), micros(when) * 1000, 0, digest)
+    return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest())

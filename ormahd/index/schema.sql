@@ -12,7 +12,8 @@ CREATE TABLE file (
     inode INTEGER NOT NULL,
     digest TEXT NOT NULL,       -- sha256 of the file as it lies on the disk
     kind TEXT NOT NULL,         -- NoteKind
-    node_id TEXT                -- the id that the file claims; several files may claim one
+    node_id TEXT,               -- the id that the file claims; several files may claim one
+    blob TEXT NOT NULL          -- git's id of the bytes that were read: what differs from a commit is known without reading
 );
 CREATE INDEX file_node ON file (node_id) WHERE node_id IS NOT NULL;
 

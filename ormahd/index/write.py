@@ -32,6 +32,7 @@ class Entry:
     same: int
     created: int
     updated: int
+    blob: str
 
     @property
     def claims(self) -> str | None:
@@ -39,8 +40,8 @@ class Entry:
         return self.note.id if self.note.kind is NoteKind.NOTE else None
 
 
-def entry(path: str, data: bytes, state: FileState) -> Entry:
-    """Read a file; all work that needs no database is done here, outside of the writer's lock."""
+def entry(path: str, data: bytes, state: FileState, blob: str) -> Entry:
+    """Read a file; all work that needs no database is done here, outside of the writer's lock. `blob`: git's id of it."""
     note = parse(data, path)
     if note.kind is NoteKind.NOTE:
         words = text.columns(note.title, path, note.content, note.tags, note.aliases)
@@ -51,7 +52,12 @@ def entry(path: str, data: bytes, state: FileState) -> Entry:
     started = state.mtime_ns // 1000 if created is None else micros(created)
     updated = started if note.updated is None else micros(note.updated)
     same = fingerprint(note.space, note.type, note.title, note.content)
-    return Entry(path, state, note, words, same, started, updated)
+    return Entry(path, state, note, words, same, started, updated, blob)
+
+
+def git_blob(data: bytes) -> str:
+    """The id of a blob in a repository with git's usual object format."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def fingerprint(space: str | None, kind: str, title: str | None, content: str) -> int:
@@ -128,7 +134,8 @@ def _put(connection: sqlite3.Connection, entries: Sequence[Entry], old: Mapping[
             free = number = free + 1
         numbers.append(number)
         state, note = one.state, one.note
-        files.append((number, one.path, state.size, state.mtime_ns, state.inode, state.digest, note.kind, one.claims))
+        files.append((number, one.path, state.size, state.mtime_ns, state.inode, state.digest, note.kind, one.claims,
+                      one.blob))  # fmt: skip
         bodies.append((number, note.content))
         words.append((number, *one.words))
         if one.claims is None:
@@ -142,7 +149,7 @@ def _put(connection: sqlite3.Connection, entries: Sequence[Entry], old: Mapping[
         tags += [(tag, number) for tag in {tag.casefold() for tag in note.tags}]
         links.put_names(connection, number, note)
         links.put_edges(connection, number, note)
-    connection.executemany("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?, ?)", files)
+    connection.executemany("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", files)
     connection.executemany("INSERT INTO text VALUES (?, ?)", bodies)
     text.put(connection, words)
     connection.executemany(f"INSERT INTO node VALUES ({marks(range(17))})", nodes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import threading
@@ -22,17 +21,18 @@ from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.index.past import Past
 from ormahd.index.pasts import FOLDER, Pasts
+from ormahd.index.write import git_blob
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 from tests.contract.test_index_rebuild import answers, dump, play, steps
 from tests.house import wait_until
 
 
 class Told:
-    """A state, as the vault tells it: blobs by the sha1 of their bytes. Counts what is read."""
+    """A state, as the vault tells it. Remembers what is read of it."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
-        self.blobs = {hashlib.sha1(data).hexdigest(): data for data in files.values()}
-        self.files = {path: hashlib.sha1(data).hexdigest() for path, data in files.items()}
+        self.files = {path: git_blob(data) for path, data in files.items()}
+        self.blobs = {git_blob(data): data for data in files.values()}
         self.read_oids: list[str] = []
 
     def read(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
@@ -84,7 +84,7 @@ def test_a_state_is_the_index_of_its_files(before: list[tuple[str, Any]], after:
             untouched = dump(today)
             with at(pasts, "then", Told(then)) as (past, cached):
                 assert not cached
-                past.fill([], silent, others=True)
+                past.fill([], silent, quick=False)
                 assert past.degraded == []
                 one, other = dump(past), dump(fresh)
                 for part in one:
@@ -109,7 +109,7 @@ def test_the_last_state_is_kept_and_only_that(index: Index) -> None:
         assert past.note(node_id(3)).content == "three as it was"
         assert past.note(node_id(3)).strength.access_count == 7
         assert index.note(node_id(3)).content == "text 3"
-    assert len(told.read_oids) == 20
+    assert told.read_oids == [told.files["n3.md"]], "only what differs is read"
     with at(pasts, "one", Told({})) as (again, cached):
         assert cached
         assert again is past
@@ -118,7 +118,7 @@ def test_the_last_state_is_kept_and_only_that(index: Index) -> None:
     with at(pasts, "two", other) as (past, cached):
         assert not cached
         assert past.note(node_id(3)).content == "text 3"
-    assert other.read_oids == [other.files["n3.md"]], "what is known of the others is remembered"
+    assert other.read_oids == []
     assert len(folders(index)) == 1
     pasts.close()
     assert folders(index) == []
@@ -197,17 +197,17 @@ def test_texts_of_then_are_embedded_as_they_are_asked_about(index: Index) -> Non
         assert past.degraded == ["vectors"]
         assert len(past.search_text("yesterday", 20)) == 10
         assert past.search_vectors(near, 20) == []
-        past.fill(["clover"], lambda *step: seen.append(step), others=False)
+        past.fill(["clover"], lambda *step: seen.append(step), quick=True)
         assert {one for one, _ in past.search_vectors(near, 20)} == {node_id(10), node_id(11)}
-        past.fill(["clover"], silent, others=True, most=4)
+        past.fill(["clover"], silent, quick=False, most=4)
         assert len(past.search_vectors(near, 20)) == 6
-        past.fill(["nothing"], silent, others=True, seconds=0.0)
-        past.fill(["nothing"], silent, others=True, stopped=lambda: True)
+        past.fill(["nothing"], silent, quick=False, seconds=0.0)
+        past.fill(["nothing"], silent, quick=False, stopped=lambda: True)
         assert (len(past.search_vectors(near, 20)), past.degraded) == (6, ["vectors"])
     assert seen == [(0, 2, "embedding")]
     with at(pasts, "two", Told(then)) as (past, _):
         assert len(past.search_vectors(near, 20)) == 6, "today's index kept what was made"
-        past.fill([], silent, others=True)
+        past.fill([], silent, quick=False)
         assert (len(past.search_vectors(near, 20)), past.degraded) == (12, [])
     pasts.close()
     assert index.verify() == []
@@ -220,13 +220,13 @@ def test_without_a_model_words_answer_and_with_it_the_state_is_made_anew(tmp_pat
     told = Told({"a.md": note(1, "then")})
     with at(pasts, "one", told) as (past, _):
         assert (past.degraded, past.embed_query("then")) == (["vectors"], None)
-        past.fill(["then"], silent, others=True)
+        past.fill(["then"], silent, quick=False)
         assert past.search_text("then", 5)
     index.attach(Hashing())
     assert index.size() > 0
     with at(pasts, "one", told) as (past, cached):
         assert not cached
-        past.fill(["then"], silent, others=False)
+        past.fill(["then"], silent, quick=True)
         assert past.degraded == []
         question = past.embed_query("then")
         assert question is not None
