@@ -15,6 +15,7 @@ from ormahd.core.node import EdgeType, Tier
 from ormahd.core.note import parse
 from ormahd.rpc import wire
 from ormahd.vault.change import Kind
+from tests.blackbox.test_sync import level, two_houses
 from tests.blackbox.tours import as_job, changed, edited, head, link, path_of, remember, walk_home
 from tests.house import House, open_house, wait_until
 
@@ -35,18 +36,17 @@ def untouched(house: House) -> tuple[str, dict[str, bytes]]:
 
 
 def refused(house: House, *args: str, status: int, says: str) -> dict[str, Any]:
-    """The undo ends with this status, says so on stderr with a hint, and changes nothing; its error as JSON."""
+    """The undo ends with this status, says so with a hint, and changes nothing; its error."""
     before = untouched(house)
-    done = house.ctl("undo", *args)
+    done = house.ctl("--json", "undo", *args)
     assert done.returncode == status, done.stderr
-    assert re.search(says, done.stderr), done.stderr
-    assert "hint: " in done.stderr or status == 4
     assert done.stdout == ""
-    as_json = house.ctl("--json", "undo", *args)
-    assert as_json.returncode == status
+    error: dict[str, Any] = json.loads(done.stderr)["error"]
+    assert re.search(says, f"{error['message']} {error['hint']}"), error
+    assert error["hint"] or status == 4
     assert untouched(house) == before
     assert house.git("status", "--porcelain") == ""
-    return json.loads(as_json.stderr)["error"]
+    return error
 
 
 # What it answers
@@ -594,3 +594,38 @@ def test_a_broken_note_that_has_the_id_is_not_doubled(house: House) -> None:
     house.json("undo", forgotten)
     assert house.json("show", node)["title"] == "Broken"
     walk_home(house)
+
+
+def test_what_sync_brought_together_can_be_taken_back_and_undos_travel() -> None:
+    with two_houses(ORMAH_LINKING_SIMILARITY="1.0") as (one, two, bare):
+        node = one.call("agent.remember", content="Shared\n\nby both\n\nmachines", title="Shared").node_id
+        one.json("sync", "setup", str(bare))
+        two.json("sync", "setup", str(bare))
+        level(one, two)
+        # both change it, in different places; a merge on one of them
+        one.call("agent.update", node_id=node, title="Ours")
+        op = two.call("agent.update", node_id=node, tier="core").op
+        two.json("sync")
+        before = one.notes()
+        one.json("sync")
+        (sync,) = one.json("history", "--kind", "sync", "--limit", "1")
+        assert one.json("show", node)["tier"] == "core"
+        one.json("undo", sync["op"])
+        assert one.notes() == before
+        walk_home(one)
+        one.json("undo", one.json("history", "--limit", "1")[0]["op"])
+        assert one.json("show", node)["tier"] == "core"
+        # the other machine's op is undone here, and both know it
+        done = one.json("undo", op)["undone"][0]
+        assert one.json("show", node)["tier"] == "working"
+        level(one, two)
+        assert two.json("history", "show", op)["undone_by"] == done["undo_op"]
+        assert two.ctl("undo", op).returncode == 4
+        # both take the same op back before they sync: it is undone, and that is no conflict
+        again = two.call("agent.update", node_id=node, tags=["both"]).op
+        level(one, two)
+        one.json("undo", again)
+        two.json("undo", again)
+        level(one, two)
+        assert one.json("show", node)["tags"] == []
+        walk_home(one)
