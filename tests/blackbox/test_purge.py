@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import pty
 import sqlite3
@@ -165,7 +166,7 @@ def typed(house: House, answer: bytes, *args: str) -> tuple[str, int]:
 
     reader = threading.Thread(target=read)
     reader.start()
-    wait_until(lambda: any(b"?" in piece or b"purge" in piece for piece in shown), "the question")
+    wait_until(lambda: process.poll() is not None or b"?" in b"".join(shown) or b"(not shown)" in b"".join(shown), "it")
     os.write(controller, answer)
     code = process.wait(60)
     reader.join(10)
@@ -344,18 +345,43 @@ def test_killed_on_the_way(house: House, stage: str) -> None:
 
 
 def test_what_was_set_aside_goes_too(house: House) -> None:
-    """A version of the memory that no merge could bring in, a promise that could not be read, a half of a write."""
+    """Versions of the memory that no merge could bring in, promises that could not be read; of other notes only links."""
     going, staying = told(house)
     note = house.vault / house.json("show", going)["path"]
     other = house.vault / house.json("show", staying)["path"]
-    aside = house.vault / ".ormah/conflicts/01hk0000000000000000000000"
-    for file, data in ((aside / "x.md", note.read_bytes()), (aside / "y.md", other.read_bytes())):
+    folder = house.vault / ".ormah"
+    mine = other.read_bytes() + b"\nA version that waits.\n"
+    promise = b'ormah-intent 1 0\n{"ops": [{"steps": [{"path": "x", "data": "%b"' % base64.b64encode(note.read_bytes())
+    aside = {
+        folder / "conflicts/01hk0000000000000000000000/ours/x.md": note.read_bytes(),
+        folder / f"conflicts/01hk0000000000000000000000/fact_x_{going[:8]}.md": b"cut",
+        folder / "intent/damaged/01hk0000000000000000000000.json": promise,
+        folder / "conflicts/01hk0000000000000000000000/y.md": mine,
+    }
+    for file, data in aside.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
     house.json("forget", "--purge", going, "--yes")
-    assert not (aside / "x.md").exists()
-    assert (aside / "y.md").read_bytes() == other.read_bytes()
-    assert holding(house, *WORDS, going) == []
+    gone = base64.b64encode(b"zebrafish")[:8], base64.b64encode(b"narwhal")[:8]
+    assert [file.name for file in aside if file.exists()] == ["y.md"]
+    left = (folder / "conflicts/01hk0000000000000000000000/y.md").read_bytes()
+    assert left.endswith(b"A version that waits.\n")
+    assert going[:8].encode() not in left
+    assert holding(house, *WORDS, going, *(word.decode() for word in gone)) == []
+
+
+def test_a_line_of_the_log_is_written_over(house: House) -> None:
+    going, _ = told(house)
+    log = house.state / "ormahd.log"
+    with log.open("a") as file:
+        file.write(f"kept fact_harbour-master_{going[:8]}.md as it is\n“Update: {TITLE}” waits\nan innocent line\n")
+    before = log.stat().st_ino
+    house.json("forget", "--purge", going, "--yes")
+    lines = log.read_text().splitlines()
+    assert [line.strip() for line in lines if line.startswith("(purged)")] == ["(purged)", "(purged)"]
+    assert "an innocent line" in lines
+    assert "admin.purge" in lines[-1]
+    assert (log.stat().st_ino, holding(house, *WORDS, going, TITLE)) == (before, [])
 
 
 def test_no_row_of_the_state_knows_it(house: House) -> None:
