@@ -19,8 +19,9 @@ from ormahd.actions.caller import PERSON, Caller
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.vault.conflicts import Aside, waiting
 from ormahd.vault.files import Displaced
+from ormahd.vault.git_network import Network, Progress, Unreachable
 from ormahd.vault.git_refs import is_ancestor
-from ormahd.vault.git_remote import Network, Progress, Remote, Unreachable, find, shown
+from ormahd.vault.git_remote import Remote, find, shown
 from ormahd.vault.sync import card_of, carry_out, count, merge_base, plan
 from ormahd.vault.sync_state import check_not_rewritten, note_synced
 from ormahd.vault.transaction import HistoryMoved

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from ormahd.actions.sync import Synced, join, network, one_at_a_time, only_as_root, sync_with
 from ormahd.errors import BadRequest, Conflict
 from ormahd.vault.create import CARD, read_card
+from ormahd.vault.git_network import Network, Progress
 from ormahd.vault.git_refs import is_ancestor
-from ormahd.vault.git_remote import Network, Progress, Remote, configured, follow, shown
+from ormahd.vault.git_remote import Remote, configured, follow, shown
 from ormahd.vault.sync import card_of, count, merge_base, plan
 from ormahd.vault.sync_setup import plan_setup
 

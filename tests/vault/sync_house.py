@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ormahd.core.note import compose
-from ormahd.vault.git_remote import Network, Remote, find
+from ormahd.vault.git_network import Network
+from ormahd.vault.git_remote import Remote, find
 from ormahd.vault.sync import Plan, carry_out, merge_base, plan
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault, sound

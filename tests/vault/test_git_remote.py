@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.vault.git_remote import Network, Remote, Unreachable, configured, find, follow, shown
+from ormahd.vault.git_network import Network, Unreachable
+from ormahd.vault.git_remote import Remote, configured, find, follow, shown
 from ormahd.vault.sync_state import check_not_rewritten, note_synced
 from tests.vault.git_house import git, put
 from tests.vault.sync_house import Machine, network, nothing, two_machines
@@ -233,7 +234,10 @@ def test_a_lock_that_somebody_holds_is_left(two: Two) -> None:
 
 def test_an_address_is_shown_without_its_password() -> None:
     assert shown("https://ada:secret@example.org/x.git") == "https://example.org/x.git"
+    assert shown("https://token@example.org/x.git") == "https://example.org/x.git"
+    assert shown("ssh://git:secret@example.org/x.git") == "ssh://git@example.org/x.git"
     assert shown("git@example.org:x.git") == "git@example.org:x.git"
+    assert shown("fatal: unable to access 'https://a:b@c.d/x/': no") == "fatal: unable to access 'https://c.d/x/': no"
 
 
 # ---------------------------------------------------------------- rewritten histories
