@@ -165,7 +165,7 @@ def _today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]
     for key in pairs:
         node = node_of(key)
         places = [rows[node].path] if node in rows else []
-        found[key] = next(_versions(ormah, key, [*places, *_paths(pairs[key])]), None)
+        found[key] = next(_versions(ormah, key, pairs[key], [*places, *_paths(pairs[key])]), None)
     return found
 
 
@@ -174,13 +174,19 @@ def _paths(pair: Pair) -> list[str]:
     return list(dict.fromkeys(one.path for one in (after, before) if one is not None))
 
 
-def _versions(ormah: Ormah, key: str, paths: Sequence[str]) -> Iterator[Version]:
+def _versions(ormah: Ormah, key: str, pair: Pair, paths: Sequence[str]) -> Iterator[Version]:
     for path in dict.fromkeys(paths):
         data = ormah.vault.read(path)
-        if data is not None:
-            version = Version(path, data)
-            if node_of(key) is None or key_of(version) == key:
-                yield version
+        if data is not None and _is(key, pair, version := Version(path, data)):
+            yield version
+
+
+def _is(key: str, pair: Pair, version: Version) -> bool:
+    """Whether a file is what the op changed: by its id, or by its place where it had no id there (an adoption undone)."""
+    if node_of(key) is None:
+        return True
+    found = key_of(version)
+    return found == key or any(one is not None and found == key_of(one) for one in pair)
 
 
 def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Version | None]) -> dict[str, str]:
@@ -192,7 +198,7 @@ def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Vers
             if version is not None:
                 loose = data != version.data
             else:
-                loose = data is not None and (node_of(key) is None or key_of(Version(path, data)) == key)
+                loose = data is not None and _is(key, pairs[key], Version(path, data))
             if loose:
                 found[key] = path
     return found
