@@ -12,9 +12,9 @@ from ormahd.actions.caller import PERSON
 from ormahd.actions.purge_clean import BESIDE, Left, clean_beside, clean_derived, everywhere
 from ormahd.core.node import is_node_id
 from ormahd.core.note import digest, parse
-from ormahd.core.purge import MIN_SECRET, Forgotten
+from ormahd.core.purge import MIN_SECRET, Forgotten, is_structure
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
-from ormahd.vault import purge_records
+from ormahd.vault import message, purge_records
 from ormahd.vault.change import Kind
 from ormahd.vault.purge import Remote, Stale, discard, finish, look, pending, prepare, remotes, replace, size
 from ormahd.vault.purge_check import check
@@ -86,6 +86,11 @@ def purge(
         raise BadRequest(
             f"a text to purge needs {MIN_SECRET} characters", hint="a shorter one stands in too many innocent words"
         )
+    for text in texts:
+        if is_structure(text) or message.is_structure(text):
+            raise BadRequest(
+                "that text stands in every note or commit", hint="give the whole of the secret, with more words"
+            )
     full = None if node_id is None else _full(ormah, node_id)
     if full == ormah.vault.self_id:
         raise BadRequest("the self node stands for you and cannot be purged", hint="change it: ormahctl update ID")

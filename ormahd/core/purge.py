@@ -16,8 +16,9 @@ from functools import cached_property
 from typing import Any
 
 from ormahd.core.markdown import link_target
-from ormahd.core.node import EdgeType, short_id
+from ormahd.core.node import EdgeType, NodeType, Tier, short_id
 from ormahd.core.note import Note, NoteKind, edit, parse, stem_short_id
+from ormahd.core.note_editor import FIELDS
 from ormahd.errors import InvalidNote
 
 GONE = "(purged)"
@@ -29,8 +30,12 @@ QUOTED = 30
 MIN_QUOTE = 12
 """Characters from which a title or line is no coincidence."""
 
+_STRUCTURE = "\n".join(
+    [*(f"{key}: " for key in (*FIELDS, *EdgeType, "edges", "weight", "reason")), *NodeType, *Tier, GONE, "person"]
+)
+"""What stands in every note, whatever it says."""
 _LINK = re.compile(r"!?\[\[([^\[\]\n]{1,500})\]\]")
-_NAME = r"[^\s\[\](){}<>\"'`|#^/\\,:;=*]"
+_NAME = re.compile(r"[^\s\[\](){}<>\"'`|#^/\\,:;=*]")
 """A character that a note's file name may have in a link."""
 
 
@@ -77,8 +82,12 @@ class Forgotten:
 
     @cached_property
     def _mention(self) -> re.Pattern[bytes]:
-        word = rb"(?i:(?<![0-9A-Za-z])" + self.short.encode() + rb"(?![0-9A-Za-z]))"
-        parts = [*([word] if self.node_id else []), *map(re.escape, self.spellings)]
+        ids = (
+            []
+            if self.node_id is None
+            else [self.node_id.encode(), rb"(?<![0-9A-Za-z])%b(?![0-9A-Za-z])" % self.short.encode()]
+        )
+        parts = [*(b"(?i:%b)" % one for one in ids), *map(re.escape, self.spellings)]
         return re.compile(b"|".join(parts) or rb"(?!)")
 
     @cached_property
@@ -92,11 +101,9 @@ class Forgotten:
         return sorted(found, key=len, reverse=True)
 
     @cached_property
-    def _token(self) -> re.Pattern[str]:
-        rest = re.escape((self.node_id or "")[8:])
-        return re.compile(
-            rf"(?:{_NAME}*_)?(?<![0-9A-Za-z]){self.short}(?:{rest})?(?![0-9A-Za-z])(?:\.md\b)?", re.IGNORECASE
-        )
+    def _word(self) -> re.Pattern[str]:
+        """Its id, anywhere, or its short id as a word."""
+        return re.compile(rf"(?:{self.node_id}|(?<![0-9A-Za-z]){self.short}(?![0-9A-Za-z]))(?:\.md\b)?", re.IGNORECASE)
 
     @cached_property
     def _markdown_link(self) -> re.Pattern[str]:
@@ -106,7 +113,7 @@ class Forgotten:
         """How often a file, a message or the bytes of a tree name it (0: not at all)."""
         found = sum(1 for _ in self._mention.finditer(data))
         if self.names and b"[[" in data:
-            named = (target for target in link_targets(data) if not self._token.search(target))
+            named = (target for target in link_targets(data) if not self._word.search(target))
             found += sum(1 for target in named if self.leads(target))
         return found
 
@@ -145,7 +152,7 @@ class Forgotten:
         return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _named_in(self, line: bytes) -> bool:
-        return self._token.search(line.decode("utf-8", "replace")) is not None
+        return self._word.search(line.decode("utf-8", "replace")) is not None
 
     def _without_edges(self, path: str, data: bytes) -> bytes:
         note = parse(data, path)
@@ -163,10 +170,29 @@ class Forgotten:
         if self.node_id:
             text = _LINK.sub(lambda found: GONE if self.leads(link_target(found[1])) else found[0], text)
             text = self._markdown_link.sub(GONE, text)
-            text = self._token.sub(GONE, text)
+            text = self._without_words(text)
         for spelling in self.spellings:
             text = text.replace(spelling.decode("utf-8", "surrogateescape"), GONE)
         return text
+
+    def _without_words(self, text: str) -> str:
+        """Without its ids, each with the rest of a file's name before it (`fact_red-door_1a2b3c4d`). By hand: a pattern
+        with that in front would look for it from every character on."""
+        out: list[str] = []
+        done = 0
+        for found in self._word.finditer(text):
+            start = found.start()
+            if start > done and text[start - 1] == "_":
+                while start > done and _NAME.match(text[start - 1]):
+                    start -= 1
+            out += [text[done:start], GONE]
+            done = found.end()
+        return "".join([*out, text[done:]])
+
+
+def is_structure(text: str) -> bool:
+    """Whether a text stands in notes for what they are, not for what they say: without it they could not be read."""
+    return text.strip() in _STRUCTURE
 
 
 def link_targets(data: bytes) -> tuple[str, ...]:

@@ -109,6 +109,14 @@ def _trailers_from(lines: Sequence[str]) -> int:
     return start if start > 1 and all(_TRAILER.match(line) for line in lines[start:]) else len(lines)
 
 
+def is_structure(text: str) -> bool:
+    """Whether a text stands in the trailers of every op, whatever it is about."""
+    keys = "\n".join(
+        ["Ormah-Op: ", "Ormah-Kind: ", "Ormah-Source: ", "Ormah-Run: ", "Ormah-Nodes: ", *Kind, "agent:", "job:"]
+    )
+    return text.strip() in keys
+
+
 class Kept(StrEnum):
     """What of a message's words stays when a memory is purged; what names it goes from those as well."""
 

@@ -3,9 +3,11 @@
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ormahd.core.node import EdgeType
-from ormahd.core.note import Link, compose, edit, parse
+from ormahd.core.note import Link, NoteKind, compose, edit, parse
 from ormahd.core.purge import GONE, Forgotten
 from ormahd.vault import message
 from ormahd.vault.message import Kept
@@ -138,3 +140,28 @@ def test_a_message_that_names_it_only() -> None:
 def test_what_a_commit_reverts_stays_said() -> None:
     reverts = f"This reverts commit {'a' * 40}.\n"
     assert message.purged(f'Revert "The red door"\n\n{reverts}', FORGOTTEN, Kept.NOTHING) == f"{GONE}\n\n{reverts}"
+
+
+PIECES = st.sampled_from(
+    [GOING, GOING.upper(), "1a2b3c4d", "[[fact_red-door_1a2b3c4d|x]]", "[[The Red Door]]", "fact_a_1a2b3c4d.md", "[t](x_1a2b3c4d.md)",
+     "s3cr3t", STAYING, "word", "[[", "]]", "[", "](", ")", "|", "_", "-", "a", "0", " ", "\n", "\r\n", "---\n", "é", "supports: ",
+     '"', "'", "\\", "{", "}", ":", ",", "#", "\x00", "\u2028"]
+)  # fmt: skip
+
+
+@given(
+    st.lists(PIECES, max_size=40).map("".join), st.sampled_from([PATH, "a.md", "b.canvas", ".ormah/feedback/x.jsonl"])
+)
+def test_whatever_is_written_is_without_it_afterwards(text: str, path: str) -> None:
+    forgotten = Forgotten(GOING, ("s3cr3t",), ("the red door",))
+    data = text.encode()
+    left = forgotten.without(path, data)
+    assert forgotten.mentions(left) == 0
+    assert forgotten.without(path, left) == left
+    assert GOING.encode() not in left.lower()
+    assert b"s3cr3t" not in left
+    if not forgotten.mentions(data):
+        assert left == data
+    if not path.endswith(".jsonl") and parse(data, path).kind is not NoteKind.NOTE:
+        named = [line for line in text.split("\n") if not forgotten.mentions(line.encode())]
+        assert [line for line in named if line not in left.decode().split("\n")] == []

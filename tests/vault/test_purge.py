@@ -185,6 +185,46 @@ def test_branches_tags_and_merges(house: House) -> None:
     assert house.clean()
 
 
+def raw(house: House, *arguments: str, stdin: bytes = b"") -> bytes:
+    """What git prints, as bytes: names and messages need not be text."""
+    return subprocess.run(["git", *arguments], cwd=house.root, input=stdin, capture_output=True, check=True).stdout
+
+
+def test_odd_commits_and_files_are_carried_along(house: House) -> None:
+    """Encodings, empty messages, links, submodules, names that are no text, an octopus, times in other zones."""
+    going, staying = told(house)
+    for name in (b"caf\xe9.md", b'quo"te\n.md', "ünï.txt".encode()):
+        with open(os.path.join(os.fsencode(house.root), name), "wb") as file:
+            file.write(b"\x00\xff bytes of " + name)
+    house.write("run.sh", "#!/bin/sh\n").chmod(0o755)
+    (house.root / "link").symlink_to("run.sh")
+    house.git("add", "-A")
+    house.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},module")
+    raw(house, "-c", "i18n.commitEncoding=latin-1", "commit", "-qF", "-", stdin="Notiz über nichts".encode("latin-1"))
+    zone = {"GIT_AUTHOR_DATE": "1700000000 +0545", "GIT_COMMITTER_DATE": "1700000000 -0930"}
+    house.git("commit", "-q", "--allow-empty", "--allow-empty-message", "-m", "", env=zone)
+    tree = house.git("write-tree")
+    parents = [house.git("commit-tree", tree, "-p", "HEAD", stdin="no line end")]
+    parents += [house.git("commit-tree", tree, "-p", "HEAD~1", stdin=f"side {number}\n\n\n") for number in range(3)]
+    words = [word for parent in parents for word in ("-p", parent)]
+    house.git("update-ref", "HEAD", house.git("commit-tree", tree, *words, stdin="octopus"))
+
+    def files(commit: str) -> dict[bytes, bytes]:
+        rows = (entry.split(b"\t", 1) for entry in raw(house, "ls-tree", "-rz", commit).split(b"\0") if entry)
+        return {path: entry for entry, path in rows if path not in {going.encode(), staying.encode()}}
+
+    def told_of(commit: str) -> list[bytes]:
+        shown = ["--format=%an|%ae|%ad|%cn|%ce|%cd|%e|%B", "--date=raw", "--encoding=none", "-z", "--topo-order"]
+        return sorted(raw(house, "log", *shown, f"{commit}~2..{commit}").split(b"\0"))
+
+    before = files("HEAD"), told_of("HEAD")
+    assert len(before[1]) == 6
+    purge_all(house.vault, GOING)
+    gone(house)
+    assert (files("HEAD~1"), told_of("HEAD~1")) == before
+    assert house.git("log", "-1", "--format=%P", "HEAD~1").count(" ") == 3
+
+
 def test_commits_that_name_each_other_are_renamed_in_words_too(house: House) -> None:
     told(house)
     path = house.remember("A third one.", title="Third", node_id=THIRD)
