@@ -31,6 +31,8 @@ LONGEST = 20_000
 """Characters of one version in a conflict: enough to decide by, and no reply grows past a frame."""
 UNCOMMITTED = "uncommitted"
 """`Clash.field` of a note whose changes are not in the history yet."""
+ADOPTION = "id"
+"""`Clash.field` of a note whose id is all that would be taken back."""
 PLACE = "path"
 """`Clash.field` of a note whose old place is taken."""
 
@@ -138,6 +140,10 @@ def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
         reasons += joined.reasons
         pieces[key] = _Piece(ours, joined.version, edited=ours not in (after, before))
     clashes += _places(ormah, task, pieces)
+    clashes += [
+        _clash(task, piece.wanted, piece.wanted.path, ADOPTION, "would only be adopted again")
+        for piece in pieces.values() if piece.wanted and piece.wanted != piece.now and _adoptable(ormah, piece.wanted)
+    ]  # fmt: skip
     if clashes:
         return Left(tuple(clashes))
     changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
@@ -165,7 +171,7 @@ def _today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]
     for key in pairs:
         node = node_of(key)
         places = [rows[node].path] if node in rows else []
-        found[key] = next(_versions(ormah, key, pairs[key], [*places, *_paths(pairs[key])]), None)
+        found[key] = next(_versions(ormah, key, [*places, *_paths(pairs[key])]), None)
     return found
 
 
@@ -174,19 +180,13 @@ def _paths(pair: Pair) -> list[str]:
     return list(dict.fromkeys(one.path for one in (after, before) if one is not None))
 
 
-def _versions(ormah: Ormah, key: str, pair: Pair, paths: Sequence[str]) -> Iterator[Version]:
+def _versions(ormah: Ormah, key: str, paths: Sequence[str]) -> Iterator[Version]:
     for path in dict.fromkeys(paths):
         data = ormah.vault.read(path)
-        if data is not None and _is(key, pair, version := Version(path, data)):
-            yield version
-
-
-def _is(key: str, pair: Pair, version: Version) -> bool:
-    """Whether a file is what the op changed: by its id, or by its place where it had no id there (an adoption undone)."""
-    if node_of(key) is None:
-        return True
-    found = key_of(version)
-    return found == key or any(one is not None and found == key_of(one) for one in pair)
+        if data is not None:
+            version = Version(path, data)
+            if node_of(key) is None or key_of(version) == key:
+                yield version
 
 
 def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Version | None]) -> dict[str, str]:
@@ -198,7 +198,7 @@ def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Vers
             if version is not None:
                 loose = data != version.data
             else:
-                loose = data is not None and _is(key, pairs[key], Version(path, data))
+                loose = data is not None and (node_of(key) is None or key_of(Version(path, data)) == key)
             if loose:
                 found[key] = path
     return found
@@ -223,6 +223,12 @@ def _places(ormah: Ormah, task: Task, pieces: Mapping[str, _Piece]) -> Iterator[
         elif piece.now is None and (twin := twins.get(node_of(key) or "")):
             yield _clash(task, wanted, twin, PLACE, f"has its id taken by {twin}, which is no readable note")
         taken.add(wanted.path)
+
+
+def _adoptable(ormah: Ormah, version: Version) -> bool:
+    """Whether the file, with no id any more, would get one again at once."""
+    bare = version.path.lower().endswith(".md") and codec.parse(version.data, version.path).kind is NoteKind.BARE
+    return bare and bool(version.data.strip()) and ormah.reconciler.context.ours(version.path, None)
 
 
 def _goes(piece: _Piece) -> bool:

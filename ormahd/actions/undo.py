@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ormahd.actions.taking_back import UNCOMMITTED, Clash, Left, Task, Undone, take_back
+from ormahd.actions.taking_back import ADOPTION, UNCOMMITTED, Clash, Left, Task, Undone, take_back
 from ormahd.actions.undo_part import narrowed
 from ormahd.actions.views import headline
 from ormahd.core.node import short_id
@@ -280,6 +280,8 @@ def _together(whats: Sequence[str]) -> str:
 def _way_on(op: Op, left: Left) -> str:
     if all(clash.field == UNCOMMITTED for clash in left.clashes):
         return "an edit is taken in once its file has been quiet for a moment; wait, or commit it, and repeat"
+    if any(clash.field == ADOPTION for clash in left.clashes):
+        return "every note in this folder gets an id (vault.adopt); move the file out of the vault to have it without"
     if all(clash.field == "note" and clash.theirs is None for clash in left.clashes):
         return "to remove it with its edits (git keeps them): the same with --force"
     note = next((f" {short_id(clash.node_id)}" for clash in left.clashes if clash.node_id), " ID")

@@ -344,7 +344,7 @@ def test_a_move_is_taken_back_only_from_where_it_led(house: House) -> None:
     walk_home(house)
 
 
-def test_an_adoption_in_its_place_goes_back_and_forth(house: House) -> None:
+def test_an_adoption_in_its_place_would_only_be_repeated(house: House) -> None:
     """The file was in the history already, without an id, by a commit of the person's."""
     file = house.vault / "Mine.md"
     text = b"A note that a person committed.\n\nIn two parts.\n"
@@ -355,10 +355,19 @@ def test_an_adoption_in_its_place_goes_back_and_forth(house: House) -> None:
     house.start()
     wait_until(lambda: file.read_bytes() != text, "it is adopted")
     walk_home(house)
-    adopted = file.read_bytes()
-    undo = house.json("undo", head(house))["undone"][0]
-    assert file.read_bytes() == text
-    house.json("undo", undo["undo_op"])
+    error = refused(house, head(house), status=4, says="would only be adopted again")
+    assert "vault.adopt" in error["hint"]
+
+
+def test_what_was_dropped_in_goes_again(house: House) -> None:
+    file = house.vault / "Dropped.md"
+    file.write_text("Dropped in.\n")
+    wait_until(lambda: b"id: " in file.read_bytes(), "it is adopted")
+    walk_home(house)
+    adopted, commit = file.read_bytes(), head(house)
+    assert house.json("undo", commit)["undone"][0]["changes"][0]["did"] == "removed"
+    assert not file.exists()
+    house.json("undo", head(house))
     assert file.read_bytes() == adopted
     walk_home(house)
 
