@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.bench import corpus
 from tests.bench.as_of import history
@@ -37,7 +37,7 @@ class Meanwhile:
 
         self._thread = threading.Thread(target=go)
 
-    def __enter__(self) -> Meanwhile:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
