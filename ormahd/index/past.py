@@ -23,6 +23,8 @@ EMBED_S = 5.0
 """Seconds that a question waits for that; what is not embedded by then is found by its words."""
 CANDIDATES = 100
 """Notes that share words with a question, whose texts are embedded before all others."""
+QUICK = 16
+"""Of these, as many as a further question about the same state waits for: a fraction of a second."""
 BATCH = 32
 """Texts in one forward pass, made in the thread that asks: other questions have the other cores."""
 
@@ -87,7 +89,7 @@ class Past(Reader):
         with self._filling:
             end = time.monotonic() + seconds
             near = [node_id for node_id, _ in self.search_text(terms, CANDIDATES) if node_id in meaning.waiting]
-            chosen = near[:BATCH] if quick else list(dict.fromkeys([*near, *meaning.waiting]))[:most]
+            chosen = near[:QUICK] if quick else list(dict.fromkeys([*near, *meaning.waiting]))[:most]
             for at in range(0, len(chosen), BATCH):
                 if time.monotonic() >= end or stopped():
                     break
