@@ -23,7 +23,7 @@ from ormahd.vault.git_network import Network, Progress, Unreachable
 from ormahd.vault.git_refs import is_ancestor
 from ormahd.vault.git_remote import Remote, find, shown
 from ormahd.vault.sync import card_of, carry_out, count, merge_base, plan
-from ormahd.vault.sync_state import check_not_rewritten, note_synced
+from ormahd.vault.sync_state import check_here, check_there, note_synced
 from ormahd.vault.transaction import HistoryMoved
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, 
     for number in range(ROUNDS):
         progress(0, 0, "looking at the folder")
         ormah.reconciler.scan()
+        check_here(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
         with vault.lineage:
             tip = wire.fetch(remote, progress)
         if tip is None:
@@ -177,7 +178,7 @@ def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int
     def decide(head: str) -> Plan | None:
         if is_ancestor(vault.git, tip, head):
             return None
-        check_not_rewritten(vault, remote, head, tip)
+        check_there(vault, remote, tip)
         base = merge_base(vault, head, tip)
         _same_vault(ormah, remote, tip, base)
         return plan(vault, base, head, tip)

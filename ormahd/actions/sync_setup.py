@@ -14,6 +14,7 @@ from ormahd.vault.git_refs import is_ancestor
 from ormahd.vault.git_remote import Remote, configured, follow, shown
 from ormahd.vault.sync import card_of, count, merge_base, plan
 from ormahd.vault.sync_setup import plan_setup
+from ormahd.vault.sync_state import check_here
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
@@ -86,6 +87,7 @@ def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: P
 
 def _not_empty(ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, agreed: bool) -> SetUp:
     vault = ormah.vault
+    check_here(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
     with vault.lineage:
         tip = wire.fetch(remote, progress)
     card = None if tip is None else card_of(vault, tip)

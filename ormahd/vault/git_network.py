@@ -18,7 +18,7 @@ from typing import Final
 
 from ormahd.errors import BadRequest, Conflict, OrmahError, Unavailable
 from ormahd.vault.git import Git
-from ormahd.vault.git_remote import Remote, set_ref, shown, unlocked, value
+from ormahd.vault.git_remote import Remote, shown, unlocked, value
 from ormahd.vault.git_run import GitFailed, environment
 
 Progress = Callable[[int, int, str], None]
@@ -135,7 +135,8 @@ class Network:
                 raise Conflict(f"the remote {shown(remote.url)} refuses our changes: {refused[1]}",
                                hint=_mend_refusal(refused[1])) from exc  # fmt: skip
             raise
-        set_ref(self._git, remote.tracking, commit)
+        if self._git.resolve(remote.tracking) != commit:
+            unlocked(self._git, remote.tracking, lambda: self._git.run("update-ref", remote.tracking, commit))
         return True
 
     # One command

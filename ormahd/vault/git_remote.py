@@ -81,26 +81,27 @@ def follow(git: Git, remote: Remote) -> None:
     branch = git.branch()
     assert branch is not None
     short = branch.removeprefix("refs/heads/")
-    if configured(git, remote.name) is None:
-        git.run("remote", "add", "--", remote.name, remote.url)
-    else:
+    known = configured(git, remote.name)
+    if known is None:
+        unlocked(git, "config", lambda: git.run("remote", "add", "--", remote.name, remote.url))
+    elif known != remote.url:
         git.run("remote", "set-url", "--", remote.name, remote.url)
-    git.run("config", f"branch.{short}.remote", remote.name)
-    git.run("config", f"branch.{short}.merge", remote.branch)
+    set_value(git, f"branch.{short}.remote", remote.name)
+    set_value(git, f"branch.{short}.merge", remote.branch)
 
 
-def set_ref(git: Git, ref: str, commit: str) -> None:
-    """Have a ref of ours (no branch of the person's) name a commit."""
-    if git.resolve(ref) != commit:
-        unlocked(git, ref, lambda: git.run("update-ref", ref, commit))
+def set_value(git: Git, key: str, text: str) -> None:
+    """Write a setting into the repository's configuration."""
+    if value(git, key) != text:
+        unlocked(git, "config", lambda: git.run("config", "--local", key, text))
 
 
-def unlocked(git: Git, ref: str, act: Callable[[], object]) -> None:
-    """Do something that moves the ref; a lock on it that a killed git left behind is removed once."""
+def unlocked(git: Git, name: str, act: Callable[[], object]) -> None:
+    """Do something that changes `name` (a ref, or `config`); a lock on it that a killed git left is removed once."""
     try:
         act()
     except GitFailed as exc:
-        lock = git.common / f"{ref}.lock"
+        lock = git.common / f"{name}.lock"
         if "File exists" not in exc.stderr or not lock.exists() or in_use(git, lock):
             raise
         lock.unlink(missing_ok=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from ormahd.errors import Conflict
 from ormahd.vault.git_refs import is_ancestor
-from ormahd.vault.git_remote import Remote, set_ref
-from ormahd.vault.purge_records import check_same
+from ormahd.vault.git_remote import Remote, set_value, value
 from ormahd.vault.vault import Vault
 
 
@@ -33,38 +33,58 @@ class SyncState:
         self.offline_since = (self.offline_since or when) if offline else None
 
 
-def _ref(remote: Remote) -> str:
-    return f"refs/ormah/synced/{remote.name}/{remote.branch.removeprefix('refs/heads/')}"
-
-
 def note_synced(vault: Vault, remote: Remote, commit: str) -> None:
-    """From now on both sides are known to have this commit."""
-    set_ref(vault.git, _ref(remote), commit)
+    """From now on both sides are known to have this commit. It stands in git's configuration, by its id alone: a ref
+    would keep alive, or follow, what a purge takes out of the history."""
+    set_value(vault.git, _key(remote), commit)
 
 
-def check_not_rewritten(vault: Vault, remote: Remote, head: str, tip: str) -> None:
-    """Raise Conflict when one side's history was rewritten since the last sync (a purge, a forced push): joining both
-    would bring back what was taken out."""
-    check_same(vault, tip, remote.name, remote.branch.removeprefix("refs/heads/"))
-    synced = vault.git.resolve(f"{_ref(remote)}^{{commit}}")
-    if synced is None:
+def _key(remote: Remote) -> str:
+    return f"ormah.{remote.name}/{remote.branch.removeprefix('refs/heads/')}.synced"
+
+
+def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> None:
+    """Raise Conflict when our history was rewritten since the last sync (a purge, `git commit --amend`) and the remote
+    still has the old one, whose commit `tip` asks for. Before anything is fetched: what was purged must not even get
+    back into this repository."""
+    head, synced = vault.head(), value(vault.git, _key(remote))
+    if head is None or synced is None or _related(vault, synced, head):
         return
-    here = is_ancestor(vault.git, synced, head) or is_ancestor(vault.git, head, synced)
-    there = is_ancestor(vault.git, synced, tip) or is_ancestor(vault.git, tip, synced)
+    known = vault.git.resolve(f"{remote.tracking}^{{commit}}")
+    if known is not None and is_ancestor(vault.git, known, head):
+        return  # the rewritten history was pushed
+    there = tip()
+    if there is None or (vault.git.resolve(f"{there}^{{commit}}") and is_ancestor(vault.git, there, head)):
+        return
     branch = remote.branch.removeprefix("refs/heads/")
-    if not there and here:
-        raise Conflict(
-            f"the history of {remote.name}/{branch} was rewritten since the last sync (it lacks {synced[:8]}): "
-            "a sync would bring back what was taken out there; nothing was changed",
-            hint=f"to go on from theirs, in the vault: git reset --keep {remote.name}/{branch} "
-            f"(git log {remote.name}/{branch}..HEAD shows what only you have); to bring both together: git pull --no-rebase",
-            data={"reason": "rewritten", "synced": synced},
-        )
-    if not here and there:
-        raise Conflict(
-            f"this vault's history was rewritten since the last sync (it lacks {synced[:8]}): "
-            f"a sync would bring back from {remote.name} what was taken out here; nothing was changed",
-            hint=f"to rewrite it there too, in the vault: git push --force-with-lease {remote.name} HEAD:{branch}; "
-            "to bring both together: git pull --no-rebase",
-            data={"reason": "rewritten", "synced": synced},
-        )
+    raise Conflict(
+        f"this vault's history was rewritten since the last sync (it lacks {synced[:8]}): "
+        f"a sync would bring back from {remote.name} what was taken out here; nothing was changed",
+        hint="to rewrite it there too, in the vault: "
+        f"git push --force-with-lease={branch}:{there} {remote.name} HEAD:{branch}; "
+        "to bring both together: git pull --no-rebase",
+        data={"reason": "rewritten", "synced": synced},
+    )
+
+
+def check_there(vault: Vault, remote: Remote, tip: str) -> None:
+    """Raise Conflict when the remote's history was rewritten since the last sync (a purge, a forced push): joining it
+    with ours would bring back what was taken out there."""
+    head, synced = vault.head(), value(vault.git, _key(remote))
+    if head is None or synced is None or _related(vault, synced, tip) or not _related(vault, synced, head):
+        return
+    branch = remote.branch.removeprefix("refs/heads/")
+    raise Conflict(
+        f"the history of {remote.name}/{branch} was rewritten since the last sync (it lacks {synced[:8]}): "
+        "a sync would bring back what was taken out there; nothing was changed",
+        hint=f"to go on from theirs, in the vault: git status && git reset --keep {remote.name}/{branch} "
+        f"(git log {remote.name}/{branch}..HEAD shows what only you have); to bring both together: git pull --no-rebase",
+        data={"reason": "rewritten", "synced": synced},
+    )
+
+
+def _related(vault: Vault, synced: str, commit: str) -> bool:
+    """Whether a history goes on from the last sync, or went back to before it (a reset, a remote from a backup)."""
+    if vault.git.resolve(f"{synced}^{{commit}}") is None:
+        return False
+    return is_ancestor(vault.git, synced, commit) or is_ancestor(vault.git, commit, synced)

@@ -28,6 +28,7 @@ from ormahd.vault.git_busy import busy, clear_ours, clear_stale, under_way
 from ormahd.vault.git_index import discard
 from ormahd.vault.git_objects import Objects
 from ormahd.vault.git_refs import find_commit
+from ormahd.vault.git_remote import set_value, value
 from ormahd.vault.git_tidy import tidy
 from ormahd.vault.intent import Intents
 from ormahd.vault.lock import VaultLock
@@ -321,12 +322,12 @@ class Vault:
 
     def remember_id(self) -> None:
         """Note the id before it changes."""
-        self.git.run("config", "--local", FORMER, self.id)
+        set_value(self.git, FORMER, self.id)
 
     def former(self) -> str | None:
         """The id that the vault had before it joined another one; None: it always had this one."""
-        found = self.git.run("config", "--local", "--get", FORMER, ok=(0, 1)).decode("ascii", "replace").strip()
-        return found if is_node_id(found) and found != self.id else None
+        found = value(self.git, FORMER)
+        return found if found is not None and is_node_id(found) and found != self.id else None
 
     def close(self) -> None:
         """Let go of everything. What waits stays promised, and is written by `recover` of the next life."""

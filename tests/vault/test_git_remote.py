@@ -15,7 +15,7 @@ import pytest
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.vault.git_network import Network, Unreachable
 from ormahd.vault.git_remote import Remote, configured, find, follow, shown
-from ormahd.vault.sync_state import check_not_rewritten, note_synced
+from ormahd.vault.sync_state import check_here, check_there, note_synced
 from tests.vault.git_house import git, put
 from tests.vault.sync_house import Machine, network, nothing, two_machines
 
@@ -252,12 +252,15 @@ def test_a_history_that_was_rewritten_there_is_noticed(two: Two) -> None:
     one.git("commit", "-q", "--amend", "-m", "rewritten")
     one.git("push", "-q", "--force")
     put(other.vault, ("b.txt", b"b"))
-    head, tip = other.vault.head(), other.fetch()
-    assert head
+    tip = other.fetch()
     assert tip
     with pytest.raises(Conflict, match="was rewritten since the last sync") as caught:
-        check_not_rewritten(other.vault, other.remote, head, tip)
+        check_there(other.vault, other.remote, tip)
     assert "reset --keep origin/main" in (caught.value.hint or "")
+    other.git("status")  # our commits leave the index without the files' times, which `reset --keep` would stumble over
+    other.git("reset", "-q", "--keep", "origin/main")
+    check_here(other.vault, other.remote, nobody)
+    check_there(other.vault, other.remote, tip)
 
 
 def test_a_history_that_was_rewritten_here_is_noticed(two: Two) -> None:
@@ -266,12 +269,35 @@ def test_a_history_that_was_rewritten_here_is_noticed(two: Two) -> None:
     assert tip
     note_synced(one.vault, one.remote, tip)
     one.git("commit", "-q", "--amend", "-m", "rewritten")
-    head, there = one.vault.head(), one.fetch()
-    assert head
-    assert there == tip
     with pytest.raises(Conflict, match="this vault's history was rewritten") as caught:
-        check_not_rewritten(one.vault, one.remote, head, there)
-    assert "push --force-with-lease" in (caught.value.hint or "")
+        check_here(one.vault, one.remote, lambda: tip)
+    said = caught.value.hint or ""
+    push = next(part for part in said.split(": ") if part.startswith("git push")).split(";")[0]
+    one.git(*push.split()[1:])
+    check_here(one.vault, one.remote, nobody)
+
+
+def test_a_purged_history_is_not_even_fetched(two: Two) -> None:
+    """After a purge neither the old commits nor a tracking ref are there: only the remote can be asked."""
+    one, _ = two
+    tip = one.vault.head()
+    assert tip
+    note_synced(one.vault, one.remote, tip)
+    one.git("commit", "-q", "--amend", "-m", "rewritten")
+    one.git("update-ref", "-d", "refs/remotes/origin/main")
+    one.git("reflog", "expire", "--expire=now", "--all")
+    one.git("gc", "-q", "--prune=now")
+    one.vault.git.reopen()
+    assert one.vault.git.resolve(tip) is None
+    with pytest.raises(Conflict, match="this vault's history was rewritten"):
+        check_here(one.vault, one.remote, lambda: tip)
+    check_here(one.vault, one.remote, one.vault.head)  # somebody pushed it by its address
+    check_here(one.vault, one.remote, lambda: None)  # the remote is empty
+    assert one.vault.git.resolve(tip) is None
+
+
+def nobody() -> str | None:
+    raise AssertionError("the remote need not be asked")
 
 
 def test_a_remote_that_was_put_back_is_not_taken_for_rewritten(two: Two, tmp_path: Path) -> None:
@@ -286,6 +312,7 @@ def test_a_remote_that_was_put_back_is_not_taken_for_rewritten(two: Two, tmp_pat
     git(tmp_path / "remote.git", "update-ref", "refs/heads/main", first)
     tip = one.fetch()
     assert tip == first
-    check_not_rewritten(one.vault, one.remote, head, tip)
+    check_there(one.vault, one.remote, tip)
     one.git("reset", "-q", "--hard", first)
-    check_not_rewritten(one.vault, one.remote, first, head)
+    check_here(one.vault, one.remote, nobody)
+    check_there(one.vault, one.remote, head)
