@@ -51,6 +51,7 @@ class Machine:
         self.done: list[Done] = []
         self.count = 0
         self.tally: dict[str, int] = {}
+        self.trace: list[str] = []
         self.look()
 
     # What is there
@@ -62,13 +63,9 @@ class Machine:
         return self.house.git("rev-parse", "HEAD").strip()
 
     def quiet(self) -> None:
-        """Everything is committed, and the index has followed."""
-        house = self.house
-
-        def at_rest() -> bool:
-            return house.call("admin.health").index.fresh and house.git("status", "--porcelain") == ""
-
-        wait_until(at_rest, "the daemon has taken everything in")
+        """Everything is committed, and the index has followed: a note that moved is a copy of itself for a moment."""
+        wait_until(lambda: self.house.git("status", "--porcelain") == "", "everything is committed")
+        wait_until(lambda: self.house.call("admin.verify").ok, "the index equals the vault")
 
     def expect(self, expected: State, what: str) -> None:
         """The vault is as the model says, and the model learns the bytes."""
@@ -248,7 +245,7 @@ class Machine:
             same = expected is None or _nothing(expected, before)
             assert same or moved or not stayed, f"git refused {target.commit}: {done.stdout}{done.stderr}"
             self.tally["revert refused"] = self.tally.get("revert refused", 0) + 1
-            wait_until(lambda: self.house.call("admin.verify").ok, "the index equals the vault")
+            self.quiet()
             self.expect(before, "a refused revert")
             return
         self.quiet()
@@ -271,10 +268,14 @@ class Machine:
             ways = [(self.remember, 1)]
         (way,) = self.chance.choices([way for way, _ in ways], [weight for _, weight in ways])
         self.tally[way.__name__] = self.tally.get(way.__name__, 0) + 1
-        way()
+        self.trace.append(way.__name__)
+        try:
+            way()
+        except Exception as exc:
+            raise AssertionError(f"after {', '.join(self.trace[-6:])}; verify says {self.house.ctl('verify')}") from exc
 
     def check(self) -> None:
-        wait_until(lambda: self.house.call("admin.verify").ok, "the index equals the vault")
+        self.quiet()
         self.house.git("fsck", "--strict", "--no-dangling")
 
     def back_to(self, mark: str) -> None:
