@@ -189,8 +189,9 @@ class _Job:
                 "the vault keeps changing; it is forgotten, but its history is not rewritten yet",
                 hint="repeat the command", data={"stored": False},
             )  # fmt: skip
-        out.commit = self.vault.head()
-        self.ormah.index.apply({}, (), head=out.commit)
+        head = self.vault.head()
+        out.commit = head if out.op is not None else None
+        self.ormah.index.apply({}, (), head=head)
         self.progress(0, 0, "cleaning what was kept of it")
         clean_beside(self.ormah, self.wanted)
         clean_derived(self.ormah, self.wanted)
@@ -218,11 +219,12 @@ class _Job:
             with tx:
                 for path in paths:
                     self._clean(tx, path, vault.read(path), vault.blob(tree[path]))
-                if out.op is None:
+                if out.op is None and self.found.in_history:
                     known = vault.read(purge_records.FILE)
                     data = purge_records.with_record(known, tx.op, ormah.moment())
                     tx.put(purge_records.FILE, data, node_id=None, expect=None if known is None else digest(known))
-            out.op = out.op or tx.op
+            if tx.committed is not None:
+                out.op = out.op or tx.op
 
     def _clean(self, tx: Transaction, path: str, now: bytes | None, at_head: bytes) -> None:
         """One file of today without it. `now` None: a person has deleted it, and nobody has taken that in yet."""

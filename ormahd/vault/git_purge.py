@@ -56,8 +56,12 @@ class Survey:
     """Commits that we did not make: (id, subject), newest first."""
 
     @property
+    def in_history(self) -> bool:
+        return bool(self.drop or self.rewrite or self.messages or self.names)
+
+    @property
     def found(self) -> bool:
-        return bool(self.drop or self.rewrite or self.messages or self.names or self.unreached)
+        return self.in_history or self.unreached > 0
 
 
 def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> Survey:

@@ -8,6 +8,7 @@ import json
 from datetime import datetime
 
 from ormahd.errors import Conflict
+from ormahd.vault.git_refs import is_ancestor
 from ormahd.vault.vault import Vault
 
 FILE = ".ormah/purged.jsonl"
@@ -34,9 +35,19 @@ def ids(data: bytes | None) -> set[str]:
 
 def check_same(vault: Vault, other: str, remote: str, branch: str) -> None:
     """Raise Conflict when what was purged on one side still is in the history of the other: of HEAD, or of the commit
-    `other`, which `branch` of `remote` has."""
+    `other`, which `branch` of `remote` has. A history that merely goes on from the other is none from before."""
     oid = vault.git.resolve(f"{other}:{vault.prefix}{FILE}")
     here, there = ids(vault.committed(FILE)), ids(None if oid is None else vault.blob(oid))
+    head = vault.head()
+    if here == there or head is None or is_ancestor(vault.git, head, other) or is_ancestor(vault.git, other, head):
+        return
+    if here - there and there - here:
+        raise Conflict(
+            f"something was purged here that {remote}/{branch} still holds, and the other way round; nothing was changed",
+            hint="here too, of what was purged there: ormahctl forget --purge ID; then, in the vault: "
+            f"git push --force-with-lease {remote} HEAD:{branch}",
+            data={"reason": "rewritten"},
+        )
     if here - there:
         raise Conflict(
             f"{remote}/{branch} still holds what was purged here: a sync would bring it back; nothing was changed",

@@ -10,6 +10,7 @@ from datetime import datetime
 from ormahd.errors import Conflict
 from ormahd.vault.git_refs import is_ancestor
 from ormahd.vault.git_remote import Remote, set_value, value
+from ormahd.vault.purge_records import check_same
 from ormahd.vault.vault import Vault
 
 
@@ -61,15 +62,15 @@ def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> N
         f"this vault's history was rewritten since the last sync (it lacks {synced[:8]}): "
         f"a sync would bring back from {remote.name} what was taken out here; nothing was changed",
         hint="to rewrite it there too, in the vault: "
-        f"git push --force-with-lease={branch}:{there} {remote.name} HEAD:{branch}; "
-        "to bring both together: git pull --no-rebase",
+        f"git push --force-with-lease={branch}:{there} {remote.name} HEAD:{branch} (a git pull brings it all back)",
         data={"reason": "rewritten", "synced": synced},
     )
 
 
 def check_there(vault: Vault, remote: Remote, tip: str) -> None:
     """Raise Conflict when the remote's history was rewritten since the last sync (a purge, a forced push): joining it
-    with ours would bring back what was taken out there."""
+    with ours would bring back what was taken out there. Also without a sync before: a purge leaves a line."""
+    check_same(vault, tip, remote.name, remote.branch.removeprefix("refs/heads/"))
     head, synced = vault.head(), value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, tip) or not _related(vault, synced, head):
         return
@@ -77,8 +78,8 @@ def check_there(vault: Vault, remote: Remote, tip: str) -> None:
     raise Conflict(
         f"the history of {remote.name}/{branch} was rewritten since the last sync (it lacks {synced[:8]}): "
         "a sync would bring back what was taken out there; nothing was changed",
-        hint=f"to go on from theirs, in the vault: git status && git reset --keep {remote.name}/{branch} "
-        f"(git log {remote.name}/{branch}..HEAD shows what only you have); to bring both together: git pull --no-rebase",
+        hint="to go on from theirs with what is new here, in the vault: "
+        f"git status && git rebase --onto {remote.name}/{branch} {synced[:12]} (a git pull brings it all back)",
         data={"reason": "rewritten", "synced": synced},
     )
 

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -266,10 +267,15 @@ def test_words_of_it_elsewhere_are_named_and_left(house: House) -> None:
     assert house.json("show", staying)["content"] == f"Copied: {SECOND}"
 
 
-def test_remotes_are_told_and_a_sync_does_not_bring_it_back(house: House) -> None:
-    going, _ = told(house)
+def remote(house: House) -> Path:
     far = house.home / "far.git"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(far)], check=True)
+    return far
+
+
+def test_remotes_are_told_and_a_sync_does_not_bring_it_back(house: House) -> None:
+    going, _ = told(house)
+    far = remote(house)
     assert house.ctl("sync", "setup", str(far), "--yes").returncode == 0
     done = house.ctl("forget", "--purge", going, "--yes")
     assert done.returncode == 0, done.stderr
@@ -278,15 +284,30 @@ def test_remotes_are_told_and_a_sync_does_not_bring_it_back(house: House) -> Non
     [command] = [line.strip() for line in done.stderr.splitlines() if line.startswith("  git push")]
     synced = house.ctl("sync")
     assert synced.returncode == 4
-    assert "still holds what was purged here" in synced.stderr
+    assert "this vault's history was rewritten" in synced.stderr
+    assert holding(house, *WORDS, going) == []
     house.git(*command.split()[1:])
     assert house.ctl("sync").returncode == 0
-    assert holding(house, *WORDS, going) != []  # the fetch brought old objects along; nothing leads to them
-    house.json("forget", "--purge", going, "--yes")
     assert holding(house, *WORDS, going) == []
     assert (
         "narwhal" not in subprocess.run(["git", "log", "-p", "--all"], cwd=far, capture_output=True, text=True).stdout
     )
+    sound(house)
+
+
+def test_nor_does_one_with_a_remote_that_was_pushed_to_by_hand(house: House) -> None:
+    going, _ = told(house)
+    house.git("remote", "add", "origin", str(remote(house)))
+    house.git("push", "-qu", "origin", "main")
+    house.json("forget", "--purge", going, "--yes")
+    synced = house.ctl("sync")
+    assert synced.returncode == 4
+    assert "still holds what was purged here" in synced.stderr
+    house.git("push", "-q", "--force-with-lease", "origin", "HEAD:main")
+    assert house.ctl("sync").returncode == 0
+    assert holding(house, *WORDS, going) != []  # the fetch brought old objects along; nothing leads to them
+    house.json("forget", "--purge", going, "--yes")
+    assert holding(house, *WORDS, going) == []
     sound(house)
 
 

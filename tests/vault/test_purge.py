@@ -511,19 +511,30 @@ def test_busy_while_somebody_else_is_at_work(house: House) -> None:
 # ------------------------------------------------------------ two histories of one vault
 
 
+def record(house: House, op: str) -> str:
+    data = purge_records.with_record(house.vault.committed(purge_records.FILE), op, START)
+    store(house, purge_records.FILE, data, "Purge", STAYING, Kind.PURGE)
+    return house.git("rev-parse", "HEAD")
+
+
 def test_a_history_from_before_a_purge_is_known(house: House) -> None:
     told(house)
+    base = house.git("rev-parse", "HEAD")
+    new = record(house, "01hk")
+    purge_records.check_same(house.vault, new, "far", "main")
+    purge_records.check_same(house.vault, base, "far", "main")  # ours only goes on from it
+    house.git("switch", "-qc", "old", base)
+    purge_records.check_same(house.vault, new, "far", "main")  # theirs only goes on from ours
+    house.remember("Beside it.", title="Beside", node_id=THIRD)
     old = house.git("rev-parse", "HEAD")
-    house.git("branch", "old")
-    data = purge_records.with_record(None, "01hk", START)
-    store(house, purge_records.FILE, data, "Purge", STAYING, Kind.PURGE)
-    with pytest.raises(Conflict, match="still holds what was purged here"):
-        purge_records.check_same(house.vault, old, "far", "main")
-    purge_records.check_same(house.vault, house.git("rev-parse", "HEAD"), "far", "main")
-    new = house.git("rev-parse", "HEAD")
-    house.git("switch", "-q", "old")
     with pytest.raises(Conflict, match="was purged from far/main"):
         purge_records.check_same(house.vault, new, "far", "main")
+    record(house, "02hk")
+    with pytest.raises(Conflict, match="and the other way round"):
+        purge_records.check_same(house.vault, new, "far", "main")
+    house.git("switch", "-q", "main")
+    with pytest.raises(Conflict, match="still holds what was purged here"):
+        purge_records.check_same(house.vault, old, "far", "main")
 
 
 def test_no_room_on_the_disk(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
