@@ -70,11 +70,11 @@ def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> N
 def check_there(vault: Vault, remote: Remote, tip: str) -> None:
     """Raise Conflict when the remote's history was rewritten since the last sync (a purge, a forced push): joining it
     with ours would bring back what was taken out there. Also without a sync before: a purge leaves a line."""
-    check_same(vault, tip, remote.name, remote.branch.removeprefix("refs/heads/"))
+    branch = remote.branch.removeprefix("refs/heads/")
     head, synced = vault.head(), value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, tip) or not _related(vault, synced, head):
+        check_same(vault, tip, remote.name, branch)
         return
-    branch = remote.branch.removeprefix("refs/heads/")
     raise Conflict(
         f"the history of {remote.name}/{branch} was rewritten since the last sync (it lacks {synced[:8]}): "
         "a sync would bring back what was taken out there; nothing was changed",

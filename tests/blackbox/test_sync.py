@@ -262,15 +262,18 @@ def test_a_history_that_was_rewritten_is_not_brought_back(machines: tuple[House,
     assert "this vault's history was rewritten" in here.stderr
     one.git("push", "-q", "--force", "origin", "HEAD:main")
     assert one.json("sync")["pulled"] == 0
-    two.json("remember", "Meanwhile on the other machine")
+    meanwhile = two.json("remember", "Meanwhile on the other machine")["id"]
     there = two.ctl("sync")
     assert there.returncode == 4
     assert "was rewritten since the last sync" in there.stderr
     assert one.ctl("show", node).returncode == 3
-    two.git("fetch", "-q")
-    two.git("reset", "-q", "--hard", "origin/main")
-    wait_until(lambda: two.ctl("show", node).returncode == 3, "the reset is indexed")
+    words = there.stderr.partition("git rebase ")[2].partition(" (")[0]
+    two.git("status")
+    two.git("rebase", "-q", *words.split())
+    wait_until(lambda: two.ctl("show", node).returncode == 3, "the rebase is indexed")
     level(one, two)
+    assert one.json("show", meanwhile)["id"] == meanwhile
+    assert one.ctl("show", node).returncode == 3
 
 
 # ---------------------------------------------------------------- setting up, and by itself

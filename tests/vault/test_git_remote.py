@@ -256,9 +256,11 @@ def test_a_history_that_was_rewritten_there_is_noticed(two: Two) -> None:
     assert tip
     with pytest.raises(Conflict, match="was rewritten since the last sync") as caught:
         check_there(other.vault, other.remote, tip)
-    assert "reset --keep origin/main" in (caught.value.hint or "")
-    other.git("status")  # our commits leave the index without the files' times, which `reset --keep` would stumble over
-    other.git("reset", "-q", "--keep", "origin/main")
+    said = (caught.value.hint or "").partition("git rebase ")[2].partition(" (")[0]
+    other.git("status")  # our commits leave the index without the files' times, which a rebase would stumble over
+    other.git("rebase", "-q", *said.split())
+    assert other.git("log", "-1", "--format=%P") == tip
+    assert (other.root / "b.txt").exists()
     check_here(other.vault, other.remote, nobody)
     check_there(other.vault, other.remote, tip)
 
@@ -272,8 +274,7 @@ def test_a_history_that_was_rewritten_here_is_noticed(two: Two) -> None:
     with pytest.raises(Conflict, match="this vault's history was rewritten") as caught:
         check_here(one.vault, one.remote, lambda: tip)
     said = caught.value.hint or ""
-    push = next(part for part in said.split(": ") if part.startswith("git push")).split(";")[0]
-    one.git(*push.split()[1:])
+    one.git("push", *said.partition("git push ")[2].partition(" (")[0].split())
     check_here(one.vault, one.remote, nobody)
 
 
