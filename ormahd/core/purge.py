@@ -167,9 +167,14 @@ class Forgotten:
 
     def text(self, text: str) -> str:
         """Words without it: links, names and ids of the memory, and the secrets, become `(purged)`."""
+        while (left := self._once(text)) != text:  # what stood close to another one is seen when that is gone
+            text = left
+        return text
+
+    def _once(self, text: str) -> str:
         if self.node_id:
             text = _LINK.sub(lambda found: GONE if self.leads(link_target(found[1])) else found[0], text)
-            text = self._markdown_link.sub(GONE, text)
+            text = self._markdown_link.sub(lambda found: GONE if self._word.search(found[0]) else found[0], text)
             text = self._without_words(text)
         for spelling in self.spellings:
             text = text.replace(spelling.decode("utf-8", "surrogateescape"), GONE)

@@ -49,6 +49,7 @@ def test_an_edge_goes_with_all_that_is_said_of_it() -> None:
         ("id 1a2b3c4d", f"id {GONE}"),
         ("[it](work/fact/2026-11/fact_red-door_1a2b3c4d.md)", GONE),
         ("file fact_größe-tür_1a2b3c4d.md, moved", f"file {GONE}, moved"),
+        ("1a2b3c4d [sum](ff1a2b3c4dff)", f"{GONE} [sum](ff1a2b3c4dff)"),
         ("work/fact/2026-11/fact_x_1a2b3c4d.md", f"work/fact/2026-11/{GONE}"),
     ],
 )
