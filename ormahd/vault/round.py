@@ -322,16 +322,14 @@ class Round:
     # Out: to the index, to the history
 
     def feed(self) -> None:
-        """Tell the index, in batches."""
+        """Tell the index, in batches. Of a note that moved both places at once: else it would be a copy of itself, or
+        nowhere, until the next batch."""
         paths = list(self.upserts)
-        for at in range(0, len(paths), BATCH):
+        for at in range(0, max(len(paths), len(self.removals)), BATCH):
             part = {path: self.upserts[path] for path in paths[at : at + BATCH]}
-            self.fed.update(part)
-            self.owner.tell(part, ())
-        for at in range(0, len(self.removals), BATCH):
             part_gone = self.removals[at : at + BATCH]
-            self.fed.update(part_gone)
-            self.owner.tell({}, part_gone)
+            self.fed.update(part, part_gone)
+            self.owner.tell(part, part_gone)
         self.upserts, self.removals, self.bytes = {}, [], 0
 
     def commit_all(self) -> None:
