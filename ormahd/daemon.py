@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -148,6 +149,8 @@ class _Life:
         if self._leaving.is_set():
             return
         self._try("watched", self._ormah.watch)
+        gc.collect()
+        gc.freeze()  # the libraries' million objects stay until the end: no collection need stop an answer to look at them
         nodes, parts = self._ormah.index.count(), self._ormah.degraded()
         sentence = f"ready, {nodes} memories" + (f", without {', '.join(parts)}" if parts else "")
         log.info("%s", sentence)

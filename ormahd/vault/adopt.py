@@ -209,9 +209,12 @@ class Reconciler:
         tree = self.look.tree(self.vault.head())
         return self.vault.is_ignored([path for path in paths if path not in tree])
 
-    def tell(self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str]) -> None:
-        self._apply(upserts, removals, head=self.head)
-        self.told = self.head
+    def tell(
+        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None
+    ) -> None:
+        """Feed the index; `head` once it has everything of that commit, so that it never claims more than it holds."""
+        self._apply(upserts, removals, head=head)
+        self.told = head or self.told
         with self.book:
             for path in (*upserts, *removals):
                 self.overlay.pop(path, None)

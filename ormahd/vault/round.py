@@ -329,7 +329,7 @@ class Round:
             part = {path: self.upserts[path] for path in paths[at : at + BATCH]}
             part_gone = self.removals[at : at + BATCH]
             self.fed.update(part, part_gone)
-            self.owner.tell(part, part_gone)
+            self.owner.tell(part, part_gone, head=None)
         self.upserts, self.removals, self.bytes = {}, [], 0
 
     def commit_all(self) -> None:
@@ -351,7 +351,7 @@ class Round:
         if self.vault.head() != owner.head:
             self.out.wait("", 0.0)
         elif owner.told != owner.head and not self.out.waiting and not self.half_done:
-            owner.tell({}, ())
+            owner.tell({}, (), head=owner.head)
 
 
 def _state(file: File, digest: str | None = None) -> FileState:
