@@ -2,23 +2,21 @@
 
     python -m tests.bench purge [--notes 10000] [--commits 20000] [--model all-MiniLM-L6-v2|hashing]
 
-The vault is that of `as-of`, with a few links to the memory that goes. It was in the history from the first commit on, so
+The vault is that of `long_vault`, with a few links to the memory that goes. It was in the history from the first commit on, so
 that every commit is written anew.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Self
 
 from tests.bench import corpus
-from tests.bench.as_of import history
 from tests.bench.foundation import percentiles, timed
-from tests.house import House, open_house
+from tests.bench.long_vault import long_house, parser
+from tests.house import House
 
 
 class Meanwhile:
@@ -47,25 +45,11 @@ class Meanwhile:
 
 
 def main(args: list[str]) -> None:
-    import argparse
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--notes", type=int, default=10_000)
-    parser.add_argument("--commits", type=int, default=20_000)
-    parser.add_argument("--model", default="hashing")
-    chosen = parser.parse_args(args)
-    with open_house(ORMAH_EMBEDDING_MODEL=chosen.model) as house:
-        house.start()
-        house.stop()
-        lines = corpus.write(house.home / "notes.jsonl", chosen.notes)
-        items = [json.loads(line) for line in Path(lines).read_text("utf-8").splitlines()]
-        ids = history(house, items, chosen.commits)
-        house.start(phase="")
-        while house.call("hello").phase != "ready" or house.call("admin.health").index.pending_vectors:
-            time.sleep(1.0)
+    options = parser(__doc__)
+    chosen = options.parse_args(args)
+    with long_house(chosen) as (house, ids):
         for other in ids[100:110]:
             house.call("agent.connect", source_id=other, target_id=ids[50], edge="supports")
-        print(f"{chosen.notes} notes, {chosen.commits} commits, model {chosen.model}")
 
         def purge(node_id: str, **more: Any) -> Any:
             with house.connect() as connection:

@@ -2,7 +2,7 @@
 
     python -m tests.bench undo [--notes 10000] [--commits 20000] [--model hashing] [--turns 40]
 
-The vault is that of `as_of`. Undone are changes just made and changes of long ago (the newest of their note, so that
+The vault is that of `long_vault`. Undone are changes just made and changes of long ago (the newest of their note, so that
 nothing conflicts), single notes, and an import of 500.
 """
 
@@ -10,35 +10,18 @@ from __future__ import annotations
 
 import json
 import random
-import time
-from pathlib import Path
 
-from tests.bench import corpus
-from tests.bench.as_of import history as past
 from tests.bench.as_of import times
 from tests.bench.foundation import durable_commit, percentiles, timed
-from tests.house import House, open_house
+from tests.bench.long_vault import long_house, parser
+from tests.house import House
 
 
 def main(args: list[str]) -> None:
-    import argparse
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--notes", type=int, default=10_000)
-    parser.add_argument("--commits", type=int, default=20_000)
-    parser.add_argument("--turns", type=int, default=40)
-    parser.add_argument("--model", default="hashing")
-    chosen = parser.parse_args(args)
-    with open_house(ORMAH_EMBEDDING_MODEL=chosen.model) as house:
-        house.start()
-        house.stop()
-        lines = corpus.write(house.home / "notes.jsonl", chosen.notes)
-        items = [json.loads(line) for line in Path(lines).read_text("utf-8").splitlines()]
-        ids = past(house, items, chosen.commits)
-        print(f"{chosen.notes} notes, {chosen.commits} commits, model {chosen.model}")
-        house.start(phase="")
-        while house.call("hello").phase != "ready" or house.call("admin.health").index.pending_vectors:
-            time.sleep(1.0)
+    options = parser(__doc__)
+    options.add_argument("--turns", type=int, default=40)
+    chosen = options.parse_args(args)
+    with long_house(chosen) as (house, ids):
         undos(house, ids, chosen.turns)
         pages(house)
         house.restart()
