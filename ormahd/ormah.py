@@ -230,7 +230,8 @@ class Ormah:
                 state = state_of(self.vault.root, change.path, change.data)
                 if state is not None:
                     upserts[change.path] = (change.data, state)
-        self.index.apply(upserts, removals, head=done.commit)
+        known = done.parent is not None and self.index.position == done.parent
+        self.index.apply(upserts, removals, head=done.commit if known else None)
 
     def _known(self) -> Mapping[str, FileState]:
         """What the scan need not read again. The first one of a life looks again at what is no memory: what may be

@@ -163,7 +163,7 @@ class House:
     def json(self, *args: str, status: int = 0, **more: Any) -> Any:
         """The JSON that `ormahctl --json` prints; it must end with `status`."""
         done = self.ctl("--json", *args, **more)
-        assert done.returncode == status, done.stderr
+        assert done.returncode == status, done.stdout + done.stderr
         return json.loads(done.stdout)
 
     def git(self, *args: str) -> str:

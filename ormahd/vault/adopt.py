@@ -70,9 +70,11 @@ class Reconciler:
         self.skipped: list[tuple[str, str]] = []
         self.cold = True
         self.head: str | None = None
-        """The commit that was last seen: a movement in `.git` that leaves HEAD there needs no scan."""
+        """The commit that was last seen."""
         self.told: str | None = None
-        """The commit that the index was last told of."""
+        """The commit of which the index has everything: a movement in `.git` that leaves HEAD there needs no scan."""
+        self.walked: str | None = None
+        """HEAD before the last walk, and our own commits on top of it: what that walk and we have seen."""
         vault.listen(self._committed)
 
     def renew(self) -> None:
@@ -93,7 +95,7 @@ class Reconciler:
             yield
             self.look.reopen()
             with self.book:
-                self.head = self.told = self.vault.head()
+                self.head = self.told = self.walked = self.vault.head()
 
     # What others ask
 
@@ -174,8 +176,10 @@ class Reconciler:
         """Any commit of ours: remember that these files are ours, and too young to trust their mtime."""
         with self.book:
             self.head = done.commit
-            if done.kind is not Kind.SYNC:  # what came in from elsewhere reaches the index by the next scan
-                self.told = done.commit
+            if done.parent is not None and done.kind is not Kind.SYNC:
+                # Only where the commit before it is known: what came in from elsewhere reaches the index by the next scan.
+                self.told = done.commit if self.told == done.parent else self.told
+                self.walked = done.commit if self.walked == done.parent else self.walked
             for change in done.changes:
                 self.during.add(change.path)
                 self.racy.add(change.path)

@@ -63,6 +63,7 @@ class _Placed:
     op: Queued
     writes: list[tuple[int, Write]]
     commit: str | None = None
+    parent: str | None = None
 
 
 class Applier:
@@ -215,7 +216,7 @@ class Applier:
         if one.commit is not None:
             one.op.result = Committed(
                 intent.op, one.commit, intent.kind, intent.source, intent.subject, intent.time,
-                tuple(step.change for step in intent.steps),
+                tuple(step.change for step in intent.steps), one.parent,
             )  # fmt: skip
         try:
             for number, write in one.writes:
@@ -278,7 +279,8 @@ class Applier:
         """The commits of all ops into `fresh`; what the index must say of their paths."""
         commits, told = self._builder.build([one.op.intent for one in placed], head, fresh)
         for one, commit in zip(placed, commits, strict=True):
-            one.commit = commit
+            one.commit, one.parent = commit, head
+            head = commit or head
         return told
 
     def _sync_folders(self, placed: Sequence[_Placed]) -> None:

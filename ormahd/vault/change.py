@@ -64,6 +64,8 @@ class Committed:
     subject: str
     time: datetime
     changes: tuple[Change, ...]
+    parent: str | None = None
+    """The commit it was put on; None: the first one, or it is not known any more."""
 
 
 def sha256(data: bytes) -> str:

@@ -93,10 +93,10 @@ class Round:
         self.fed: set[str] = set()
         self.why_busy: str | None = None
         self.half_done = False
+        self.behind = False
 
     def run(self) -> ScanResult:
         owner = self.owner
-        before = owner.head
         found, rested = self.walk()
         owner.begin(found)
         self.tree = owner.look.tree(owner.head)
@@ -107,7 +107,7 @@ class Round:
         self.out.skipped = found.skipped
         if self.paths is None:
             owner.skipped = found.skipped
-            if owner.cold or before != owner.head:
+            if owner.cold or self.behind:
                 found.gone += self.unseen(found)
         self.take(found.changed)
         self.gone(found, rested)
@@ -131,11 +131,15 @@ class Round:
                 owner.racy |= {path for path, row in self.known.items() if row.mtime_ns > latest - COLD_NS}
         with owner.book:
             doubted = set(owner.racy)
+            # Before the walk: of a commit that comes during it nobody knows what was met already.
+            owner.walked = self.vault.head()
+            self.behind = owner.told != owner.walked
         options: dict[str, Any] = {"doubted": doubted, "max_bytes": settings.max_note_bytes}
         found = walk(self.vault.root, self.known, owner.excluded, paths=self.paths, **options)
         rested: set[str] | None = None
-        if self.paths is not None and found.gone:
-            # A note that is gone may stand elsewhere: only the whole folder tells a move from a deletion.
+        if self.paths is not None and (found.gone or self.behind):
+            # A note that is gone may stand elsewhere: only the whole folder tells a move from a deletion. And a commit
+            # of somebody else may have touched more than what rested.
             rested = set(found.gone)
             self.paths = None
             found = walk(self.vault.root, self.known, owner.excluded, **options)
@@ -346,12 +350,14 @@ class Round:
         return commit(self.vault, verb, items, kind=kind, quiet=quiet, wait=self.out.wait) if items else 0
 
     def finish(self) -> None:
-        """Tell the index of a commit that changed no file; HEAD that moved meanwhile asks for another look."""
+        """Tell the index of the commit that it has everything of; HEAD that moved meanwhile asks for another look."""
         owner = self.owner
-        if self.vault.head() != owner.head:
+        with owner.book:
+            walked = owner.walked
+        if self.vault.head() != walked:
             self.out.wait("", 0.0)
-        elif owner.told != owner.head and not self.out.waiting and not self.half_done:
-            owner.tell({}, (), head=owner.head)
+        elif owner.told != walked and self.paths is None and not self.out.waiting and not self.half_done:
+            owner.tell({}, (), head=walked)
 
 
 def _state(file: File, digest: str | None = None) -> FileState:

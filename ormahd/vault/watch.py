@@ -217,7 +217,7 @@ class Watcher:
             if self._git_event is not None and self._git_due(self._git_event, quiet) <= now:
                 self._git_event = None
                 self._patience = 1.0
-                everything = everything or self._held or self._vault.head() != self._reconciler.head
+                everything = everything or self._held or self._vault.head() != self._reconciler.told
             for path in paths:
                 del self._pending[path]
             if everything:

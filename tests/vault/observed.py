@@ -52,13 +52,13 @@ class SmallIndex:
                 upserts[change.path] = (change.data, state)
         with self.changed:
             self.commits.append(done)
-            self._store(upserts, removals, done.commit)
+            self._store(upserts, removals, done.commit if done.parent == self.head else None)
 
     def _store(self, upserts, removals, head) -> None:
         self.rows.update(upserts)
         for path in removals:
             self.rows.pop(path, None)
-        self.head = head
+        self.head = head or self.head
         self.changed.notify_all()
 
     def wait(self, what: Callable[[SmallIndex], object], timeout: float = 20.0) -> None:

@@ -245,6 +245,33 @@ def test_a_checkout_of_an_older_state_is_indexed_and_not_committed(house: House)
     house.settle()
 
 
+def test_a_part_that_rested_stands_for_no_whole_commit(house: House) -> None:
+    """Several notes changed by one commit from outside: an event told of one of them so far."""
+    one = house.remember("first version", title="Title", node_id=ONE)
+    other = house.remember("first other", title="Other", node_id=TWO)
+    house.scan()
+    for path in (one, other):
+        house.write(path, house.read(path).replace(b"first", b"second"))
+    house.git("commit", "-qam", "by hand")
+    house.scan(paths=[one])
+    assert house.index.find("second version") == [one]
+    assert house.index.find("second other") == [other]
+    assert house.index.head == house.git("rev-parse", "HEAD")
+
+
+def test_an_own_commit_on_top_of_an_unseen_one_claims_nothing(house: House) -> None:
+    path = house.remember("first version", title="Title", node_id=ONE)
+    house.scan()
+    before = house.git("rev-parse", "HEAD")
+    assert house.index.head == before
+    house.write(path, house.read(path).replace(b"first", b"second"))
+    house.git("commit", "-qam", "by hand")
+    house.remember("another", title="Other", node_id=TWO)
+    assert house.reconciler.told == before
+    assert house.scan().indexed == 1
+    assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
+
+
 def test_commits_by_hand_are_only_indexed(house: House) -> None:
     path = house.remember("first version", title="Title", node_id=ONE)
     house.write(path, house.read(path).replace(b"first", b"second"))
