@@ -1,0 +1,101 @@
+"""The vault, and what is derived from each note."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ormahd.settings.base import Group, Seconds, Share
+
+
+class VaultSettings(Group):
+    path: Path | None = Field(
+        default=None, description="The folder of notes. Unset: `ormah/vault` in the user's data directory."
+    )
+    adopt: Literal["auto", "all", "ours", "none"] = Field(
+        default="auto",
+        description="Which files that we did not write become memories: `all` notes in the folder; `ours`, only what "
+        "lies below `ormah/`; `none`. `auto`: `all` in a vault that we made, `ours` in a folder that was there before.",
+    )
+    quiet_seconds: Seconds = Field(
+        default=1.5,
+        description="How long a file must rest before a person's edit is taken in, so that nobody is interrupted.",
+    )
+    scan_seconds: Annotated[float, Field(ge=5.0, le=86_400.0)] = Field(
+        default=300.0,
+        description="How often the whole vault is compared with what is known, because watchers lose events.",
+    )
+    busy_wait_seconds: Seconds = Field(
+        default=5.0,
+        description="How long a write waits for a git operation of somebody else before it answers `vault_busy`.",
+    )
+    max_note_bytes: Annotated[int, Field(ge=10_000, le=100_000_000)] = Field(
+        default=10_000_000, description="A file larger than this many bytes is named by `doctor` and not read."
+    )
+
+
+class EmbeddingSettings(Group):
+    model: str = Field(
+        default="all-MiniLM-L6-v2",
+        min_length=1,
+        description="A sentence-transformers model: a name whose files are on this machine, or a path. The default comes with "
+        "the package. `hashing` is a stand-in without meaning, for tests of everything else.",
+    )
+    query_prefix: str = Field(default="", description="Text that the model wants before a query (bge, e5).")
+    document_prefix: str = Field(default="", description="Text that the model wants before a document (e5).")
+    threads: Annotated[int, Field(ge=0, le=256)] = Field(
+        default=0, description="Threads of the model; 0: one for each core, at most 8."
+    )
+    batch_size: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=32, description="Texts in one forward pass; more is no faster on a CPU and takes memory."
+    )
+    max_pieces: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=64,
+        description="Pieces of at most the model's window in which one long note is embedded; the rest is found by words.",
+    )
+    late_dimensions: Annotated[int, Field(ge=16, le=1024, multiple_of=2)] = Field(
+        default=256,
+        description="Dimensions of the projected token vectors, in 4 bits each: 128 bytes a token. Measured through the daemon "
+        "against 128 in 8 bits, any@10 / MRR: planted facts .874 / .580 (.868 / .572), short dialogue in its own space .827 / "
+        ".561 (.829 / .564), pooled .795 / .539 (.794 / .542).",
+    )
+
+
+class VectorSettings(Group):
+    url: str | None = Field(
+        default=None,
+        description="A Chroma server (`http://host:port`) instead of the embedded one, for vaults that outgrow a machine.",
+    )
+    exact_pieces: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=20_000,
+        description="Vectors up to which every one is compared, from memory (1.5 KB each); beyond that Chroma proposes. Measured "
+        "for 100 neighbours of 10,000: 0.6 ms against 2.3 ms.",
+    )
+    search_ef: Annotated[int, Field(ge=10, le=10_000)] = Field(
+        default=200,
+        description="Candidates that the nearest-neighbour graph keeps while searching; more finds more and takes longer.",
+    )
+
+
+class LinkingSettings(Group):
+    similarity: Share = Field(
+        default=0.65, description="Cosine from which a new memory is linked to a neighbour on the spot."
+    )
+    cross_space_penalty: Share = Field(default=0.1, description="Taken off the cosine when the two spaces differ.")
+    neighbours: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=6, description="Nearest neighbours looked at for each new memory."
+    )
+
+
+class TierSettings(Group):
+    core_cap: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=50, description="Memories in core; beyond it the least important moves to working."
+    )
+
+
+class SecretSettings(Group):
+    redact: bool = Field(
+        default=True, description="Replace what looks like a password or key before it reaches any file."
+    )
