@@ -1,4 +1,5 @@
-"""`state.sqlite3`: access events that are not yet folded into the vault, and the answers to requests with an id.
+"""`state.sqlite3`: access events that are not yet folded into the vault, answers to requests with an id, and what was
+whispered (`whispers`, `reviews`, `sessions` beside this).
 
 One small database in the state directory (DESIGN section 3). Everything in it is of the last days; a damaged file is
 set aside and begun anew, because nothing in it is a memory.
@@ -14,24 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-VERSION = 1
-_SCHEMA = """
-CREATE TABLE access (
-    id INTEGER PRIMARY KEY,
-    node_id TEXT NOT NULL,
-    time TEXT NOT NULL,
-    how TEXT NOT NULL,          -- recall, get
-    session_id TEXT
-);
-CREATE INDEX access_node ON access (node_id);
-CREATE TABLE answer (
-    request_id TEXT PRIMARY KEY,
-    method TEXT NOT NULL,
-    params TEXT NOT NULL,       -- digest of the parameters: the same id for another wish is an error
-    time TEXT NOT NULL,
-    reply BLOB NOT NULL
-) WITHOUT ROWID;
-"""
+from ormahd.journal.tables import VERSION, bring_up
+
 KEPT_ANSWERS = 10_000
 """Answers that are remembered for a client that asks again; a client retries within seconds."""
 
@@ -60,14 +45,19 @@ class State:
             return _connect(self.path)
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """The database, for one of the journal's own modules; committed at the end, or nothing of it."""
         with self._lock, self._db:
             yield self._db
+
+    @property
+    def clock(self) -> Callable[[], datetime]:
+        return self._clock
 
     def touch(self, node_ids: Sequence[str], *, how: str, session_id: str | None) -> None:
         """Record that these nodes were used; a job folds the events into the vault's strength."""
         now = self._clock().isoformat()
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.executemany(
                 "INSERT INTO access (node_id, time, how, session_id) VALUES (?, ?, ?, ?)",
                 [(node_id, now, how, session_id) for node_id in node_ids],
@@ -75,22 +65,22 @@ class State:
 
     def accesses(self) -> list[tuple[int, str, str]]:
         """Events not yet folded in, oldest first: (event, node id, ISO time)."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             return list(db.execute("SELECT id, node_id, time FROM access ORDER BY id"))
 
     def folded(self, upto: int) -> None:
         """Forget the events up to and including this one: the vault holds them now."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute("DELETE FROM access WHERE id <= ?", (upto,))
 
     def answer(self, request_id: str) -> tuple[str, str, bytes] | None:
         """The first answer to a request: (method, digest of its parameters, reply)."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             row = db.execute("SELECT method, params, reply FROM answer WHERE request_id = ?", (request_id,)).fetchone()
         return None if row is None else (row[0], row[1], bytes(row[2]))
 
     def answered(self, request_id: str, method: str, params: str, reply: bytes) -> None:
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 "INSERT OR IGNORE INTO answer (request_id, method, params, time, reply) VALUES (?, ?, ?, ?, ?)",
                 (request_id, method, params, self._clock().isoformat(), reply),
@@ -104,7 +94,7 @@ class State:
         """Delete every row, of whatever table, in which a value `holds` what must not be there, and write the file anew,
         so that no freed page has it either. Returns how many rows."""
         gone = 0
-        with self._transaction() as db:
+        with self.transaction() as db:
             names = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
             for table in names:
                 columns = [(row[1], row[5]) for row in db.execute(f'PRAGMA table_info("{table}")')]
@@ -142,10 +132,9 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
-        (found,) = db.execute("PRAGMA user_version").fetchone()
-        if found == 0:
-            db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version = {VERSION};COMMIT;")
-        elif found != VERSION:
+        db.execute("PRAGMA foreign_keys = ON")
+        found = bring_up(db)
+        if found > VERSION:
             raise _OtherVersion(f"it has format {found}, this version reads {VERSION}")
     except BaseException:
         db.close()

@@ -1,0 +1,87 @@
+"""The tables of `state.sqlite3`, version by version: an older file is brought up to date when it is opened."""
+
+from __future__ import annotations
+
+import sqlite3
+
+_FIRST = """
+CREATE TABLE access (
+    id INTEGER PRIMARY KEY,
+    node_id TEXT NOT NULL,
+    time TEXT NOT NULL,
+    how TEXT NOT NULL,          -- recall, get, feedback
+    session_id TEXT
+);
+CREATE INDEX access_node ON access (node_id);
+CREATE TABLE answer (
+    request_id TEXT PRIMARY KEY,
+    method TEXT NOT NULL,
+    params TEXT NOT NULL,       -- digest of the parameters: the same id for another wish is an error
+    time TEXT NOT NULL,
+    reply BLOB NOT NULL
+) WITHOUT ROWID;
+"""
+
+_WHISPER = """
+CREATE TABLE whisper_event (    -- one row a prompt, silent ones too
+    event TEXT PRIMARY KEY,
+    time TEXT NOT NULL,
+    session_id TEXT,
+    agent TEXT NOT NULL,
+    space TEXT,
+    outcome TEXT NOT NULL,      -- injected, or the silence's reason
+    milliseconds REAL NOT NULL,
+    prompt TEXT NOT NULL,       -- redacted
+    vector BLOB,                -- float32, unit
+    model TEXT
+) WITHOUT ROWID;
+CREATE INDEX whisper_event_time ON whisper_event (time);
+CREATE TABLE whisper_log (      -- its candidates, injected or held back
+    id INTEGER PRIMARY KEY,
+    event TEXT NOT NULL REFERENCES whisper_event (event) ON DELETE CASCADE,
+    node_id TEXT NOT NULL,
+    relevance REAL NOT NULL,    -- before feedback's boost
+    boosted REAL NOT NULL,
+    was_injected INTEGER NOT NULL,
+    shown TEXT                  -- full, title, preference, exploring; null: held back
+);
+CREATE INDEX whisper_log_node ON whisper_log (node_id, id);
+CREATE INDEX whisper_log_event ON whisper_log (event);
+CREATE TABLE review_log (
+    id INTEGER PRIMARY KEY,
+    node_id TEXT NOT NULL,
+    event TEXT NOT NULL,        -- the earlier whisper in which it was held back
+    surfaced_in TEXT NOT NULL,  -- the whisper that asked
+    time TEXT NOT NULL,
+    answered TEXT               -- when, or null
+);
+CREATE INDEX review_log_node ON review_log (node_id);
+CREATE TABLE session (
+    session_id TEXT PRIMARY KEY,
+    prompts INTEGER NOT NULL,
+    last TEXT NOT NULL,
+    holds TEXT NOT NULL         -- JSON: {node id: how its context holds it}
+) WITHOUT ROWID;
+CREATE TABLE session_prompt (
+    id INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL REFERENCES session (session_id) ON DELETE CASCADE,
+    time TEXT NOT NULL,
+    prompt TEXT NOT NULL,       -- redacted
+    vector BLOB,
+    model TEXT,
+    answered INTEGER NOT NULL
+);
+CREATE INDEX session_prompt_session ON session_prompt (session_id, id);
+"""
+
+_STEPS = (_FIRST, _WHISPER)
+VERSION = len(_STEPS)
+
+
+def bring_up(db: sqlite3.Connection) -> int:
+    """Make what is missing, in one transaction. Returns the version that was found; one above `VERSION` is left alone."""
+    (found,) = db.execute("PRAGMA user_version").fetchone()
+    if found < VERSION:
+        steps = "".join(_STEPS[found:])
+        db.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {VERSION};COMMIT;")
+    return int(found)

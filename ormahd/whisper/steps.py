@@ -1,0 +1,153 @@
+"""What goes from stage to stage: hear → quiet? → gather → rerank → affinity → choose → render."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ormahd.core.node import Found
+from ormahd.index.rows import NodeRow
+
+Float = NDArray[np.float32]
+
+Shown = Literal["full", "title", "preference", "exploring"]
+"""How a memory stands in the text: with its content, as a line, as a standing preference, as a question to learn from."""
+
+
+class Intent(StrEnum):
+    """What kind of prompt it is (seeds: several may match; none: general)."""
+
+    GENERAL = "general"
+    TEMPORAL = "temporal"
+    IDENTITY = "identity"
+    CONTINUATION = "continuation"
+    CONVERSATIONAL = "conversational"
+
+
+class Silence(StrEnum):
+    """Why nothing is whispered."""
+
+    OFF = "off"
+    EMPTY = "empty"
+    SHORT = "short"
+    """At most two letters or digits, of whatever script."""
+    COMMAND = "command"
+    """A slash command, a shell line: meant for the harness."""
+    MACHINE = "machine"
+    """A task notification, a hook's or a scheduler's text: nobody asked."""
+    ACKNOWLEDGEMENT = "acknowledgement"
+    CONVERSATIONAL = "conversational"
+    SAME_TOPIC = "same_topic"
+    NO_CANDIDATES = "no_candidates"
+    GATE = "gate"
+    """There were candidates, and none was relevant enough."""
+    KNOWN = "known"
+    """What is relevant stands in this session's context already."""
+    NOT_READY = "not_ready"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt as it came in. `space`: where the caller works (None: global)."""
+
+    prompt: str
+    space: str | None
+    session_id: str | None = None
+    agent: str = "agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An earlier prompt of the session. `vector`: unit, or None where the model was not there."""
+
+    text: str
+    vector: Float | None
+    at: datetime
+    answered: bool
+    """True when memories were whispered for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What the session says of itself before this prompt. Without a session id: nothing."""
+
+    recent: tuple[Said, ...] | None = None
+    """The last prompts, oldest first, none older than the gap; None: this is the first one."""
+    known: frozenset[str] = frozenset()
+    """Ids of memories whose content this session's context holds already."""
+    named: frozenset[str] = frozenset()
+    """Ids that it holds as a title only."""
+    prompts: int = 0
+    """Prompts of this session so far, silent ones too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A prompt, understood."""
+
+    prompt: str
+    """What the person wrote: without our own injected text and the harness's tags."""
+    intents: frozenset[Intent]
+    vector: Float | None
+    """The prompt's own vector (unit); None while the model is not there."""
+    query: str
+    """What is searched for: the prompt; for a follow-up the last two prompts before it; without the words of a period."""
+    follow_up: bool
+    topic: frozenset[str]
+    """Words that a memory can share, in any script, stemmed: without stop words and the space's own name."""
+    after: datetime | None = None
+    before: datetime | None = None
+    scores: dict[str, float] = field(default_factory=dict)
+    """Per kind of prompt the largest cosine with its examples, for the trace."""
+
+    @property
+    def identity_only(self) -> bool:
+        return self.intents == {Intent.IDENTITY}
+
+    @property
+    def temporal(self) -> bool:
+        return Intent.TEMPORAL in self.intents
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A memory under consideration. Each stage fills in its numbers; `dropped` names the one that let it go."""
+
+    row: NodeRow
+    score: float
+    """The search's score: for order only, it is relative to what else was found."""
+    source: Found
+    relevance: float = 0.0
+    """Absolute, 0 to 1: how sure the texts make us that it belongs to the prompt; after feedback, confidence and space."""
+    order: float = 0.0
+    """What candidates are sorted by."""
+    numbers: dict[str, float] = field(default_factory=dict)
+    """Everything that went into relevance and order, for the trace."""
+    notes: list[str] = field(default_factory=list)
+    dropped: str | None = None
+    shown: Shown | None = None
+
+    @property
+    def id(self) -> str:
+        return self.row.id
+
+
+@dataclass(frozen=True, slots=True)
+class Whispered:
+    """The answer: a text, or silence with its reason."""
+
+    text: str
+    nodes: tuple[Candidate, ...] = ()
+    silence: Silence | None = None
+    event: str | None = None
+    """By which feedback names this whisper; None where nothing was logged (no session id, no vector)."""
+    degraded: tuple[str, ...] = ()
+    review: str | None = None
+    """Id of the memory that the text asks about."""
+    trace: dict[str, Any] = field(default_factory=dict)
