@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -42,6 +42,8 @@ class Hit:
     cosine: float | None
     late: float | None
     trace: dict[str, Any]
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """What its score was made of, by name (`Trace.numbers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,9 @@ class Ranked:
     degraded: list[str] = field(default_factory=list)
     trace: dict[str, Any] = field(default_factory=dict)
     """What was heard and gathered, and every candidate that is no result with the stage that dropped it."""
+    spaces: Mapping[str | None, float] = field(default_factory=dict)
+    """Per space (None: global) the largest unweighted late interaction among all candidates: where the question is at home,
+    whatever space the caller works in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +84,30 @@ def rank(
     heard = hear(query, space=space, now=now, settings=rules.search)
     if heard.only_time:
         newest = _newest(index, heard, heard.limit, ())
-        return _answer(heard, None, newest, [], explain=explain)
+        return _answer(heard, None, newest, [], {}, explain=explain)
     gathered = gather(index, heard, embed(heard.text), rules.search)
     keep = max(rules.search.rerank_pool, 2 * heard.limit)
     fused = fuse(gathered, question=heard.question, keep=keep, settings=rules.search)
-    traces = _shaped(index, fused, gathered, heard, rules, explain=explain)
+    traces, spaces = _shaped(index, fused, gathered, heard, rules, explain=explain)
     results = _cut(traces, heard, rules.search)
     late = _newest(index, heard, heard.limit - len(results), results) if heard.windowed else []
     activated = activate(index, results, heard.chosen, rules.activation)
     merged = sorted([*results, *activated], key=lambda one: -one.score) + late
     for trace in merged[heard.limit :]:
         trace.dropped = f"cut: {trace.source} beyond the {heard.limit} best"
-    return _answer(heard, gathered, merged[: heard.limit], [*traces, *activated], explain=explain)
+    return _answer(heard, gathered, merged[: heard.limit], [*traces, *activated], spaces, explain=explain)
 
 
 def _shaped(
     index: Searchable, fused: list[Fused], gathered: Gathered, heard: Heard, rules: Rules, *, explain: bool
-) -> list[Trace]:
-    """Candidates with their scores, best first; equal ones newest first, then by id. Numbers only where somebody looks."""
+) -> tuple[list[Trace], dict[str | None, float]]:
+    """Candidates with their scores, best first; equal ones newest first, then by id. Numbers only where somebody looks.
+    And the best late interaction in each space."""
     known = index.candidates([one.node_id for one in fused])
     fused = [one for one in fused if one.node_id in known]  # the others were forgotten a moment ago
     rows = [known[one.node_id] for one in fused]
-    shaped = shape(rows, fused, _evidence(index, rows, gathered), heard, rules.search, rules.spaces)
+    evidence = _evidence(index, rows, gathered)
+    shaped = shape(rows, fused, evidence, heard, rules.search, rules.spaces)
     scores = shaped.scores.tolist()
     order = sorted(range(len(rows)), key=lambda at: (-scores[at], -rows[at].created, rows[at].id))
     traces = []
@@ -108,7 +115,14 @@ def _shaped(
         numbers = shaped.numbers(at) if explain or place < heard.limit else {}
         one = fused[at]
         traces.append(Trace(rows[at].id, numbers, one.words_rank, one.bm25, one.meaning_rank, scores[at]))
-    return traces
+    return traces, _by_space(rows, evidence)
+
+
+def _by_space(rows: Sequence[Candidate], evidence: Evidence | None) -> dict[str | None, float]:
+    best: dict[str | None, float] = {}
+    for row, late in zip(rows, evidence.late.plain.tolist() if evidence is not None else (), strict=False):
+        best[row.space] = max(best.get(row.space, 0.0), late)
+    return best
 
 
 def _evidence(index: Searchable, rows: Sequence[Candidate], gathered: Gathered) -> Evidence | None:
@@ -147,13 +161,20 @@ def _newest(index: Searchable, heard: Heard, room: int, results: Sequence[Trace]
 
 
 def _answer(
-    heard: Heard, gathered: Gathered | None, results: Sequence[Trace], candidates: Sequence[Trace], *, explain: bool
+    heard: Heard,
+    gathered: Gathered | None,
+    results: Sequence[Trace],
+    candidates: Sequence[Trace],
+    spaces: Mapping[str | None, float],
+    *,
+    explain: bool,
 ) -> Ranked:
     degraded = list(gathered.degraded) if gathered else []
     if not explain:
-        return Ranked([Hit(one.node_id, one.score, one.source, *one.relevance, {}) for one in results], degraded)
+        hits = [Hit(one.node_id, one.score, one.source, *one.relevance, {}, one.numbers) for one in results]
+        return Ranked(hits, degraded, {}, spaces)
     chosen = {trace.node_id for trace in results}
-    hits = [Hit(one.node_id, one.score, one.source, *one.relevance, one.shown()) for one in results]
+    hits = [Hit(one.node_id, one.score, one.source, *one.relevance, one.shown(), one.numbers) for one in results]
     return Ranked(hits, degraded, {
         "question": heard.question, "terms": list(heard.terms), "space": heard.space,
         "period": None if heard.period is None else {
@@ -165,4 +186,4 @@ def _answer(
         "by_words": len(gathered.by_words) if gathered else 0,
         "by_meaning": len(gathered.by_meaning) if gathered else 0,
         "dropped": [trace.shown() for trace in candidates if trace.node_id not in chosen],
-    })  # fmt: skip
+    }, spaces)  # fmt: skip

@@ -1,0 +1,56 @@
+"""Relevance: how sure the texts alone make us that a memory belongs to a prompt, 0 to 1, whatever else was found.
+
+Fitted as a logistic regression over the witnesses that ranking hears anyway. 0.5 is where the default gate stands; see
+`tests/quality/README.md` for the sets, the split and the figures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+LATE: Final = 4.7
+"""Late interaction weighted by rarity: does the memory have what is special about the prompt?"""
+WORDS: Final = 3.8
+"""The words in common (bm25, saturating, `search.words_half`)."""
+BREVITY: Final = 3.5
+"""A memory of few words says little about anything."""
+FAR: Final = 8.6
+NEAR: Final = 0.4
+"""Cosine below which a memory is about something else, however well its words fit; each 0.1 below costs `FAR` / 10."""
+BASE: Final = -5.9
+SLOPE: Final = 0.5
+"""Of the fitted logit, so that what was nearly relevant lies between 0.4 and 0.5, where feedback can reach it."""
+
+CROSS_MIDDLE: Final = -3.9
+"""Logit of the cross-encoder that counts as 0.5: the gate that version 0.15.3 of the original settled on, 0.45 of
+(logit + 12) / 18. Not measured here, because the model's files cannot be had."""
+CROSS_SCALE: Final = 0.4
+
+
+def relevance(numbers: Mapping[str, float]) -> float | None:
+    """Of one candidate, from `Hit.numbers`; None where it has no vectors to judge by (then only words speak for it)."""
+    if "late_rare" not in numbers:
+        return None
+    return sigmoid(SLOPE * evidence(numbers))
+
+
+def evidence(numbers: Mapping[str, float]) -> float:
+    """The logit before it is scaled."""
+    return (
+        LATE * numbers["late_rare"]
+        + WORDS * numbers["words"]
+        + BREVITY * numbers["brevity"]
+        - FAR * max(0.0, NEAR - numbers["cosine"])
+        + BASE
+    )
+
+
+def cross(logit: float) -> float:
+    """Of a cross-encoder's logit, on the same scale."""
+    return sigmoid(CROSS_SCALE * (logit - CROSS_MIDDLE))
+
+
+def sigmoid(value: float) -> float:
+    return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, value))))
