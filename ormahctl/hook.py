@@ -6,18 +6,23 @@ in modules of their own beside it: a script is compiled anew each time, a module
 
 import sys
 
-_MODES = {"--merge": "ormahctl.shim.merge"}
+_MODES = {"--merge": "ormahctl.shim.merge", "--hook": "ormahctl.shim.prompt"}
 
 
 def main(words: list[str]) -> int:
     """The exit status of the mode that the first word names; 64 where there is none such."""
     name = _MODES.get(words[0]) if words else None
     if name is None:
-        sys.stderr.write("hook.py is started by git, as `git config merge.ormah.driver` says\n")
+        sys.stderr.write("hook.py is started by git and by agents, as `ormahctl setup` and our merge driver say\n")
         return 64
     sys.path.append(__file__.rpartition("/ormahctl/")[0])
-    __import__(name)
-    status: int = sys.modules[name].main(words[1:])
+    try:
+        __import__(name)
+        status: int = sys.modules[name].main(words[1:])
+    except BaseException:
+        if words[0] == "--hook":
+            return 0  # a broken installation must not cost anybody a prompt
+        raise
     return status
 
 

@@ -8,8 +8,8 @@ _LARGEST = 1 << 30
 """Bytes that a reply may announce; the same bound as every client's."""
 
 
-def ask(socket: str, kind: bytes, body: bytes, seconds: float) -> "bytes | None":
-    """The reply's body; None where nobody answers with one of the same kind. Each step may take `seconds`."""
+def ask(socket: str, kind: bytes, body: bytes, seconds: "float | None") -> "bytes | None":
+    """The reply's body; None where nobody answers with one of the same kind. Each step may take `seconds` (None: any)."""
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         channel.settimeout(seconds)

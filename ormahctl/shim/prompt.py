@@ -1,0 +1,103 @@
+"""A harness's hook: `hook.py --hook EVENT --harness NAME [--socket PATH] [--deadline MS]` (DESIGN section 7).
+
+Hands what the harness says on stdin to the daemon and prints the daemon's answer. It reads nothing of either: what an
+event means, and in what words each harness wants its answer, is the daemon's business. On any trouble it prints nothing
+and ends with status 0, because another status may cost the person their prompt.
+
+One alarm stands over all of it, reading and printing too: where a system call waits, the signal's handler ends the process.
+"""
+
+import _signal  # type: ignore[import-not-found] # built in; `signal` would import enum and more
+import posix
+
+from ormahctl.shim.where import socket_path
+from ormahctl.shim.wire import ask
+
+DEADLINE_MS = 500
+LONGEST_MS = 60_000
+LARGEST_INPUT = 16_777_216
+"""Bytes of stdin beyond which the daemon would not take the frame anyway (`daemon.frame_bytes`)."""
+LARGEST_OUTPUT = 65_536
+"""Bytes: several times what any harness takes whole."""
+NOTICE = (
+    b'{"systemMessage":"Ormah: the daemon does not answer, so this session begins without memories. '
+    b'To start it: ormahctl up"}'
+)
+"""What a session that begins may say for itself; every harness that we know shows a `systemMessage` to the person."""
+_KIND = b"h"
+_PIECE = 1 << 20
+
+
+def main(words: "list[str]") -> int:
+    """Answer one event. Ends the process with status 0 whatever happens; only where it cannot, it returns."""
+    try:
+        _hook(words)
+    finally:
+        posix._exit(0)  # there is nothing to take apart, and taking it apart costs as much as asking
+
+
+def _hook(words: "list[str]") -> None:
+    event = words[0]
+    options = {"--harness": "", "--socket": "", "--deadline": str(DEADLINE_MS)}
+    at = 1
+    while at + 1 < len(words):
+        options[words[at]] = words[at + 1]
+        at += 2
+    _alarm(options["--deadline"])
+    posix.fstat(1)  # closed: nothing could be said, and the socket to the daemon would get its number
+    body = _read()
+    if body is None:
+        return
+    named = b"".join(_bytes(text) + b"\0" for text in (options["--harness"], event, _cwd()))
+    space = posix.environ.get(b"ORMAH_SPACE", b"")
+    reply = ask(socket_path(options["--socket"]), _KIND, named + space + b"\0" + body, None)
+    if reply is None and event == "SessionStart" and b'"compact"' not in body:
+        reply = NOTICE
+    if reply and len(reply) <= LARGEST_OUTPUT:
+        _write(reply)
+
+
+def _alarm(deadline: str) -> None:
+    """From now on the process lives for so many milliseconds, and no signal that asks it to end gives it another status."""
+    for number in (_signal.SIGALRM, _signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+        _signal.signal(number, _end)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGALRM,))
+    given = int(deadline) if deadline.isdecimal() and len(deadline) < 9 else DEADLINE_MS
+    _signal.setitimer(_signal.ITIMER_REAL, min(max(given, 1), LONGEST_MS) / 1000)
+
+
+def _end(_number: int, _frame: object) -> None:
+    posix._exit(0)
+
+
+def _read() -> "bytes | None":
+    """All of stdin: who writes to us must be able to write all of it, also when nobody wants to know. None: too much."""
+    pieces: "list[bytes]" = []
+    room = LARGEST_INPUT
+    while room >= 0:
+        piece = posix.read(0, _PIECE)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        room -= len(piece)
+    return None
+
+
+def _write(reply: bytes) -> None:
+    left = memoryview(reply)
+    while left:
+        try:
+            left = left[posix.write(1, left) :]
+        except BlockingIOError:  # somebody made the pipe non-blocking: its reader, or the alarm, ends this
+            _signal.sigtimedwait((), 0.001)
+
+
+def _cwd() -> str:
+    try:
+        return posix.getcwd()
+    except OSError:  # removed under us, or not ours to know
+        return ""
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
