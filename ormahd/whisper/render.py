@@ -1,0 +1,186 @@
+"""What an agent reads: the memories as quoted notes with their provenance, within a budget, under our mark.
+
+The seeds' flat list: a heading, a paragraph that says what this is, one line a memory, the first ones with their content.
+Every text of a note is data here (`core.quoting`), and the whole can be taken out again (`core.injected`, whose `strip`
+and `MARK` stand here too).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from ormahd.core import quoting
+from ormahd.core.injected import ENTRY, MAINTENANCE, MARK, NOTICE, REMEMBERS, REVIEW, WHISPERS, alone, enclose, strip
+from ormahd.index.rows import NodeRow
+from ormahd.settings.whisper import WhisperSettings
+from ormahd.whisper.steps import Candidate
+
+__all__ = [
+    "MARK", "REMEMBERS", "WHISPERS", "Rendered", "Review", "alone", "compose", "enclose", "line", "notice", "quoted", "render", "strip",
+]  # fmt: skip
+
+TITLE = 160
+"""Characters of a title. Ours have at most 300; a person's note may have any."""
+UNTITLED = 60
+"""Characters of the content that stand in for a missing title (seeds)."""
+SOURCE = 60
+PREFERENCE = 240
+"""Characters of a standing preference's content: a rule is short, and it joins what the prompt asked for."""
+PROMPT = 300
+"""Characters of the earlier prompt in a review (REFERENCE 4.7)."""
+LEAST = 40
+"""Characters of a content below which a title alone says more."""
+
+
+class Review(Protocol):
+    """What `whisper.review` picks: a memory that was held back earlier, and for which prompt."""
+
+    @property
+    def node_id(self) -> str: ...
+    @property
+    def title(self) -> str | None: ...
+    @property
+    def content(self) -> str: ...
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def when(self) -> datetime: ...
+    @property
+    def event(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    text: str
+    left_out: frozenset[str]
+    """Ids for which the budget had no room: they were not shown."""
+    reviewed: bool
+    """Whether the review found room."""
+
+
+def render(
+    nodes: Sequence[Candidate],
+    *,
+    now: datetime,
+    settings: WhisperSettings,
+    maintenance_due: bool = False,
+    review: Review | None = None,
+    event: str | None = None,
+) -> str:
+    """The text of a whisper; "" where there is nothing to say. See `compose`."""
+    return compose(
+        nodes, now=now, settings=settings, maintenance_due=maintenance_due, review=review, event=event
+    ).text  # fmt: skip
+
+
+def compose(
+    nodes: Sequence[Candidate],
+    *,
+    now: datetime,
+    settings: WhisperSettings,
+    maintenance_due: bool = False,
+    review: Review | None = None,
+    event: str | None = None,
+) -> Rendered:
+    """The text of a whisper, at most `settings.total_characters` long (as UTF-16 counts them, as harnesses do).
+
+    Where the room does not suffice, what stands last goes first: the review, the maintenance line, memories from the
+    end; the content of the last one that fits is cut shorter between words. `event` is what feedback names the whisper by.
+    """
+    if not nodes:  # a review stands only beside memories (DESIGN section 2, 5)
+        return Rendered(alone(MAINTENANCE, event=event) if maintenance_due else "", frozenset(), False)
+    room = settings.total_characters - _size(enclose([], event=event))
+    lines: list[str] = []
+    left_out = {node.id for node in nodes}
+    full = True
+    for node in nodes:
+        entry = _entry(node, settings.content_characters, room)
+        if entry is None:
+            full = False
+            break
+        lines += entry
+        left_out.discard(node.id)
+        room -= sum(_size(one) + 1 for one in entry)
+    reviewed = False
+    if full and maintenance_due and _size(MAINTENANCE) < room:
+        lines.append(MAINTENANCE)
+        room -= _size(MAINTENANCE) + 1
+    if full and review is not None:
+        block = _review(review, now, settings.content_characters)
+        if reviewed := sum(_size(one) + 1 for one in block) <= room:
+            lines += block
+    return Rendered(enclose(lines, event=event), frozenset(left_out), reviewed)
+
+
+def line(memory: Candidate | NodeRow, *, full_id: bool = False) -> str:
+    """One memory on one line: `- **[type]** title (id: 8 characters) · source · date`. The date is the day it was made."""
+    row = memory.row if isinstance(memory, Candidate) else memory
+    exploring = "[exploring] " if isinstance(memory, Candidate) and memory.shown == "exploring" else ""
+    where = quoting.one_line(row.source, SOURCE)
+    shown_id = row.id if full_id else row.short_id
+    return f"{ENTRY}{row.type}]** {exploring}{_title(row.title, row.content)} (id: {shown_id}) · {where} · {row.created:%Y-%m-%d}"
+
+
+def quoted(text: str, characters: int) -> str:
+    """A content as quoted lines, at most `characters` of it; "" where nothing is left to read."""
+    return quoting.quoted(text, characters)
+
+
+def notice(text: str) -> str:
+    """A line in which we speak ourselves (a nudge, that maintenance is due): `strip` knows it again."""
+    return NOTICE + " ".join(text.split())
+
+
+def _title(title: str | None, content: str) -> str:
+    named = quoting.one_line(title or "", TITLE)
+    return named or quoting.one_line(content.lstrip()[: 8 * UNTITLED], UNTITLED) or "untitled"
+
+
+def _size(text: str) -> int:
+    """UTF-16 code units: what a harness written in JavaScript counts."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _entry(node: Candidate, characters: int, room: int) -> list[str] | None:
+    """The lines of one memory within `room`, or None where not even its title fits."""
+    head = line(node)
+    left = room - _size(head) - 1
+    if left < 0:
+        return None
+    wanted = {"full": characters, "preference": min(characters, PREFERENCE)}.get(node.shown or "title", 0)
+    content = node.row.content
+    if not wanted or _same(content, node.row.title):
+        return [head]
+    while wanted >= LEAST:
+        body = quoted(content, wanted)
+        excess = _size(body) + 1 - left
+        if excess <= 0:
+            return [head, body] if body else [head]
+        wanted -= max(excess, 1)
+    return [head]
+
+
+def _same(content: str, title: str | None) -> bool:
+    return title is not None and " ".join(content.split()) == " ".join(title.split())
+
+
+def _review(review: Review, now: datetime, characters: int) -> list[str]:
+    """A question, stated as a fact: what was held back, for which prompt, and how an answer is recorded."""
+    days = max((now - review.when).days, 0)
+    ago = "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"
+    body = quoted(review.content, characters)
+    return [
+        "",
+        REVIEW,
+        notice(f"for this prompt, {ago}, the memory below it was found but not shown."),
+        quoted(review.prompt, PROMPT) or quoting.QUOTE.rstrip(),
+        f"{ENTRY}memory]** {_title(review.title, review.content)} (id: {review.node_id})",
+        *([body] if body else []),
+        notice(
+            f"where it can be judged whether it would have helped there, submit_feedback (node_id {review.node_id}, signal 1 or -1, "
+            f"source implicit, event {review.event}) records it."
+        ),
+    ]
