@@ -33,6 +33,8 @@ log = logging.getLogger("ormahd.daemon")
 
 LOOP_SECONDS: Final = 30.0
 """A server whose loop has not gone round for so long does not work: the watchdog is not fed (it goes round every 10)."""
+TIDY_EVERY: Final = 6 * 3600.0
+"""Seconds between two looks for what the journal has kept long enough; a fraction of a second of work."""
 FIRST_SYNC: Final = 5.0
 """Seconds from being ready to the first sync, where syncing goes by itself."""
 DESCRIPTORS: Final = 8192
@@ -135,6 +137,7 @@ class _Life:
         minutes = ormah.config.settings.sync.interval_minutes
         self._sync = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
         self._syncs = minutes > 0
+        self._tidy = Timer("journal", ormah.tidy_journal, first=0.0, every=TIDY_EVERY)
         self._left: list[str] = []
         self.status = 0
 
@@ -155,7 +158,10 @@ class _Life:
         log.info("%s", sentence)
         self._supervisor.ready(sentence)
         self._try("prepared", self._ormah.vault.oplog.view)  # else the first who looks back reads all of the history
-        if self._syncs and not self._leaving.is_set():
+        if self._leaving.is_set():
+            return
+        self._tidy.start()
+        if self._syncs:
             self._sync.start()
 
     def _try(self, done: str, step: Callable[[], object]) -> None:
@@ -189,8 +195,9 @@ class _Life:
             self._warming.join(self._drain)
             if self._warming.is_alive():
                 self._left.append("warming")
-        if not self._sync.stop(self._drain):
-            self._left.append("a sync")
+        for timer, name in ((self._sync, "a sync"), (self._tidy, "tidying the journal")):
+            if not timer.stop(self._drain):
+                self._left.append(name)
         if self._left:
             log.warning("stopped with %s still at work", " and ".join(self._left))
             logging.shutdown()

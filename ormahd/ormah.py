@@ -21,13 +21,15 @@ from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Tier
 from ormahd.core.note import NoteKind
 from ormahd.core.secrets import redact
-from ormahd.core.strength import read_strength
 from ormahd.errors import BadRequest, NotFound, OrmahError
 from ormahd.index.embed import QueryVectors, load
 from ormahd.index.index import Index
 from ormahd.index.pasts import Pasts
 from ormahd.index.rows import Difference, Filter, NodeRow
+from ormahd.journal import whispers
+from ormahd.journal.feedback import Judgements
 from ormahd.journal.state import State
+from ormahd.learned import Learned
 from ormahd.vault import driver
 from ormahd.vault.adopt import Reconciler
 from ormahd.vault.change import Clock, Committed, Kind
@@ -40,7 +42,6 @@ from ormahd.vault.watch import Watcher
 
 log = logging.getLogger("ormah")
 
-STRENGTH = ".ormah/strength.jsonl"
 DRAWS = 100
 """Ids drawn before we give up on a free short one; with a million notes each draw is free with 0.9998."""
 PATIENCE = 20.0
@@ -65,6 +66,7 @@ class Ormah:
         self.index = index
         self.pasts = Pasts(index, clock, stopping=lambda: self.phase == "stopping")
         self.state = state
+        self.learned = Learned(vault, index, state)
         self.clock = clock
         self.ranking_clock = _fixed(self.settings.daemon.fixed_time) or clock
         self.phase = "starting"
@@ -88,7 +90,6 @@ class Ormah:
         """Where we answer, once that is known: git's merge driver asks there."""
         self._asking: dict[str, tuple[threading.Lock, int]] = {}
         self._asking_lock = threading.Lock()
-        self._strength: str | None = None
         self._drawn: dict[str, None] = {}
         self._drawn_lock = threading.Lock()
         vault.listen(self._committed)
@@ -117,7 +118,7 @@ class Ormah:
         for sentence in [*recovered, state.notice, index.dropped]:
             if sentence:
                 log.info("%s", sentence)
-        ormah._read_strength()
+        ormah.learned.read()
         return ormah
 
     # ------------------------------------------------------------ life
@@ -213,14 +214,12 @@ class Ormah:
     def _committed(self, done: Committed) -> None:
         """Our own commits: the same bytes go into the index, before the write is answered. What a sync brought is other
         machines' work: the scan after it decides what of it is to be indexed, as it does with a pull by hand."""
+        self.learned.committed(done)
         if done.kind is Kind.SYNC:
-            self._read_strength()
             return
         upserts: dict[str, tuple[bytes, FileState]] = {}
         removals: list[str] = []
         for change in done.changes:
-            if change.path == STRENGTH:
-                self._read_strength()
             if change.path.startswith(".ormah/") or not is_note_name(PurePosixPath(change.path).name):
                 continue
             if change.data is None:
@@ -247,14 +246,17 @@ class Ormah:
     ) -> None:
         """What the scan saw: a person's edits, a checkout, a pull."""
         self.index.apply(upserts, removals, head=head)
-        self._read_strength()
+        self.learned.read()
 
-    def _read_strength(self) -> None:
-        data = self.vault.read(STRENGTH) or b""
-        digest = codec.digest(data)
-        if digest != self._strength:  # asked after every batch that a scan brings; parsed when it says something new
-            self._strength = digest
-            self.index.set_strength(read_strength(data))
+    @property
+    def judgements(self) -> Judgements:
+        """What became of what was whispered, as the vault says now."""
+        return self.learned.judgements
+
+    def tidy_journal(self) -> None:
+        """Forget prompts whose days are over; make judgements of another model comparable where that can be done."""
+        whispers.prune(self.state, self.settings.whisper.keep_days)
+        self.learned.embed_anew()
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Every file of the vault that the index ought to hold, read now."""

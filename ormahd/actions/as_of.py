@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ormahd.actions.views import iso
+from ormahd.core.strength import FILE as STRENGTH
 from ormahd.core.strength import read_strength
 from ormahd.core.words import query_terms
-from ormahd.ormah import STRENGTH
 from ormahd.vault.moments import find_standing
 from ormahd.vault.states import State
 

@@ -25,6 +25,8 @@ from typing import Any
 from ormahd.core.importance import WORTH_STORING
 from ormahd.core.node import Strength
 
+FILE = ".ormah/strength.jsonl"
+"""Where it is, relative to the vault's root."""
 DAYS_TO_ARCHIVE = 14.0
 ARCHIVE_BELOW = 0.3
 INITIAL_STABILITY_DAYS = DAYS_TO_ARCHIVE / log(1 / ARCHIVE_BELOW)

@@ -74,7 +74,10 @@ CREATE TABLE session_prompt (
 CREATE INDEX session_prompt_session ON session_prompt (session_id, id);
 """
 
-_STEPS = (_FIRST, _WHISPER)
+_USED = "ALTER TABLE whisper_log ADD COLUMN used INTEGER NOT NULL DEFAULT 0;"
+"""Whether a judgement has said that the memory was used: it counts as used once a whisper."""
+
+_STEPS = (_FIRST, _WHISPER, _USED)
 VERSION = len(_STEPS)
 
 

@@ -1,0 +1,142 @@
+"""Say whether a memory that was whispered was of use: a judgement, in the vault, from which the next whispers learn.
+
+Judged is a memory for a prompt: the one of the whisper that is named, else the last one that considered it. What is learned is
+tied to that prompt's vector (`whisper.affinity`). Source: seeds/affinity, "How Feedback Enters the System".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from ormahd.actions.amend import amending, commit
+from ormahd.actions.views import headline
+from ormahd.core import judgement
+from ormahd.core.judgement import Judgement, Small
+from ormahd.core.node import short_id
+from ormahd.core.note import digest
+from ormahd.errors import BadRequest, NotFound
+from ormahd.index.lookup import clean_prefix
+from ormahd.journal import reviews, whispers
+from ormahd.vault.change import Kind
+
+if TYPE_CHECKING:
+    from ormahd.actions.caller import Caller
+    from ormahd.index.rows import NodeRow
+    from ormahd.journal.whispers import Logged
+    from ormahd.ormah import Ormah
+
+SOURCES = ("explicit", "implicit")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a judgement came to. `counted` False: it was said before, and nothing was changed. `replaced`: it takes the place
+    of the opposite judgement on the same whisper. `review`: a question about this memory was open, and is answered."""
+
+    text: str
+    node_id: str
+    short_id: str
+    event: str
+    signal: int
+    source: str
+    counted: bool
+    replaced: bool = False
+    review: bool = False
+    commit: str | None = None
+    op: str | None = None
+    stored: bool = False
+    degraded: list[str] = field(default_factory=list)
+
+
+def feedback(
+    ormah: Ormah,
+    node_id: str,
+    signal: int,
+    caller: Caller,
+    *,
+    source: Literal["explicit", "implicit"] = "explicit",
+    event: str | None = None,
+) -> Judged:
+    """Judge the memory that `node_id` (full, or a beginning that no other logged memory has) names: `signal` 1 or -1.
+
+    One whisper, one memory and one source have one judgement. The same again changes nothing and gives the first answer;
+    the opposite replaces it. Judged useful, the memory counts as used, once a whisper.
+
+    Raises:
+        BadRequest: the signal, the source, the id. NotFound: no whisper considered it (lately), there was no such event, or
+        the memory is forgotten since. Ambiguous: several were considered whose ids begin so.
+    """
+    if signal not in (1, -1) or isinstance(signal, bool):
+        raise BadRequest(f"signal is {signal!r}", hint="1: the memory was of use; -1: it was not")
+    if source not in SOURCES:
+        raise BadRequest(f"source is {source!r}", hint=f"one of {', '.join(SOURCES)}")
+    logged = _logged(ormah, node_id, event)
+    row = ormah.index.notes([logged.node_id], connections=False).get(logged.node_id)
+    if row is None:
+        raise NotFound(
+            f"the memory {short_id(logged.node_id)} was considered for a prompt, but is not in the vault any more",
+            hint=f"`ormahctl history {short_id(logged.node_id)}` tells what became of it; undone, it can be judged",
+            data={"id": logged.node_id},
+        )
+    done = amending(ormah, lambda: _attempt(ormah, row, logged, signal, source, caller))
+    if signal > 0 and whispers.claim_use(ormah.state, logged.event, logged.node_id):
+        ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id)
+    return replace(done, review=reviews.answer(ormah.state, logged.node_id))
+
+
+def _logged(ormah: Ormah, node_id: str, event: str | None) -> Logged:
+    prefix = clean_prefix(node_id)
+    if event is not None:
+        return whispers.considered(ormah.state, event.strip().lower(), prefix)
+    try:
+        return whispers.latest(ormah.state, prefix)
+    except NotFound as exc:
+        days = ormah.settings.whisper.keep_days
+        raise NotFound(
+            f"{exc.message}: feedback is learned from what was whispered, or considered for it, in the last {days:g} days",
+            hint="whisper a prompt that it belongs to (with a session), then judge it", data={"id": prefix},
+        ) from exc  # fmt: skip
+
+
+def _attempt(
+    ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Literal["explicit", "implicit"], caller: Caller
+) -> Judged:
+    path = judgement.path_for(logged.time)
+    data = ormah.vault.read(path)
+    before = judgement.read(data or b"")[0].get(judgement.line_id(logged.event, row.id, source))
+    name = headline(row.title, row.content)
+    word = "useful" if signal > 0 else "not useful"
+    text = f"Noted as {word}: {name} (id: {row.id})"
+    if before is not None and before.signal == signal:
+        return Judged(f"{text}. It was noted before.", row.id, short_id(row.id), logged.event, signal, source,
+                      counted=False, degraded=ormah.degraded())  # fmt: skip
+    made = _judgement(ormah, row.id, logged, signal, source)
+    new = judgement.put(data or b"", made)
+    done = commit(
+        ormah, f"Feedback: {word}: {name}", kind=Kind.FEEDBACK, caller=caller, body=_why(logged, source, before),
+        fill=lambda tx: tx.put(path, new, node_id=row.id, expect=None if data is None else digest(data)),
+    )  # fmt: skip
+    if before is not None:
+        text += ". It takes the place of the opposite."
+    return Judged(text, row.id, short_id(row.id), logged.event, signal, source, True, before is not None, False,
+                  done.commit, done.op, done.stored, ormah.degraded())  # fmt: skip
+
+
+def _judgement(
+    ormah: Ormah, node_id: str, logged: Logged, signal: int, source: Literal["explicit", "implicit"]
+) -> Judgement:
+    seal = ormah.learned.seal
+    return Judgement(
+        node_id, signal, source, ormah.clock(), logged.event, logged.model, Small.of(logged.vector),
+        seal.hash(f"prompt\n{logged.prompt}"), logged.space,
+        None if logged.session_id is None else seal.hash(f"session\n{logged.session_id}"),
+        logged.prompt if ormah.settings.feedback.commit_prompts else None,
+    )  # fmt: skip
+
+
+def _why(logged: Logged, source: str, before: Judgement | None) -> str:
+    """For the commit. Not the prompt: git is for ever."""
+    shown = "held back" if logged.shown is None else f"shown ({logged.shown})"
+    said = f"{source.capitalize()}, on the whisper {logged.event}, in which it was {shown} at relevance {logged.relevance:.2f}."
+    return said if before is None else f"{said}\nBefore, it was judged the other way."

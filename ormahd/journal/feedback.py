@@ -1,0 +1,185 @@
+"""The vault's judgements, ready to be compared with a prompt: read from `.ormah/feedback/`, by memory, as one matrix."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ormahd.core.judgement import FOLDER, Judgement, Small, is_feedback, later, read
+
+__all__ = ["Files", "Judgement", "Judgements", "Seal"]
+
+Float = NDArray[np.float32]
+
+_Stamp = tuple[int, int, int]
+_LENGTH = 32
+"""Hexadecimal digits of a keyed hash: 128 bits."""
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """Judgements whose vectors are those of one model: an unchangeable value, sorted by memory.
+
+    `matrix`: float32[n, dimensions], unit rows. `signals` float32[n], `implicit` bool[n], `times` float64[n] in seconds
+    since 1970. `spans`: the rows of a memory. `idle`: judgements of another model, which nothing can be compared with.
+    """
+
+    rows: tuple[Judgement, ...] = ()
+    matrix: Float = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    signals: Float = field(default_factory=lambda: np.zeros(0, np.float32))
+    implicit: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    times: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
+    spans: Mapping[str, slice] = field(default_factory=dict)
+    idle: tuple[Judgement, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def of(
+        cls, judgements: Iterable[Judgement], model: str | None, *, anew: Mapping[str, Small] | None = None
+    ) -> Judgements:
+        """Those that can be compared with vectors of `model`: made with it, or whose prompt was embedded `anew` (vectors by
+        the id of the line). 10,000 take some 60 ms."""
+        rows: list[tuple[Judgement, bytes]] = []
+        idle: list[Judgement] = []
+        for one in sorted(judgements, key=lambda one: (one.node_id, one.id)):
+            small = one.vector if one.model == model else (anew or {}).get(one.id)
+            if small is None:
+                idle.append(one)
+            else:
+                rows.append((one, small.steps))
+        # of one model all vectors have one length; a line that says otherwise is not that model's
+        lengths = Counter(len(steps) for _, steps in rows)
+        usual = lengths.most_common(1)[0][0] if lengths else 0
+        if len(lengths) > 1:
+            idle += [one for one, steps in rows if len(steps) != usual]
+            rows = [(one, steps) for one, steps in rows if len(steps) == usual]
+        if not rows:
+            return cls(idle=tuple(idle))
+        spans: dict[str, slice] = {}
+        for place, (one, _) in enumerate(rows):
+            spans[one.node_id] = slice(spans[one.node_id].start if one.node_id in spans else place, place + 1)
+        steps = np.frombuffer(b"".join(steps for _, steps in rows), np.int8).reshape(len(rows), usual)
+        return cls(
+            tuple(one for one, _ in rows), _unit(steps.astype(np.float32)),
+            np.array([one.signal for one, _ in rows], np.float32),
+            np.array([one.source == "implicit" for one, _ in rows], np.bool_),
+            np.array([one.confirmed_at.timestamp() for one, _ in rows], np.float64), spans, tuple(idle),
+        )  # fmt: skip
+
+    @cached_property
+    def counts(self) -> tuple[int, int]:
+        """(for, against), those of another model too."""
+        signals = [one.signal for one in (*self.rows, *self.idle)]
+        return signals.count(1), signals.count(-1)
+
+
+class Files:
+    """The judgements of the vault's files, read again where a file is another than it was. Safe for many threads.
+
+    `read_file` gives a file's bytes by its path, relative to `root`, or None.
+    """
+
+    def __init__(self, root: Path, read_file: Callable[[str], bytes | None]) -> None:
+        self._folder = root / FOLDER
+        self._read = read_file
+        self._lock = threading.Lock()
+        self._stamps: dict[str, _Stamp] = {}
+        self._files: dict[str, dict[str, Judgement]] = {}
+        self._bad: dict[str, list[tuple[int, str]]] = {}
+        self.version = 0
+        """Another number means other judgements."""
+
+    def look(self) -> bool:
+        """Read what changed since the last look, whoever changed it; False: nothing did. A folder of a year takes some
+        30 microseconds to be found unchanged."""
+        with self._lock:
+            stamps = dict(self._listed())
+            if stamps == self._stamps:
+                return False
+            for path in self._stamps.keys() - stamps.keys():
+                self._files.pop(path, None)
+                self._bad.pop(path, None)
+            for path, stamp in stamps.items():
+                if self._stamps.get(path) != stamp:
+                    self._files[path], self._bad[path] = read(self._read(path) or b"")
+            self._stamps = stamps
+            self.version += 1
+            return True
+
+    def all(self) -> list[Judgement]:
+        """Every judgement once; of two with one id the later one."""
+        found: dict[str, Judgement] = {}
+        with self._lock:
+            for judgements in self._files.values():
+                for name, one in judgements.items():
+                    found[name] = later(one, found.get(name))
+        return list(found.values())
+
+    def bad(self) -> list[tuple[str, int, str]]:
+        """Lines that hold no judgement: (path, number, why)."""
+        with self._lock:
+            return [(path, number, why) for path, lines in sorted(self._bad.items()) for number, why in lines]
+
+    def _listed(self) -> Iterator[tuple[str, _Stamp]]:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                path = f"{FOLDER}/{entry.name}"
+                if is_feedback(path) and entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):
+                        met = entry.stat(follow_symlinks=False)
+                        yield path, (met.st_mtime_ns, met.st_size, met.st_ino)
+
+
+class Seal:
+    """Keyed hashes of what must not be readable in the vault.
+
+    The key is this machine's and lies in the state directory, not in the vault: whoever has a copy of the vault could try
+    out prompts against hashes whose key lies beside them. So two machines hash one prompt differently, and a key that was
+    lost with the state is made anew; nothing needs old hashes to be recognised.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._file = directory / "feedback.key"
+        self._lock = threading.Lock()
+        self._key: bytes | None = None
+
+    def hash(self, text: str) -> str:
+        return hmac.new(self._get(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:_LENGTH]
+
+    def _get(self) -> bytes:
+        with self._lock:
+            if self._key is None:
+                with contextlib.suppress(FileExistsError):
+                    self._write()
+                key = self._file.read_bytes()
+                if len(key) < _LENGTH:  # a crash, or a full disk, in the middle of making it
+                    self._file.unlink()
+                    self._write()
+                    key = self._file.read_bytes()
+                self._key = key
+            return self._key
+
+    def _write(self) -> None:
+        fd = os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as opened:
+            opened.write(secrets.token_bytes(32))
+
+
+def _unit(matrix: Float) -> Float:
+    """Rows of length 1; a row of zeros stays one."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    return np.asarray(matrix / np.maximum(lengths, 1e-12)[:, None], np.float32)

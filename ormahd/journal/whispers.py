@@ -1,0 +1,267 @@
+"""The whisper log: every prompt, silent ones too, and the memories that were considered for it.
+
+Feedback is learned from here (seeds/affinity): a judgement names a memory, the log knows for which prompt it was
+considered. In the state directory only, redacted, for some days; what was judged lives on in the vault.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ormahd.core.judgement import model_name
+from ormahd.core.secrets import redact
+from ormahd.errors import Ambiguous, NotFound
+from ormahd.journal.state import State
+
+SPOKEN = "injected"
+"""The outcome of a prompt for which memories were whispered; any other is a silence's reason."""
+INJECTED = frozenset({"full", "title", "preference"})
+"""How a memory stands in a whisper that counts as injected. `exploring` does not: it is a question (DESIGN section 2)."""
+KEPT = 4_000
+"""Characters of a prompt that are kept: enough to embed it anew (a model reads some hundred words) and to recognise it."""
+REDACTED = 4 * KEPT
+"""Characters that are looked through for secrets, more than are kept, so that none is cut in two."""
+SHOWN = 10
+"""Ids that an error lists."""
+SLICE = 200
+"""Prompts that are pruned at a time: a whisper does not wait for more than that."""
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_EVENT = 12
+"""Characters of an event's id: 60 random bits, and short enough for an agent to repeat."""
+
+Float = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """A memory that was considered: its relevance before and after feedback's boost, and how it was shown (None: held
+    back)."""
+
+    node_id: str
+    relevance: float
+    boosted: float
+    shown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A memory as it was considered for a prompt. `model` names whose `vector` it is."""
+
+    event: str
+    node_id: str
+    relevance: float
+    shown: str | None
+    time: datetime
+    prompt: str
+    vector: Float
+    model: str
+    space: str | None
+    session_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How often something was whispered, and why else not, since `since` (None: nothing is logged)."""
+
+    since: datetime | None
+    prompts: int
+    spoken: int
+    silent: dict[str, int]
+    median_ms: float | None
+
+
+def new_event() -> str:
+    """An id that nobody can guess."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_EVENT))
+
+
+def record(
+    state: State,
+    *,
+    prompt: str,
+    outcome: str,
+    milliseconds: float,
+    vector: Float | None,
+    model: str | None,
+    candidates: Iterable[Considered] = (),
+    space: str | None = None,
+    session_id: str | None = None,
+    agent: str = "agent",
+    event: str | None = None,
+) -> str:
+    """Log a prompt, and the memories that were considered for it; takes some 0.3 ms. Returns the event's id (`event`,
+    where the caller needed one before).
+
+    `outcome`: `injected`, or why nothing was. Candidates are logged only with a session and a vector (`model`: the
+    embedder's name): without them nothing can be learned from them.
+    """
+    event = event or new_event()
+    text = redact(prompt[:REDACTED]).text[:KEPT]
+    blob = None if vector is None else np.asarray(vector, np.float32).tobytes()
+    rows = [(event, one.node_id, one.relevance, one.boosted, one.shown in INJECTED, one.shown) for one in candidates]
+    with state.transaction() as db:
+        db.execute(
+            "INSERT INTO whisper_event (event, time, session_id, agent, space, outcome, milliseconds, prompt, vector, model) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (event, _iso(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, model and model_name(model)),
+        )  # fmt: skip
+        if session_id is not None and blob is not None and model is not None:
+            db.executemany(
+                "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected, shown) VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+    return event
+
+
+_LOGGED = (
+    "SELECT l.event, l.node_id, l.relevance, l.shown, e.time, e.prompt, e.vector, e.model, e.space, e.session_id "
+    "FROM whisper_log l JOIN whisper_event e USING (event) "
+)
+
+
+def latest(state: State, prefix: str) -> Logged:
+    """The last time that a memory was considered. `prefix`: its id, or a beginning of it that no other logged one has.
+
+    Raises:
+        Ambiguous: several were considered whose ids begin so. NotFound: none was.
+    """
+    with state.transaction() as db:
+        ids = _ids(db.execute("SELECT DISTINCT node_id FROM whisper_log WHERE node_id >= ? AND node_id < ? LIMIT ?",
+                              (prefix, prefix + "g", SHOWN + 1)))  # fmt: skip
+        node_id = _one(prefix, ids, "in the whisper log")
+        row = db.execute(_LOGGED + "WHERE l.node_id = ? ORDER BY l.id DESC LIMIT 1", (node_id,)).fetchone()
+    return _logged(row)
+
+
+def considered(state: State, event: str, prefix: str) -> Logged:
+    """A memory as it was considered in one whisper.
+
+    Raises:
+        NotFound: there was no such whisper, or it did not consider that memory. Ambiguous: it considered several.
+    """
+    candidates = candidates_of(state, event)
+    if not candidates and not _known(state, event):
+        raise NotFound(
+            f"no whisper has the event {event[:40]!r}",
+            hint="leave the event out: then the last whisper that considered the memory is judged",
+        )
+    ids = [one.node_id for one in candidates if one.node_id.startswith(prefix)]
+    node_id = _one(prefix, ids, f"by the whisper {event}")
+    return next(one for one in candidates if one.node_id == node_id)
+
+
+def candidates_of(state: State, event: str) -> list[Logged]:
+    """What a whisper considered, in the order in which it was logged; empty where it is not known."""
+    with state.transaction() as db:
+        return [_logged(row) for row in db.execute(_LOGGED + "WHERE l.event = ? ORDER BY l.id", (event,))]
+
+
+def held_back(state: State, since: datetime, spaces: Sequence[str | None], limit: int) -> list[Logged]:
+    """Memories that were considered since then, for prompts of these spaces (None: without one), and never shown: each
+    once, as it was most relevant, most relevant first."""
+    named = [space for space in spaces if space is not None]
+    where = f"(e.space IN ({', '.join('?' * len(named))}){' OR e.space IS NULL' if None in spaces else ''})"
+    with state.transaction() as db:
+        rows = db.execute(
+            f"WITH recent AS (SELECT event, space FROM whisper_event WHERE time >= ?), "  # noqa: S608 - marks only
+            f"best AS (SELECT l.node_id, l.id, max(l.relevance) AS score FROM whisper_log l JOIN recent e USING (event) "
+            f"WHERE l.was_injected = 0 AND l.shown IS NULL AND {where} GROUP BY l.node_id) "
+            f"SELECT id FROM best b WHERE NOT EXISTS (SELECT 1 FROM whisper_log o JOIN recent USING (event) "
+            f"WHERE o.node_id = b.node_id AND o.shown IS NOT NULL) ORDER BY score DESC, id DESC LIMIT ?",
+            (_iso(since), *named, limit),
+        ).fetchall()
+        return [_logged(db.execute(_LOGGED + "WHERE l.id = ?", row).fetchone()) for row in rows]
+
+
+def claim_use(state: State, event: str, node_id: str) -> bool:
+    """Whether a judgement is the first to say that this memory was used in this whisper; asked again, it is not."""
+    with state.transaction() as db:
+        done = db.execute(
+            "UPDATE whisper_log SET used = 1 WHERE event = ? AND node_id = ? AND used = 0", (event, node_id)
+        )
+        return done.rowcount > 0
+
+
+def prompts(state: State, events: Iterable[str]) -> dict[str, str]:
+    """The texts of prompts that are still known, by event."""
+    found: dict[str, str] = {}
+    with state.transaction() as db:
+        for event in events:
+            row = db.execute("SELECT prompt FROM whisper_event WHERE event = ?", (event,)).fetchone()
+            if row is not None:
+                found[event] = row[0]
+    return found
+
+
+def figures(state: State) -> Figures:
+    """What is logged, counted."""
+    with state.transaction() as db:
+        outcomes = dict(db.execute("SELECT outcome, count(*) FROM whisper_event GROUP BY 1 ORDER BY 2 DESC, 1"))
+        (since,) = db.execute("SELECT min(time) FROM whisper_event").fetchone()
+        prompts = sum(outcomes.values())
+        middle = db.execute(
+            "SELECT milliseconds FROM whisper_event ORDER BY 1 LIMIT 1 OFFSET ?", (prompts // 2,)
+        ).fetchone()
+    spoken = outcomes.pop(SPOKEN, 0)
+    moment = None if since is None else datetime.fromisoformat(since)
+    return Figures(moment, prompts, spoken, outcomes, None if middle is None else round(middle[0], 1))
+
+
+def prune(state: State, days: float) -> int:
+    """Forget prompts that are older, with their candidates, some at a time. Returns how many."""
+    before, gone = _iso(state.clock() - timedelta(days=days)), 0
+    while True:
+        with state.transaction() as db:
+            found = db.execute(
+                "DELETE FROM whisper_event WHERE event IN (SELECT event FROM whisper_event WHERE time < ? LIMIT ?)",
+                (before, SLICE),
+            )
+        gone += found.rowcount
+        if found.rowcount < SLICE:
+            return gone
+
+
+def _known(state: State, event: str) -> bool:
+    with state.transaction() as db:
+        return db.execute("SELECT 1 FROM whisper_event WHERE event = ?", (event,)).fetchone() is not None
+
+
+def _ids(rows: Iterable[Sequence[Any]]) -> list[str]:
+    return [row[0] for row in rows]
+
+
+def _one(prefix: str, ids: Sequence[str], where: str) -> str:
+    if prefix in ids:
+        return prefix
+    if not ids:
+        raise NotFound(
+            f"no memory {prefix!r} was considered {where}",
+            hint="feedback is learned from whispered candidates: whisper a prompt that it belongs to, then judge it",
+        )
+    if len(ids) > 1:
+        raise Ambiguous(
+            f"{prefix!r} is the beginning of {'more than ' if len(ids) > SHOWN else ''}{min(len(ids), SHOWN)} memories that "
+            f"were considered: {', '.join(ids[:SHOWN])}",
+            hint="give more characters of the id", data={"ids": list(ids[:SHOWN])},
+        )  # fmt: skip
+    return ids[0]
+
+
+def _logged(row: Sequence[Any]) -> Logged:
+    event, node_id, relevance, shown, time, prompt, vector, model, space, session_id = row
+    return Logged(
+        event, node_id, relevance, shown, datetime.fromisoformat(time), prompt, np.frombuffer(vector, np.float32), model,
+        space, session_id,
+    )  # fmt: skip
+
+
+def _iso(time: datetime) -> str:
+    """Always with microseconds, so that times sort as texts."""
+    return time.isoformat(timespec="microseconds")

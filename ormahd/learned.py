@@ -1,0 +1,130 @@
+"""What the vault has learned beside its notes (`.ormah/`): strength and judgements, followed wherever they change.
+
+A commit of ours, an undo, a sync, git typed by hand: all of them change files, and the files are the truth. Judgements are
+looked for before each use (a few microseconds), so that no way of changing them is forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from ormahd.core.judgement import FOLDER, Small, is_feedback, model_name
+from ormahd.core.note import digest
+from ormahd.core.strength import FILE as STRENGTH
+from ormahd.core.strength import read_strength
+from ormahd.errors import OrmahError
+from ormahd.journal import whispers
+from ormahd.journal.feedback import Files, Judgements, Seal
+from ormahd.vault.change import Committed, Kind
+
+if TYPE_CHECKING:
+    from ormahd.index.index import Index
+    from ormahd.journal.state import State
+    from ormahd.vault.vault import Vault
+
+log = logging.getLogger("ormah")
+
+
+class Learned:
+    """Of one vault. Safe for many threads."""
+
+    def __init__(self, vault: Vault, index: Index, state: State) -> None:
+        self._vault = vault
+        self._index = index
+        self._state = state
+        self._strength: str | None = None
+        self._files = Files(vault.root, self._read)
+        self._lock = threading.Lock()
+        self._judgements = Judgements()
+        self._made: tuple[int, str | None, int] | None = None
+        self._anew: dict[str, Small] = {}
+        """Vectors of the present model for judgements of another one, by the id of the line."""
+        self._anew_of: str | None = None
+        self._trouble: str | None = None
+        self.seal = Seal(state.path.parent)
+        """Keyed hashes for what must not be readable in the vault."""
+
+    # ------------------------------------------------------------ following
+
+    def read(self) -> None:
+        """Take in what the vault has now, where that is something new."""
+        data = self._vault.read(STRENGTH) or b""
+        found = digest(data)
+        if found != self._strength:  # asked after every batch that a scan brings; parsed when it says something new
+            self._strength = found
+            self._index.set_strength(read_strength(data))
+        with self._lock:
+            self._look()
+
+    def committed(self, done: Committed) -> None:
+        """Our own commits. What a sync brought may be anything."""
+        if done.kind is Kind.SYNC or any(one.path == STRENGTH or is_feedback(one.path) for one in done.changes):
+            self.read()
+
+    # ------------------------------------------------------------ judgements
+
+    @property
+    def model(self) -> str | None:
+        """The model whose vectors prompts have now, as judgements name it; None until it is loaded."""
+        embedder = self._index.embedder
+        return None if embedder is None else model_name(embedder.name)
+
+    @property
+    def judgements(self) -> Judgements:
+        """All judgements of the vault. While another thread takes in new ones, those from before: nobody waits for it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._look()
+            finally:
+                self._lock.release()
+        return self._judgements
+
+    def _look(self) -> None:
+        try:
+            self._files.look()
+        except OSError as exc:
+            if exc.strerror != self._trouble:
+                log.warning("the judgements in %s cannot be read: %s", FOLDER, exc.strerror)
+            self._trouble = exc.strerror
+        model = self.model
+        if model != self._anew_of:
+            self._anew, self._anew_of = {}, model
+        now = (self._files.version, model, len(self._anew))
+        if now != self._made:
+            self._judgements = Judgements.of(self._files.all(), model, anew=self._anew)
+            self._made = now
+
+    def embed_anew(self) -> int:
+        """Embed the prompts of judgements that were made with another model, where their text is known: committed with
+        them, or still in the whisper log. Takes some milliseconds each; returns how many."""
+        embedder = self._index.embedder
+        if embedder is None:
+            return 0
+        idle = [one for one in self.judgements.idle if one.model != model_name(embedder.name)]
+        texts = whispers.prompts(self._state, {one.event for one in idle})
+        made = {}
+        for one in idle:
+            text = one.prompt or texts.get(one.event)
+            if text:
+                made[one.id] = Small.of(embedder.embed_query(text).vector)
+        with self._lock:
+            self._look()
+            if self._anew_of == model_name(embedder.name):
+                self._anew = {**self._anew, **made}
+                self._look()
+        return len(made)
+
+    def bad_lines(self) -> list[tuple[str, int, str]]:
+        """Lines of judgements that cannot be read: (path, number from 1, why)."""
+        with self._lock:
+            self._look()
+            return self._files.bad()
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            return self._vault.read(path)
+        except OrmahError as exc:
+            log.warning("the judgements in %s cannot be read: %s", path, exc.message)
+            return None

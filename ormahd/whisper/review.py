@@ -1,0 +1,82 @@
+"""The review loop: beside the first whisper of a session, one memory that was held back lately is put up for judgement.
+
+What feedback teaches comes from whispers alone; without this, a memory that the gate keeps out could never be learned
+about (seeds/affinity, "Review Loop"; the rules REFERENCE 4.7). Nothing of another project is shown: the memory and the
+prompt that it was held back for belong to the space where the person works, or to none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from ormahd.core.node import Tier
+from ormahd.journal import reviews, whispers
+from ormahd.whisper.affinity import judged
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+
+HELD: Final = timedelta(days=7)
+"""How long ago it was held back, at most; and it was not shown since then."""
+REST: Final = timedelta(days=14)
+"""For how long nobody is asked about it again."""
+UNANSWERED: Final = 3
+"""Questions in vain after which nobody is asked any more."""
+TOP: Final = 20
+"""The most relevant ones, of which the first is taken that nothing speaks against."""
+POOL: Final = 200
+"""Memories that are looked at to find those `TOP`: others are of another space, forgotten or outdated."""
+PROMPT: Final = 300
+"""Characters of the earlier prompt, cut between words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A memory to judge: for the `prompt` (redacted, shortened) of the whisper `event` it was considered and held back."""
+
+    node_id: str
+    title: str | None
+    content: str
+    prompt: str
+    when: datetime
+    event: str
+
+
+def pick(ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[str] = ()) -> Review | None:
+    """The memory to ask about, or None. `besides`: memories that stand in the same whisper, or in the context already.
+
+    Writes nothing: `went_out` is to be called once the whisper that carries it really went out.
+    """
+    tiers = (Tier.CORE, Tier.WORKING)  # what can be whispered
+    held = whispers.held_back(ormah.state, now - HELD, (space, None), POOL)
+    rows = ormah.index.notes([one.node_id for one in held], connections=False)
+    fit = {row.id for row in rows.values() if row.space in (space, None) and row.tier in tiers and not row.expired(now)}
+    fit -= {ormah.vault.self_id, *besides}
+    resting = reviews.resting(ormah.state, since=now - REST, unanswered=UNANSWERED)
+    judgements, model = ormah.judgements, ormah.learned.model
+    for one in [one for one in held if one.node_id in fit][:TOP]:
+        if one.node_id in resting or one.model != model:
+            continue
+        if not judged(one.vector, one.node_id, judgements, ormah.settings.affinity):
+            row = rows[one.node_id]
+            return Review(row.id, row.title, row.content, _short(one.prompt), one.time, one.event)
+    return None
+
+
+def went_out(ormah: Ormah, review: Review, event: str) -> None:
+    """The whisper `event` carried this question to the agent."""
+    reviews.surfaced(ormah.state, review.node_id, event=review.event, surfaced_in=event)
+
+
+def _short(prompt: str) -> str:
+    """One line of it, cut between words where there are some."""
+    line = " ".join(prompt.split())
+    if len(line) <= PROMPT:
+        return line
+    cut = line[: PROMPT - 1]
+    found = re.search(r"\s\S*$", cut)
+    return (cut[: found.start()] if found and found.start() > PROMPT // 2 else cut).rstrip() + "…"
