@@ -72,7 +72,7 @@ def _end(_number: int, _frame: object) -> None:
 
 def _read() -> "bytes | None":
     """All of stdin: who writes to us must be able to write all of it, also when nobody wants to know. None: too much."""
-    pieces: "list[bytes]" = []
+    pieces: list[bytes] = []
     room = LARGEST_INPUT
     while room >= 0:
         piece = posix.read(0, _PIECE)
