@@ -1,0 +1,158 @@
+"""The boost is the seed's: `seeds/affinity`, "How Boost Is Computed"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from ormahd.core.judgement import Judgement, Small
+from ormahd.journal.feedback import Judgements
+from ormahd.settings import AffinitySettings
+from ormahd.whisper.affinity import boosts, judged
+
+NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
+MODEL = "m"
+A, B, C = (f"{number:08x}-6d0a-4c1e-9a55-0a52b0f4f9d1" for number in (1, 2, 3))
+SETTINGS = AffinitySettings()
+
+
+def at(cosine: float, turn: int = 1) -> np.ndarray:
+    """A unit vector with this cosine with the first axis."""
+    made = np.zeros(16, np.float32)
+    made[0], made[turn] = cosine, math.sqrt(1 - cosine * cosine)
+    return made
+
+
+PROMPT = at(1.0)
+
+
+def row(node: str, signal: int, cosine: float, *, days: float = 0.0, source: str = "explicit", number: int = 0) -> Judgement:  # fmt: skip
+    return Judgement(
+        node, signal, source, NOW - timedelta(days=days), f"event{number:07}", MODEL, Small.of(at(cosine, 1 + number % 15)), "h"  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def boost(rows: Sequence[Judgement], node: str = A, settings: AffinitySettings = SETTINGS) -> float | None:
+    found = boosts(PROMPT, [A, B, C], Judgements.of(rows, MODEL), now=NOW, settings=settings).get(node)
+    return None if found is None else found.value
+
+
+def seed(rows: Sequence[Judgement], settings: AffinitySettings = SETTINGS) -> float | None:
+    """The seed's own loop, over one memory's rows."""
+    weighted_sum = weight_total = 0.0
+    for one in rows:
+        vector = one.vector.vector
+        sim = float(vector @ PROMPT / np.linalg.norm(vector))
+        if sim < settings.similarity_threshold:
+            continue
+        days_ago = max(0.0, (NOW - one.confirmed_at).total_seconds() / 86_400)
+        recency = math.exp(-days_ago * math.log(2) / settings.half_life_days)
+        source_weight = settings.implicit_weight if one.source == "implicit" else 1.0
+        weight = sim * recency * source_weight
+        weighted_sum += one.signal * weight
+        weight_total += weight
+    return weighted_sum / weight_total * settings.max_boost if weight_total else None
+
+
+def test_it_is_the_seeds_formula() -> None:
+    drawn = np.random.default_rng(7)
+    for _ in range(200):
+        rows = [
+            row(A, int(drawn.choice([1, -1])), float(drawn.uniform(0.3, 1.0)), days=float(drawn.uniform(-5, 400)),
+                source=str(drawn.choice(["explicit", "implicit"])), number=number)
+            for number in range(int(drawn.integers(1, 9)))
+        ]  # fmt: skip
+        expected = seed(rows)
+        assert boost(rows) == (None if expected is None else pytest.approx(expected, abs=1e-5))
+
+
+def test_one_judgement_gives_the_most_that_there_is() -> None:
+    assert boost([row(A, 1, 1.0)]) == pytest.approx(0.15)
+    assert boost([row(A, -1, 0.8, days=365, source="implicit")]) == pytest.approx(-0.15)
+
+
+def test_below_the_threshold_a_prompt_says_nothing() -> None:
+    assert boost([row(A, 1, 0.69)]) is None
+    assert boost([row(A, 1, 0.71)]) == pytest.approx(0.15)
+    assert boost([row(A, 1, 0.71)], settings=AffinitySettings(similarity_threshold=0.75)) is None
+
+
+def test_of_two_judgements_the_younger_and_the_one_that_was_meant_weigh_more() -> None:
+    young, old = row(A, 1, 0.9, number=1), row(A, -1, 0.9, days=30, number=2)
+    assert boost([young, old]) == pytest.approx((1 - 0.5) / (1 + 0.5) * 0.15, abs=1e-4)
+    meant, inferred = row(A, 1, 0.9, number=1), row(A, -1, 0.9, source="implicit", number=2)
+    assert boost([meant, inferred]) == pytest.approx((1 - 0.8) / (1 + 0.8) * 0.15, abs=1e-4)
+
+
+def test_what_comes_from_the_future_counts_as_of_now() -> None:
+    assert boost([row(A, 1, 0.9, days=-400, number=1), row(A, -1, 0.9, number=2)]) == pytest.approx(0.0, abs=1e-4)
+
+
+def test_ages_beyond_all_numbers() -> None:
+    old = [row(A, 1, 0.9, days=300_000, number=1), row(A, -1, 0.9, days=300_000, number=2)]
+    assert boost(old) == pytest.approx(0.0, abs=1e-4)
+    assert boost([*old, row(A, 1, 0.9, days=300_030, number=3)]) == pytest.approx(0.15 * 0.5 / 2.5, abs=1e-4)
+
+
+def test_no_weight_at_all_is_no_boost() -> None:
+    nothing = AffinitySettings(implicit_weight=0.0)
+    assert boost([row(A, 1, 0.9, source="implicit")], settings=nothing) is None
+    mixed = [row(A, 1, 0.9, source="implicit"), row(A, -1, 0.9, days=100_000, number=1)]
+    assert boost(mixed, settings=nothing) == pytest.approx(-0.15)
+    opposite = [row(A, 1, -0.5), row(A, 1, 0.0, number=1)]
+    assert boost(opposite, settings=AffinitySettings(similarity_threshold=-1.0)) is None
+
+
+def test_each_memory_has_its_own_and_others_none() -> None:
+    rows = [row(B, -1, 0.9, number=1), row(A, 1, 0.9, number=2), row(B, -1, 0.8, number=3)]
+    found = boosts(PROMPT, [A, B, C], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS)
+    assert {node: one.value for node, one in found.items()} == {A: pytest.approx(0.15), B: pytest.approx(-0.15)}
+    assert boosts(PROMPT, [C], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS) == {}
+
+
+def test_the_rows_behind_it_add_up() -> None:
+    rows = [
+        row(A, 1, 0.9, days=3, number=1),
+        row(A, -1, 0.75, days=40, source="implicit", number=2),
+        row(A, 1, 0.2, number=3),
+    ]
+    found = boosts(PROMPT, [A], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS)[A]
+    assert [one.judgement for one in found.rows] == rows[:2]
+    assert found.judgements == 2
+    total = sum(one.weight for one in found.rows)
+    assert found.value == pytest.approx(sum(one.judgement.signal * one.weight for one in found.rows) / total * 0.15)
+    assert [one["days"] for one in found.trace["rows"]] == [3.0, 40.0]
+
+
+def test_nothing_to_compare_with_is_no_boost() -> None:
+    rows = [row(A, 1, 1.0)]
+    assert boosts(None, [A], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS) == {}
+    assert boosts(PROMPT[:8], [A], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS) == {}
+    assert boosts(PROMPT, [A], Judgements(), now=NOW, settings=SETTINGS) == {}
+    assert boosts(np.zeros(16, np.float32), [A], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS) == {}
+
+
+def test_another_models_judgements_are_idle_until_their_prompts_are_embedded_anew() -> None:
+    one, other = row(A, 1, 1.0), row(B, 1, 1.0, number=1)
+    idle = Judgements.of([one, other], "another")
+    assert (len(idle), idle.idle, idle.counts) == (0, (one, other), (2, 0))
+    found = Judgements.of([one, other], "another", anew={other.id: Small.of(at(0.9))})
+    assert boosts(PROMPT, [A, B], found, now=NOW, settings=SETTINGS).keys() == {B}
+    assert found.idle == (one,)
+
+
+def test_a_line_of_another_length_is_not_compared() -> None:
+    odd = Judgement(B, 1, "explicit", NOW, "odd000000000", MODEL, Small.of(np.ones(3, np.float32)), "h")
+    found = Judgements.of([row(A, 1, 1.0), row(A, 1, 1.0, number=2), odd], MODEL)
+    assert found.idle == (odd,)
+    assert boosts(PROMPT, [A, B], found, now=NOW, settings=SETTINGS).keys() == {A}
+
+
+def test_whether_there_is_something_to_ask() -> None:
+    found = Judgements.of([row(A, -1, 0.75), row(B, 1, 0.6, number=1)], MODEL)
+    assert [judged(PROMPT, node, found, SETTINGS) for node in (A, B, C)] == [True, False, False]
+    assert not judged(None, A, found, SETTINGS)

@@ -1,0 +1,298 @@
+"""What was whispered, asked and judged: the books in the state directory, and the judgements read from files."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ormahd.core.judgement import FOLDER, Judgement, Small, path_for, put
+from ormahd.errors import Ambiguous, NotFound
+from ormahd.journal import reviews, whispers
+from ormahd.journal.feedback import Files, Seal
+from ormahd.journal.state import State
+from ormahd.journal.whispers import Considered
+
+NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
+A, B, C = (
+    "aaaa0001-6d0a-4c1e-9a55-0a52b0f4f9d1",
+    "aaaa0002-6d0a-4c1e-9a55-0a52b0f4f9d1",
+    "bbbb0001-6d0a-4c1e-9a55-0a52b0f4f9d1",
+)
+VECTOR = np.array([0.6, 0.8], np.float32)
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def go(self, **by: float) -> None:
+        self.now += timedelta(**by)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def state(tmp_path: Path, clock: Clock) -> Iterator[State]:
+    opened = State(tmp_path, clock=clock)
+    yield opened
+    opened.close()
+
+
+def record(state: State, *candidates: Considered, prompt: str = "where?", **more: object) -> str:
+    values: dict[str, object] = {
+        "outcome": whispers.SPOKEN, "milliseconds": 3.0, "vector": VECTOR, "model": "org/model", "session_id": "s", "space": None,
+    } | more  # fmt: skip
+    return whispers.record(state, prompt=prompt, candidates=candidates, **values)  # type: ignore[arg-type]
+
+
+def test_the_last_whisper_of_a_memory_is_found_by_a_unique_beginning(state: State, clock: Clock) -> None:
+    first = record(state, Considered(A, 0.6, 0.7, "full"), prompt="one", space="ormah")
+    clock.go(seconds=-5)  # a clock that goes back changes nothing: the log's own order counts
+    second = record(state, Considered(A, 0.5, 0.4), Considered(B, 0.5, 0.5), prompt="two")
+    assert first != second
+    for prefix in (A, "aaaa0001"):
+        found = whispers.latest(state, prefix)
+        assert (found.event, found.node_id, found.prompt, found.shown, found.model, found.session_id) == (
+            second, A, "two", None, "model", "s",
+        )  # fmt: skip
+        assert found.vector.tolist() == VECTOR.tolist()
+    with pytest.raises(Ambiguous) as several:
+        whispers.latest(state, "aaaa")
+    assert several.value.data["ids"] == [A, B]
+    assert A in several.value.message
+    for unknown in ("cccc", "aaaa0003", "%", "*", "' OR 1=1 --"):
+        with pytest.raises(NotFound, match="considered"):
+            whispers.latest(state, unknown)
+
+
+def test_one_whisper_is_asked_by_its_event(state: State) -> None:
+    first = record(state, Considered(A, 0.6, 0.7, "full"), Considered(C, 0.5, 0.5))
+    record(state, Considered(A, 0.6, 0.7, "full"), Considered(B, 0.6, 0.7))
+    silent = record(state, outcome="gate")
+    assert whispers.considered(state, first, "aaaa").event == first
+    assert [one.node_id for one in whispers.candidates_of(state, first)] == [A, C]
+    with pytest.raises(NotFound, match="was considered by the whisper"):
+        whispers.considered(state, first, B)
+    with pytest.raises(NotFound, match="was considered by the whisper"):
+        whispers.considered(state, silent, A)
+    with pytest.raises(NotFound, match="no whisper has the event"):
+        whispers.considered(state, "nothing", A)
+
+
+@pytest.mark.parametrize("missing", ["session_id", "vector", "model"])
+def test_without_session_or_vector_there_is_nothing_to_learn_from(state: State, missing: str) -> None:
+    event = record(state, Considered(A, 0.6, 0.7, "full"), **{missing: None})
+    assert whispers.candidates_of(state, event) == []
+    assert whispers.figures(state).prompts == 1
+
+
+def test_a_prompt_is_kept_without_its_secrets(state: State, tmp_path: Path) -> None:
+    key = "ghp_" + "a1B2" * 9
+    event = record(state, Considered(A, 0.6, 0.7), prompt="x " * (whispers.KEPT // 2 - 10) + key + " y" * 90_000)
+    kept = whispers.latest(state, A).prompt
+    assert len(kept) == whispers.KEPT
+    assert "[redacted" in kept
+    assert whispers.prompts(state, [event, "unknown"]) == {event: kept}
+    state.close()
+    assert all(b"ghp_" not in file.read_bytes() for file in tmp_path.iterdir())
+    state._db = sqlite3.connect(":memory:")  # for the fixture to close
+
+
+def test_events_cannot_be_guessed() -> None:
+    drawn = {whispers.new_event() for _ in range(1_000)}
+    assert len(drawn) == 1_000
+    assert {len(one) for one in drawn} == {12}
+    assert min(len({one[at] for one in drawn}) for at in range(12)) == 32
+
+
+def test_figures_have_the_silences_too(state: State, clock: Clock) -> None:
+    assert whispers.figures(state) == whispers.Figures(None, 0, 0, {}, None)
+    for outcome, times in (("injected", 2), ("gate", 3), ("short", 1)):
+        for number in range(times):
+            record(state, outcome=outcome, milliseconds=number)
+    clock.go(days=1)
+    found = whispers.figures(state)
+    assert (found.since, found.prompts, found.spoken, found.silent) == (NOW, 6, 2, {"gate": 3, "short": 1})
+    assert found.median_ms == 1.0
+
+
+def test_what_is_old_is_forgotten_with_its_candidates(state: State, clock: Clock) -> None:
+    for _ in range(2 * whispers.SLICE + 7):
+        record(state, Considered(A, 0.6, 0.7))
+    clock.go(days=20)
+    recent = record(state, Considered(B, 0.6, 0.7))
+    assert whispers.prune(state, 30) == 0
+    clock.go(days=11)
+    assert whispers.prune(state, 30) == 2 * whispers.SLICE + 7
+    assert whispers.latest(state, B).event == recent
+    with pytest.raises(NotFound):
+        whispers.latest(state, A)
+    with state.transaction() as db:
+        assert db.execute("SELECT count(*) FROM whisper_log").fetchone() == (1,)
+
+
+def test_held_back_is_what_was_never_shown(state: State, clock: Clock) -> None:
+    record(state, Considered(A, 0.9, 0.9), Considered(B, 0.4, 0.4), space="ormah", prompt="long ago")
+    clock.go(days=8)
+    since = clock.now - timedelta(days=7)
+    record(state, Considered(A, 0.42, 0.42), Considered(B, 0.45, 0.45), space="ormah", prompt="here")
+    best = record(state, Considered(B, 0.48, 0.30), space=None, prompt="nowhere")
+    record(state, Considered(C, 0.49, 0.49), space="other", prompt="elsewhere")
+    found = whispers.held_back(state, since, ("ormah", None), 10)
+    assert [(one.node_id, one.relevance, one.prompt) for one in found] == [(B, 0.48, "nowhere"), (A, 0.42, "here")]
+    assert found[0].event == best
+    assert [one.node_id for one in whispers.held_back(state, since, (None,), 10)] == [B]
+    assert [one.node_id for one in whispers.held_back(state, since, ("other",), 10)] == [C]
+    record(state, Considered(B, 0.6, 0.6, "title"), space="other")
+    assert [one.node_id for one in whispers.held_back(state, since, ("ormah", None), 10)] == [A]
+    record(state, Considered(A, 0.3, 0.3, "exploring"), space=None)
+    assert whispers.held_back(state, since, ("ormah", None), 10) == []
+
+
+def test_a_use_is_claimed_once(state: State) -> None:
+    event = record(state, Considered(A, 0.6, 0.7), Considered(B, 0.6, 0.7))
+    assert [whispers.claim_use(state, event, node) for node in (A, A, B, C)] == [True, False, True, False]
+
+
+def test_recording_costs_less_than_a_whisper_notices(state: State) -> None:
+    """Not a timed test: what it costs is work for SQLite, one transaction with no more statements than rows."""
+    seen: list[str] = []
+    with state.transaction() as db:
+        db.set_trace_callback(seen.append)
+    record(state, *(Considered(f"{n:08x}-6d0a-4c1e-9a55-0a52b0f4f9d1", 0.5, 0.5) for n in range(30)))
+    with state.transaction() as db:
+        db.set_trace_callback(None)
+    kinds = [statement.split()[0] for statement in seen]
+    assert kinds.count("COMMIT") == 1
+    assert len(kinds) <= 34
+
+
+# ---------------------------------------------------------------- reviews
+
+
+def test_a_question_is_answered_and_rests(state: State, clock: Clock) -> None:
+    def resting() -> set[str]:
+        return reviews.resting(state, since=clock.now - timedelta(days=14), unanswered=3)
+
+    assert not reviews.answer(state, A)
+    reviews.surfaced(state, A, event="one", surfaced_in="two")
+    assert resting() == {A}
+    clock.go(days=15)
+    assert resting() == set()
+    for _ in range(2):
+        reviews.surfaced(state, A, event="one", surfaced_in="two")
+        clock.go(days=15)
+    assert resting() == {A}, "three times in vain"
+    assert reviews.counts(state) == (3, 0)
+    assert reviews.answer(state, A)
+    assert reviews.counts(state) == (3, 1)
+    assert resting() == set()
+    with state.transaction() as db:
+        newest = db.execute("SELECT answered IS NOT NULL FROM review_log ORDER BY id DESC LIMIT 1").fetchone()
+    assert newest == (1,)
+
+
+# ---------------------------------------------------------------- judgements in files
+
+
+def judgement(node: str, event: str, signal: int = 1, at: datetime = NOW) -> Judgement:
+    return Judgement(node, signal, "explicit", at, event, "model", Small.of(VECTOR), "h")
+
+
+def test_files_are_read_again_however_they_changed(tmp_path: Path) -> None:
+    reads: list[str] = []
+
+    def read_file(path: str) -> bytes | None:
+        reads.append(path)
+        file = tmp_path / path
+        return file.read_bytes() if file.exists() else None
+
+    files = Files(tmp_path, read_file)
+    assert not files.look()
+    assert files.all() == []
+    november, december = path_for(NOW), path_for(NOW + timedelta(days=20))
+    (tmp_path / FOLDER).mkdir(parents=True)
+    (tmp_path / FOLDER / "notes.txt").write_text("not ours")
+    (tmp_path / FOLDER / "2026-10.jsonl").symlink_to(tmp_path / "elsewhere")
+    one, two = judgement(A, "one"), judgement(B, "two")
+    (tmp_path / november).write_bytes(put(b"no judgement\n", one))
+    assert files.look()
+    assert not files.look()
+    assert files.all() == [one]
+    assert files.bad() == [(november, 2, "it is no JSON")]
+    (tmp_path / december).write_bytes(put(b"", two))
+    assert files.look()
+    assert reads == [november, december], "a file that did not change is not read again"
+    assert {node.id for node in files.all()} == {one.id, two.id}
+    later = judgement(A, "one", -1, NOW + timedelta(days=20))
+    (tmp_path / december).write_bytes(put(put(b"", two), later))
+    assert files.look()
+    assert later in files.all()
+    assert one not in files.all()
+    os.replace(tmp_path / december, tmp_path / "away")
+    assert files.look()
+    assert files.all() == [one]
+    (tmp_path / november).unlink()
+    assert files.look()
+    assert files.all() == []
+    assert files.bad() == []
+
+
+def test_many_readers_see_whole_files(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir(parents=True)
+    path = path_for(NOW)
+    files = Files(tmp_path, lambda name: (tmp_path / name).read_bytes())
+    rows = [judgement(f"{n:08x}-6d0a-4c1e-9a55-0a52b0f4f9d1", f"event{n}") for n in range(50)]
+    done = threading.Event()
+    wrong: list[int] = []
+
+    def look() -> None:
+        while not done.is_set():
+            files.look()
+            if (found := len(files.all())) not in (0, 25, 50):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for turn in range(40):
+        part = b"".join(put(b"", row) for row in (rows[:25] if turn % 2 else rows))
+        new = tmp_path / f"new{turn}"
+        new.write_bytes(part)
+        os.replace(new, tmp_path / path)
+    end = time.monotonic() + 10
+    while len(files.all()) != 25 and time.monotonic() < end:
+        files.look()
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(files.all()) == 25
+
+
+def test_the_key_is_kept_and_is_nobody_elses(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    here = Seal(tmp_path / "a")
+    said = here.hash("where is the wood-stove?")
+    assert Seal(tmp_path / "a").hash("where is the wood-stove?") == said
+    assert here.hash("where is the wood-stove") != said
+    assert here.hash("\ud800") != said
+    assert Seal(tmp_path / "b").hash("where is the wood-stove?") != said
+    assert (tmp_path / "a" / "feedback.key").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "a" / "feedback.key").write_bytes(b"half")
+    assert len(Seal(tmp_path / "a").hash("x")) == 32
+    assert len((tmp_path / "a" / "feedback.key").read_bytes()) == 32
