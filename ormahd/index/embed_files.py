@@ -28,7 +28,7 @@ def find_model(name: str) -> Path | str:
             if (Path(folder) / "model" / "model.safetensors").is_file():
                 return Path(folder) / "model"
     path = Path(name).expanduser()
-    return path if path.is_dir() else name
+    return path if os.path.isdir(path) else name  # also False for what cannot be a path (too long, a NUL)
 
 
 def sha256_of(path: Path) -> str:
@@ -36,10 +36,15 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
-    os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"  # read when the libraries are imported
+def stay_offline() -> None:
+    """To be called before the libraries are imported: that is when they read it."""
+    os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+
+def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
+    stay_offline()
     if isinstance(where, Path) and BUNDLED in where.parts:
         check_weights(where)
     try:
