@@ -7,9 +7,10 @@ the most that it may be. Source: seeds/affinity; pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,11 +43,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Boost:
-    """What is added to a memory's relevance, and the judgements that made it, the weightiest first (at most `SHOWN`)."""
+    """What is added to a memory's relevance, and of how many `judgements` it was made."""
 
     value: float
     judgements: int
-    rows: tuple[Row, ...] = field(default=())
+    _rows: Callable[[], tuple[Row, ...]] = field(repr=False, compare=False, default=tuple)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The judgements that made it, the weightiest first (at most `SHOWN`)."""
+        return self._rows()
 
     @property
     def trace(self) -> dict[str, Any]:
@@ -60,14 +66,41 @@ def boosts(
     prompt like this one is left out."""
     if vector is None or judgements.matrix.shape[1] != len(vector):
         return {}
-    found = {}
-    for node_id in node_ids:
-        span = judgements.spans.get(node_id)
-        if span is not None:
-            boost = _boost(vector, judgements, span, now, settings)
-            if boost is not None:
-                found[node_id] = boost
-    return found
+    nodes = [node for node in dict.fromkeys(node_ids) if node in judgements.spans]
+    if not nodes:
+        return {}
+    spans = [judgements.spans[node] for node in nodes]
+    cosines = np.concatenate([judgements.matrix[span] @ vector for span in spans]).astype(np.float64)
+    places = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+    of = np.repeat(np.arange(len(nodes)), [span.stop - span.start for span in spans])
+    source = np.where(judgements.implicit[places], settings.implicit_weight, 1.0)
+    # a setting below 0 lets opposites in: they weigh nothing
+    like = (cosines >= settings.similarity_threshold) & (cosines > 0) & (source > 0)
+    cosines, places, of, source = cosines[like], places[like], of[like], source[like]
+    # clocks of several machines differ: what comes from the future counts as of now
+    days = np.maximum(0.0, (now.timestamp() - judgements.times[places]) / 86_400)
+    # as if a memory's youngest had no age: the mean is the same, and a hundred years do not make 0 / 0 of it
+    youngest = np.full(len(nodes), np.inf)
+    np.minimum.at(youngest, of, days)
+    weights = cosines * source * np.exp2(-(days - youngest[of]) / settings.half_life_days)
+    total = np.bincount(of, weights, len(nodes))
+    signed = np.bincount(of, weights * judgements.signals[places], len(nodes))
+
+    def rows(number: int) -> tuple[Row, ...]:
+        mine = np.flatnonzero(of == number)
+        heaviest = mine[np.argsort(-weights[mine], kind="stable")][:SHOWN]
+        aged = cosines * source * np.exp2(-days / settings.half_life_days)
+        return tuple(
+            Row(judgements.rows[places[at]], float(cosines[at]), float(days[at]), float(aged[at])) for at in heaviest
+        )
+
+    return {
+        node: Boost(
+            float(signed[number] / total[number]) * settings.max_boost, int(np.count_nonzero(of == number)), partial(rows, number)
+        )
+        for number, node in enumerate(nodes)
+        if total[number] > 0
+    }  # fmt: skip
 
 
 def judged(vector: Float | None, node_id: str, judgements: Judgements, settings: AffinitySettings) -> bool:
@@ -76,30 +109,3 @@ def judged(vector: Float | None, node_id: str, judgements: Judgements, settings:
     if vector is None or span is None or judgements.matrix.shape[1] != len(vector):
         return False
     return bool((judgements.matrix[span] @ vector >= settings.similarity_threshold).any())
-
-
-def _boost(
-    vector: Float, judgements: Judgements, span: slice, now: datetime, settings: AffinitySettings
-) -> Boost | None:
-    cosines = judgements.matrix[span] @ vector
-    # a setting below 0 lets opposites in: they weigh nothing
-    places = np.flatnonzero((cosines >= settings.similarity_threshold) & (cosines > 0))
-    if not len(places):
-        return None
-    cosines = cosines[places].astype(np.float64)
-    places += span.start
-    # clocks of several machines differ: what comes from the future counts as of now
-    days = np.maximum(0.0, (now.timestamp() - judgements.times[places]) / 86_400)
-    source = np.where(judgements.implicit[places], settings.implicit_weight, 1.0)
-    if not source.any():
-        return None  # only inferred ones, which weigh nothing here
-    counted = cosines * source
-    # as the youngest had no age: the mean is the same, and a hundred years do not make 0 / 0 of it
-    fresh = counted * np.exp2(-np.maximum(0.0, days - days[source > 0].min()) / settings.half_life_days)
-    value = float((judgements.signals[places] * fresh).sum() / fresh.sum()) * settings.max_boost
-    weights = counted * np.exp2(-days / settings.half_life_days)
-    order = np.argsort(-fresh, kind="stable")[:SHOWN]
-    rows = tuple(
-        Row(judgements.rows[places[at]], float(cosines[at]), float(days[at]), float(weights[at])) for at in order
-    )
-    return Boost(value, len(places), rows)
