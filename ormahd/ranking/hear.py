@@ -56,7 +56,7 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: Sear
     if settings.time_phrases != "off" and query.created_after is None and query.created_before is None:
         period = find_period(query.query, now)
     said = period.rest if period is not None else query.query
-    topical = [term for term in query_terms(said) if term in _topics(said)]
+    topical = [term for term in query_terms(said) if term in topics(said)]
     windowed = query.created_after is not None or query.created_before is not None
     only_time = (period is not None or windowed) and not topical
     filters_time = period is not None and (only_time or settings.time_phrases == "filter")
@@ -83,7 +83,8 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: Sear
     )  # fmt: skip
 
 
-def _topics(text: str) -> frozenset[str]:
+def topics(text: str) -> frozenset[str]:
+    """The words of a question that say what it is about: none where it asks for a time, or for the user, alone."""
     return frozenset(query_terms(text)) - _IDLE - QUESTION_WORDS - IDENTITY_WORDS
 
 

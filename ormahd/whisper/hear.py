@@ -1,0 +1,138 @@
+"""Hear: what a prompt is, before anything is embedded, and then what it asks for.
+
+`early` keeps silent where nobody asked, or nothing was said that a memory could be about; `hear` tells the kinds of
+prompt, what to search for, the time and the topic.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from ormahd.core.harness import Author, read
+from ormahd.core.stems import stems
+from ormahd.core.words import STOP_WORDS, fold, words
+from ormahd.ranking.hear import topics
+from ormahd.ranking.times import Period, find_period
+from ormahd.settings.whisper import WhisperSettings
+from ormahd.whisper.intents import Archetypes, Embed, classify, resumes
+from ormahd.whisper.phrases import acknowledges
+from ormahd.whisper.steps import Asked, Before, Float, Heard, Intent, Silence
+
+__all__ = ["Archetypes", "clean", "early", "hear"]
+
+FEWEST: Final = 3
+"""Letters and digits below which a prompt is too short. The same in every script: two characters of Chinese may be a
+word ("部署"), but one word without a sentence asks for nothing in particular there as here, and most prompts of two
+characters are a yes. A vowel sign that takes room counts (Hindi "गिट" has three), an accent does not."""
+WINDOW: Final = timedelta(days=3)
+"""What "recently" means where a prompt asks for a time and names none (REFERENCE, constants)."""
+EARLIER: Final = 2
+"""Earlier prompts that a follow-up is searched with (seeds)."""
+EARLIER_CHARACTERS: Final = 400
+"""Of each of them, so that the follow-up itself stays within the model's window (about 1,000 characters)."""
+PHRASE_WORDS: Final = 10
+"""Words of the longest prompt that is taken for a plain question about a time: "what did we do yesterday"."""
+
+
+def clean(prompt: str) -> str:
+    """What the person wrote: without text that we injected, without the harness's tags, control characters, halves of
+    characters; of a huge prompt both ends. Never raises."""
+    return read(prompt).text
+
+
+def early(prompt: str) -> Silence | None:
+    """Why this prompt gets no whisper, seen from its text alone; None where it is to be heard. Never raises."""
+    found = read(prompt)
+    if found.author is Author.MACHINE:
+        return Silence.MACHINE
+    if found.author is Author.COMMAND:
+        return Silence.COMMAND
+    if not found.text:
+        return Silence.EMPTY
+    if _short(found.text):
+        return Silence.SHORT
+    return Silence.ACKNOWLEDGEMENT if acknowledges(found.text) else None
+
+
+def hear(
+    asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime, settings: WhisperSettings
+) -> Heard:
+    """Understand a prompt that is not silent from the start.
+
+    Without a model, or with a text that has no direction, it is general; only a plain question about a time is known
+    by its words. What is searched for is the prompt, with the earlier ones where it follows them up, without the words
+    of a period where it asks for one.
+    """
+    prompt = clean(asked.prompt)
+    vector = _vector(prompt, embed)
+    scores = archetypes.scores(vector) if vector is not None else None
+    period = find_period(prompt, now)
+    intents = classify(scores, settings.intent_threshold) if scores is not None else frozenset({Intent.GENERAL})
+    if intents == {Intent.GENERAL} and period is not None and _only_time(period):
+        intents = frozenset({Intent.TEMPORAL})
+    follow_up = bool(before.recent) and Intent.CONTINUATION in intents
+    if (
+        not before.recent
+        and Intent.CONTINUATION in intents
+        and vector is not None
+        and resumes(prompt, vector, archetypes)
+    ):
+        # "where were we?" at the beginning of a session: nothing but its newest memories can answer
+        intents |= {Intent.TEMPORAL}
+    query = "\n".join([*_earlier(before), prompt]) if follow_up else prompt
+    after = until = None
+    if Intent.TEMPORAL in intents:
+        after, until = (period.after, period.before) if period is not None else (now - WINDOW, None)
+        query = period.rest if period is not None and words(period.rest) else prompt
+    return Heard(
+        prompt=prompt,
+        intents=intents,
+        vector=vector,
+        query=query,
+        follow_up=follow_up,
+        topic=topic(query, asked.space),
+        after=after,
+        before=until,
+        scores={kind.value: round(score, 4) for kind, score in (scores or {}).items()},
+    )
+
+
+def topic(text: str, space: str | None) -> frozenset[str]:
+    """Words that a memory can share, as the index has them: no stop words, nothing of one letter, not the space's name."""
+    folded = fold(text)
+    if space and (name := fold(space).strip()):
+        folded = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", folded)
+    said = (word for word in words(folded) if word not in STOP_WORDS)
+    return stems(word for word in said if len(word) > 1 or not word.isascii())
+
+
+def _short(text: str) -> bool:
+    found = 0
+    for character in unicodedata.normalize("NFC", text[:10_000]):
+        if unicodedata.category(character)[0] in "LN" or unicodedata.category(character) == "Mc":
+            found += 1
+            if found == FEWEST:
+                return False
+    return True
+
+
+def _vector(prompt: str, embed: Embed) -> Float | None:
+    found = embed(prompt)
+    if found is None or not np.isfinite(found.vector).all() or not found.vector.any():
+        return None
+    return found.vector
+
+
+def _only_time(period: Period) -> bool:
+    return len(words(period.rest)) <= PHRASE_WORDS and not topics(period.rest)
+
+
+def _earlier(before: Before) -> list[str]:
+    """The last prompts that said something."""
+    said = [one.text for one in before.recent or () if early(one.text) is None]
+    return [text[:EARLIER_CHARACTERS] for text in said[-EARLIER:]]

@@ -1,0 +1,160 @@
+"""What kind of prompt it is: by the largest cosine with examples of each kind (REFERENCE 4.4; English)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Final, Protocol
+
+import numpy as np
+
+from ormahd.core.words import words
+from ormahd.ranking.hear import topics
+from ormahd.whisper.steps import Float, Intent
+
+ARCHETYPES: Final[Mapping[Intent, tuple[str, ...]]] = {
+    Intent.TEMPORAL: (
+        "what did we do yesterday?",
+        "what have I been working on recently?",
+        "summarize what happened this week",
+        "what changed since last week?",
+        "recap of the last few days",
+        "what did we decide last week?",
+        "what is new since yesterday?",
+        "show me the latest decisions from today",
+    ),
+    Intent.IDENTITY: (
+        "who am I?",
+        "what is my name?",
+        "what do you know about me?",
+        "tell me about myself",
+        "what are my preferences?",
+        "what do I like?",
+        "where do I live?",
+        "where am I from?",
+        "what is my job?",
+        "where do I work?",
+        "what did I study?",
+        "how old am I?",
+        "what languages do I speak?",
+        "what are my hobbies and interests?",
+        "do you remember who I am?",
+        "what is my background and experience?",
+    ),
+    Intent.CONTINUATION: (
+        "where were we?",
+        "where did we leave off?",
+        "continue where we left off",
+        "let's pick up where we stopped last time",
+        "resume the previous task",
+        "what were we working on?",
+        "what about that one?",
+        "and what about the other one?",
+        "how does that compare to what you said before?",
+        "can you go deeper into that?",
+        "why did we do it that way?",
+        "is there anything else about this?",
+    ),
+    Intent.CONVERSATIONAL: (
+        "hello, how are you?",
+        "good morning",
+        "thank you very much!",
+        "thanks, that was helpful",
+        "ok, sounds good",
+        "great, looks good to me",
+        "goodbye, see you later",
+        "yes, please continue",
+        "never mind, forget it",
+        "haha, that's funny",
+        "sorry, my mistake",
+        "nice work, well done",
+    ),
+}
+"""8, 16, 12 and 12 examples, as in the original. In its continuation half ask to resume, half are questions that say
+nothing without what came before."""
+
+RESUME: Final = 6
+"""So many of continuation's examples, the first ones, ask to resume."""
+MARGIN: Final = 0.15
+"""A greeting wins alone unless another kind comes as near as this to it (REFERENCE 4.4)."""
+
+
+class Embedded(Protocol):
+    @property
+    def vector(self) -> Float: ...
+
+
+Embed = Callable[[str], Embedded | None]
+
+
+class Archetypes:
+    """The examples' vectors, embedded when they are first needed, which takes a quarter of a second: `warm` does it ahead.
+
+    A model of other dimensions embeds them anew. Thread-safe.
+    """
+
+    def __init__(self, embed: Embed) -> None:
+        self._embed = embed
+        self._lock = threading.Lock()
+        self._vectors: dict[Intent, Float] | None = None
+
+    def warm(self) -> bool:
+        """Embed the examples; False while the model is not there."""
+        return self._get(None) is not None
+
+    def scores(self, vector: Float) -> dict[Intent, float] | None:
+        """Per kind the largest cosine with one of its examples; None while the model is not there."""
+        vectors = self._get(len(vector))
+        return None if vectors is None else {kind: float((rows @ vector).max()) for kind, rows in vectors.items()}
+
+    def nearest(self, kind: Intent, vector: Float) -> int | None:
+        """The place of the example of this kind that comes nearest."""
+        vectors = self._get(len(vector))
+        return None if vectors is None else int((vectors[kind] @ vector).argmax())
+
+    def _get(self, dimensions: int | None) -> dict[Intent, Float] | None:
+        known = self._vectors
+        if known is not None and dimensions in {None, known[Intent.TEMPORAL].shape[1]}:
+            return known
+        with self._lock:
+            known = self._vectors
+            if known is not None and dimensions in {None, known[Intent.TEMPORAL].shape[1]}:
+                return known
+            made: dict[Intent, Float] = {}
+            for kind, sentences in ARCHETYPES.items():
+                found = [self._embed(sentence) for sentence in sentences]
+                rows = [one.vector for one in found if one is not None]
+                if len(rows) < len(sentences) or dimensions not in {None, len(rows[0])}:
+                    return None
+                made[kind] = np.asarray(rows, np.float32)
+            self._vectors = made
+            return made
+
+
+def resumes(prompt: str, vector: Float, archetypes: Archetypes) -> bool:
+    """True for "where were we?": it asks to resume, and says nothing of what."""
+    nearest = archetypes.nearest(Intent.CONTINUATION, vector)
+    return nearest is not None and nearest < RESUME and topics(prompt) <= _resuming()
+
+
+@cache
+def _resuming() -> frozenset[str]:
+    return frozenset(word for sentence in ARCHETYPES[Intent.CONTINUATION][:RESUME] for word in words(sentence))
+
+
+def classify(scores: Mapping[Intent, float], threshold: float) -> frozenset[Intent]:
+    """Every kind that reaches the threshold; general where none does.
+
+    Conversational gives way to another kind that comes within the margin, and else wins alone. Identity says what is
+    asked for, so continuation beside it says nothing.
+    """
+    found = {kind for kind, score in scores.items() if score >= threshold}
+    others = found - {Intent.CONVERSATIONAL}
+    if Intent.CONVERSATIONAL in found and others:
+        if max(scores[kind] for kind in others) < scores[Intent.CONVERSATIONAL] - MARGIN:
+            return frozenset({Intent.CONVERSATIONAL})
+        found = others
+    if Intent.IDENTITY in found:
+        found.discard(Intent.CONTINUATION)
+    return frozenset(found or {Intent.GENERAL})
