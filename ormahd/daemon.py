@@ -21,13 +21,16 @@ from ormahd.config import Config
 from ormahd.errors import OrmahError
 from ormahd.logs import Logs
 from ormahd.ormah import Ormah
+from ormahd.ranking.rerank import Arriving
 from ormahd.rpc import sockets
 from ormahd.rpc.dispatch import Dispatcher
+from ormahd.rpc.hooks import Hooks
 from ormahd.rpc.schema import Call, HealthResult, Progress, Result
 from ormahd.rpc.server import Server
 from ormahd.signals import BROKEN, STOP, Signals
 from ormahd.supervisor import Supervisor
 from ormahd.timer import Timer
+from ormahd.whisper.pipeline import Whisper
 
 log = logging.getLogger("ormahd.daemon")
 
@@ -63,7 +66,9 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
         logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
 
         listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
-        dispatcher = Dispatcher(ormah, socket=listening.path, clients=lambda: server.clients)
+        reranker = Arriving(config.settings.whisper, ormah.warn)
+        whisper = Whisper.of(ormah, reranker.get)
+        dispatcher = Dispatcher(ormah, whisper, socket=listening.path, clients=lambda: server.clients)
 
         def answer(call: Call, progress: Callable[[Progress], None]) -> Result:
             reply = dispatcher.answer(call, progress)
@@ -72,13 +77,14 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
                 reply.log_file = str(logs.file)
             return reply
 
-        server = Server(listening, answer, config.settings.daemon, on_broken=signals.broken)
+        hook = Hooks(whisper).answer
+        server = Server(listening, answer, config.settings.daemon, hook=hook, on_broken=signals.broken)
         house.callback(life.stop_serving, server)
         server.start()
         told(listening.path)
         ormah.socket = listening.path
 
-        life.warm()
+        life.warm(reranker)
         house.callback(life.leave)
         life.status = _stay(signals, logs, supervisor, server)
     return life.status
@@ -141,9 +147,10 @@ class _Life:
         self._left: list[str] = []
         self.status = 0
 
-    def warm(self) -> None:
-        """Reconcile and load models in a thread of their own: the main thread hears signals."""
+    def warm(self, reranker: Arriving) -> None:
+        """Reconcile and load models in threads of their own: the main thread hears signals."""
         self._warming.start()
+        reranker.start()
 
     def _warm(self) -> None:
         self._try("prepared for git", self._ormah.mend_git)

@@ -100,6 +100,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     from ormahd.daemon import socket_of
     from ormahd.ormah import Ormah
     from ormahd.rpc.dispatch import Dispatcher
+    from ormahd.whisper.pipeline import Whisper
 
     root = root_of(config)
     if not (root / CARD).exists():
@@ -108,7 +109,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     ormah.socket = socket_of(config, root)
     try:
         call = Call(method="admin.doctor", params=DoctorParams(fix=fix))
-        answer = Dispatcher(ormah, socket=Path()).answer(call, lambda _: None)
+        answer = Dispatcher(ormah, Whisper.of(ormah, lambda: None), socket=Path()).answer(call, lambda _: None)
         assert isinstance(answer, DoctorResult)
     finally:
         ormah.close()

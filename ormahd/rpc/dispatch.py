@@ -18,7 +18,9 @@ from ormahd.rpc.answer_admin import AdminMethods
 from ormahd.rpc.answer_agent import AgentMethods
 from ormahd.rpc.answer_history import HistoryMethods
 from ormahd.rpc.answer_sync import SyncMethods
+from ormahd.rpc.answer_whisper import WhisperMethods
 from ormahd.rpc.handling import Handler, ProgressFn
+from ormahd.whisper.pipeline import Whisper
 
 CAPABILITIES = ("json", "msgpack", "progress", "request_id")
 MAX_NAME = 1_000
@@ -28,11 +30,11 @@ MAX_NAME = 1_000
 class Dispatcher:
     """Answers calls on behalf of one `Ormah`. `socket` and `clients` are what health says of the server."""
 
-    def __init__(self, ormah: Ormah, *, socket: Path, clients: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, ormah: Ormah, whisper: Whisper, *, socket: Path, clients: Callable[[], int] = lambda: 0) -> None:
         self.ormah = ormah
         admin = AdminMethods(ormah, socket=socket, clients=clients)
         self._methods: dict[str, Handler] = {"hello": self.hello}
-        for family in (AgentMethods(ormah), admin, SyncMethods(ormah), HistoryMethods(ormah)):
+        for family in (AgentMethods(ormah), WhisperMethods(whisper), admin, SyncMethods(ormah), HistoryMethods(ormah)):
             self._methods |= family.table()
 
     def answer(self, call: schema.Call, progress: ProgressFn) -> schema.Result:

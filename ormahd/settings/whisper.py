@@ -48,6 +48,28 @@ class WhisperSettings(Group):
         description="Relevance from which a memory is whispered; where the best has less, nothing is. Relevance is absolute: how "
         "sure the texts alone make us that the memory belongs to the prompt, whatever else was found.",
     )
+    crowding: Share = Field(
+        default=0.025,
+        description="What the gate rises by for each memory that is in already: the sixth has to be surer than the first. "
+        "Measured on dialogue: 10 points more of what is whispered belongs to the question than with the gate alone.",
+    )
+    preference_gate: Share = Field(
+        default=0.40, description="The gate for standing preferences: they apply to a task without speaking of it."
+    )
+    topic_cosine: Share = Field(
+        default=0.55,
+        description="Cosine from which a memory may stay without a word in common with the prompt, where others have one.",
+    )
+    other_spaces: Share = Field(
+        default=0.5,
+        description="Factor on the relevance of a memory of another space, unless the prompt names that space. From 0.6 "
+        "(`space.boost_other`): at 0.5 none passes the default gate, and another project's matter stays there.",
+    )
+    elsewhere_margin: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
+        default=-0.02,
+        description="By how much (of late interaction, 0 to 1) the best of this space and global must not fall behind the best "
+        "of any other space; else the prompt is about that other space's matter, and what resembles it here keeps silent.",
+    )
     reranker: Literal["auto", "off"] = Field(
         default="auto", description="`auto`: a cross-encoder judges where its files are on this machine; `off`: never."
     )
@@ -93,6 +115,10 @@ class WhisperSettings(Group):
     maintenance: bool = Field(
         default=False,
         description="Add the line `maintenance_due` when the agent is the judge of maintenance and it is due.",
+    )
+    greeting_characters: Annotated[int, Field(ge=0, le=6_000)] = Field(
+        default=1_500,
+        description="Characters of what a session is told when it begins (who the user is, core memories); 0: nothing.",
     )
     nudge_interval: Annotated[int, Field(ge=0, le=1_000)] = Field(
         default=10, description="Prompts of a session after which the agent is reminded of `remember`; 0: never."

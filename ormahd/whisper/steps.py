@@ -80,9 +80,9 @@ class Before:
     recent: tuple[Said, ...] | None = None
     """The last prompts, oldest first, none older than the gap; None: this is the first one."""
     known: frozenset[str] = frozenset()
-    """Ids of memories whose content this session's context holds already."""
+    """Memories (`context_key`) whose content this session's context holds already."""
     named: frozenset[str] = frozenset()
-    """Ids that it holds as a title only."""
+    """Those that it holds as a title only."""
     prompts: int = 0
     """Prompts of this session so far, silent ones too."""
 
@@ -136,6 +136,11 @@ class Candidate:
     @property
     def id(self) -> str:
         return self.row.id
+
+
+def context_key(row: NodeRow) -> str:
+    """A memory as a session's context holds it: changed since, it is another one there."""
+    return f"{row.id}:{row.digest[:8]}"
 
 
 @dataclass(frozen=True, slots=True)

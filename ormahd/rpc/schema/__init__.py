@@ -15,10 +15,13 @@ from ormahd.rpc.schema.base import *  # noqa: F403
 from ormahd.rpc.schema.base import HelloParams, HelloResult, Params, Result
 from ormahd.rpc.schema.history import *  # noqa: F403
 from ormahd.rpc.schema.history import HISTORY
+from ormahd.rpc.schema.whisper import *  # noqa: F403
+from ormahd.rpc.schema.whisper import WHISPER
 
 METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "hello": (HelloParams, HelloResult),
     **AGENT,
+    **WHISPER,
     **ADMIN,
     **HISTORY,
 }

@@ -1,0 +1,102 @@
+"""`ormahctl whisper`: what would be said for a prompt, and why, or why nothing."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from ormahctl import render
+from ormahctl.commands.explain import flat, shown
+from ormahctl.options import text_or_stdin
+from ormahctl.session import Session, pass_session, space
+from ormahctl.verbs import Verb
+from ormahd.rpc.schema import WhisperParams, WhisperResult
+
+SAID = {
+    "off": "whispering is off here (whisper.enabled, whisper.silent_spaces)",
+    "empty": "the prompt is empty",
+    "short": "the prompt is too short to be about something",
+    "command": "it is a command for the agent's own program",
+    "machine": "a program wrote it, nobody asked",
+    "acknowledgement": "it only acknowledges",
+    "conversational": "it is only polite",
+    "same_topic": "the topic is the same, and memories for it were whispered in this session",
+    "no_candidates": "no memory resembles it",
+    "gate": "no memory is relevant enough",
+    "known": "what is relevant stands in this session's context already",
+    "not_ready": "the daemon is still starting",
+    "error": "something failed; the log says what",
+}
+"""Why nothing was said, for people."""
+LEAST = 12
+"""Candidates shown to people; --json has them all."""
+NUMBERS = ("text", "cosine", "late_rare", "words", "brevity", "cross", "identity", "certain", "place", "affinity")
+
+
+@click.command(
+    cls=Verb,
+    short_help="Show what would be whispered for a prompt.",
+    example="ormahctl whisper how do we deploy the site\necho which database did we choose | ormahctl whisper - --explain",
+)
+@click.argument("prompt", nargs=-1, required=True)
+@click.option("--space", "named", metavar="NAME", help="As if you were in this project. Else: the one you are in.")
+@click.option("--global", "everywhere", is_flag=True, help="As if you were in no project.")
+@click.option(
+    "--session", "session_id", metavar="ID", help="As a prompt of this session: it is remembered, and logged."
+)
+@click.option("--explain", is_flag=True, help="Show each candidate's numbers, and what let it go.")
+@pass_session
+def whisper(
+    session: Session,
+    prompt: tuple[str, ...],
+    named: str | None,
+    everywhere: bool,
+    session_id: str | None,
+    explain: bool,
+) -> None:
+    """Show which memories an agent would be given for PROMPT before it answers; or why none.
+
+    Without --session nothing is remembered of it: ask as often as you like.
+    """
+    if named is not None and everywhere:
+        raise click.UsageError("--space and --global exclude each other")
+    where = None if everywhere else named if named is not None else space()
+    params = WhisperParams(
+        prompt=text_or_stdin(" ".join(prompt), "the prompt"), space=where, session_id=session_id, explain=explain
+    )
+    said = session.client.call("agent.whisper", params, WhisperResult)
+    if session.json:
+        render.emit(msgspec.to_builtins(said))
+        return
+    if said.text:
+        render.out(said.text)
+    else:
+        render.note(f"silent: {SAID.get(said.silence or '', said.silence)}")
+    if explain and isinstance(said.trace, dict):
+        _explain(said.trace)
+    render.degraded(said.degraded)
+
+
+def _explain(trace: dict[str, object]) -> None:
+    """What was heard, then the candidates, the most relevant first, with their numbers and the stage that let each go."""
+    render.out()
+    tables = {name: trace.pop(name) for name in ("candidates", "preferences") if name in trace}
+    for name, value in flat(trace).items():
+        render.out(f"{render.line(name)}: {shown(value)}")
+    for name, rows in tables.items():
+        if not isinstance(rows, list) or not rows:
+            continue
+        rows.sort(key=lambda row: -row["relevance"])
+        used = [number for number in NUMBERS if any(number in row for row in rows)]
+        render.out()
+        render.out(render.paint(f"{name} ({len(rows)})", "bold"))
+        cells = [
+            [row["node_id"][:8], shown(row["relevance"]), shown(row["order"]), *(shown(row.get(one)) for one in used),
+             row["shown"] or row["dropped"] or "-", render.cut(render.line(row["title"] or ""), 40)]
+            for row in rows[:LEAST]
+        ]  # fmt: skip
+        render.table(
+            ["id", "relevance", "order", *used, "shown, or let go by", "title"], cells, right=range(1, 3 + len(used))
+        )
+        if len(rows) > LEAST:
+            render.out(f"and {len(rows) - LEAST} more (--json)")

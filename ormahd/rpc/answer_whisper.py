@@ -1,0 +1,49 @@
+"""`agent.whisper` and `agent.feedback`."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+
+from ormahd.actions.caller import Caller, check_space, detect_space
+from ormahd.actions.feedback import feedback
+from ormahd.rpc import schema
+from ormahd.rpc.handling import Handler, ProgressFn, result
+from ormahd.whisper.pipeline import Whisper
+from ormahd.whisper.steps import Asked
+
+
+class WhisperMethods:
+    """One method here answers one method of the wire; nothing is decided."""
+
+    def __init__(self, whisper: Whisper) -> None:
+        self._whisper = whisper
+
+    def table(self) -> dict[str, Handler]:
+        return {"agent.whisper": self.whisper, "agent.feedback": self.feedback}
+
+    def whisper(self, params: schema.WhisperParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        root = self._whisper.ormah.vault.root
+        space = detect_space(caller.cwd, root) if isinstance(params.space, UnsetType) else check_space(params.space)
+        asked = Asked(params.prompt, space, params.session_id, caller.source)
+        said = self._whisper.whisper(asked, explain=params.explain)
+        return schema.WhisperResult(
+            text=said.text,
+            nodes=[
+                schema.WhisperNode(
+                    id=one.id, short_id=one.row.short_id, type=one.row.type.value, title=one.row.title,
+                    score=round(one.relevance, 6), shown=one.shown or "title",
+                )
+                for one in said.nodes
+            ],
+            silence=None if said.silence is None else said.silence.value,
+            event=said.event,
+            review=said.review,
+            degraded=list(said.degraded),
+            trace=said.trace if params.explain else UNSET,
+        )  # fmt: skip
+
+    def feedback(self, params: schema.FeedbackParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        done = feedback(
+            self._whisper.ormah, params.node_id, params.signal, caller, source=params.source, event=params.event
+        )
+        return result(done, schema.FeedbackResult)

@@ -1,0 +1,128 @@
+"""The hooks of agents' harnesses: an `h` frame in, what the harness is to print out (DESIGN section 7, issue 4).
+
+Everything here fails open: what cannot be read is answered with nothing, and one line at debug level.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ormahd.actions.caller import detect_space
+from ormahd.errors import BadRequest
+from ormahd.rpc import hook_reply
+from ormahd.rpc.desk import request
+from ormahd.rpc.hook_frame import Act, Event, read
+from ormahd.whisper.greet import greet
+from ormahd.whisper.pipeline import UNHEARD, Whisper
+from ormahd.whisper.render import notice
+from ormahd.whisper.steps import Asked
+
+log = logging.getLogger("ormahd.hooks")
+
+NUDGE: Final = notice(
+    "what this session has brought to light and a later one will want to know (decisions and why, corrections, preferences, "
+    "what took long to find out) is kept by `remember`."
+)
+"""A fact, not an order: harnesses take imperatives in injected text for an attack (REFERENCE G)."""
+RENEWED: Final = frozenset({"startup", "clear"})
+"""Sources of a session's start whose context begins empty, whatever we know of its id."""
+LOST: Final = "compact"
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What ingestion is handed: something was said in this session. `path`: where the harness keeps it, as far as it says."""
+
+    harness: str
+    event: str
+    session_id: str | None
+    path: str | None
+    space: str | None
+
+
+class Hooks:
+    """Answers for one `Whisper`. Thread-safe."""
+
+    def __init__(self, whisper: Whisper) -> None:
+        self._whisper = whisper
+        self._ormah = whisper.ormah
+        self._settings = whisper.settings
+        self.on_transcript: Callable[[Transcript], None] | None = None
+        """Where transcripts go, once somebody ingests them. Called in a harness's time: it takes note and returns."""
+
+    def answer(self, body: bytes) -> bytes:
+        """The bytes that the hook's process prints; b"" for nothing."""
+        begun = time.perf_counter()
+        try:
+            event = read(body)
+        except BadRequest as exc:
+            log.debug("a hook was left without an answer: %s", exc.message)
+            return b""
+        said, outcome = b"", "sub_agent"
+        if not event.of_sub_agent:  # its prompts are an agent's, and its session's id is that of the one it works for
+            said, outcome = self._act(event)
+        request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
+        return said
+
+    def _act(self, event: Event) -> tuple[bytes, str]:
+        """What is to be printed, and how it went in a word."""
+        if event.act is Act.PROMPT:
+            return self._prompt(event)
+        if event.act is Act.START:
+            return self._start(event)
+        if event.act is Act.COMPACTED:
+            self._whisper.sessions.compacted(event.session_id)
+        self._hand_over(event)
+        return b"", "ok"
+
+    def _prompt(self, event: Event) -> tuple[bytes, str]:
+        found = self._whisper.whisper(
+            Asked(event.prompt, self._space(event), event.session_id, f"agent:{event.harness}")
+        )
+        text = found.text
+        if found.silence not in UNHEARD and event.session_id is not None:
+            count = self._whisper.sessions.before(event.session_id).prompts
+            if _every(self._settings.nudge_interval, count):
+                text = hook_reply.joined(text, NUDGE)
+            if _every(self._settings.store_interval, count):
+                self._hand_over(event)
+        return hook_reply.context(event.name, text), "injected" if found.silence is None else found.silence.value
+
+    def _start(self, event: Event) -> tuple[bytes, str]:
+        sessions, session_id = self._whisper.sessions, event.session_id
+        if event.source in RENEWED:
+            sessions.ended(session_id)
+        if event.source in RENEWED or event.source == LOST:
+            sessions.compacted(session_id)
+        space = self._space(event)
+        here = "global" if space is None else space
+        if not self._settings.enabled or here in self._settings.silent_spaces:
+            return b"", "off"
+        before = sessions.before(session_id)
+        said = greet(
+            self._ormah.index, space=space, self_id=self._ormah.vault.self_id, known=before.known | before.named,
+            now=self._ormah.ranking_clock(), settings=self._settings,
+        )  # fmt: skip
+        sessions.told(session_id, said.shown)
+        return hook_reply.context(event.name, said.text), "injected" if said.text else "known"
+
+    def _hand_over(self, event: Event) -> None:
+        if self.on_transcript is not None:
+            space = self._space(event)
+            self.on_transcript(Transcript(event.harness, event.name, event.session_id, event.transcript, space))
+
+    def _space(self, event: Event) -> str | None:
+        """As the session's surroundings name it, else by where it works."""
+        if event.space is not None:
+            return None if event.space.casefold() == "global" else event.space
+        for cwd in event.cwds:
+            return detect_space(cwd, self._ormah.vault.root)
+        return None
+
+
+def _every(interval: int, count: int) -> bool:
+    return interval > 0 and count > 0 and count % interval == 0

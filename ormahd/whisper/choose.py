@@ -1,0 +1,208 @@
+"""Choose: from candidates to the few that are whispered. Each step names those that it lets go, and why.
+
+The order is the seeds': floor, (rerank, affinity), floor again, identity, topic, gate, exploration. What the original
+learned later stands in between: what fits another space far better, and what the session's context holds already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from ormahd.core.words import words
+from ormahd.settings import WhisperSettings
+from ormahd.whisper.affinity import Boost
+from ormahd.whisper.gather import Pool
+from ormahd.whisper.steps import Asked, Before, Candidate, Heard, Intent, Shown, context_key
+
+Overlaps = Callable[[Candidate], bool]
+
+
+def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Those that no step has let go."""
+    return [one for one in candidates if one.dropped is None]
+
+
+def judge(pool: Pool, heard: Heard, asked: Asked, settings: WhisperSettings) -> None:
+    """Relevance: what the texts say, by how sure the memory is and where it is at home. Who asks about himself is answered
+    by what is linked to him, however little the words have in common; who names another space is answered from there."""
+    said = frozenset(words(heard.prompt))
+    about_user = heard.scores.get(Intent.IDENTITY.value, 0.0) if Intent.IDENTITY in heard.intents else 0.0
+    for one in (*pool.candidates, *pool.preferences):
+        one.numbers["text"] = one.relevance
+        linked = about_user if one.id in pool.identity else 0.0
+        one.numbers["identity"] = linked
+        certain = 0.4 + 0.6 * one.row.confidence
+        one.numbers["certain"] = certain
+        one.numbers["place"] = _place(one, asked, said, settings)
+        one.relevance = max(one.relevance, linked) * certain * one.numbers["place"]
+        one.order = one.score
+        if one.source in ("activated", "conflict"):
+            one.dropped = "gather: it came by an edge; its own text was not found"
+
+
+def _place(one: Candidate, asked: Asked, said: frozenset[str], settings: WhisperSettings) -> float:
+    space = one.row.space
+    if asked.space is None or space in (asked.space, None):
+        return one.numbers.get("space", 1.0)
+    named = frozenset(words(space or ""))
+    return 1.0 if named and named <= said else settings.other_spaces
+
+
+def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettings) -> None:
+    """What is below the least relevance is not looked at further; for a prompt that asks for a time, less is enough."""
+    least = min(settings.min_relevance, settings.temporal_relevance) if heard.temporal else settings.min_relevance
+    for one in alive(candidates):
+        if one.relevance < least and one.source != "temporal":
+            one.dropped = f"floor: relevance {one.relevance:.3f} below {least}"
+
+
+def blend(candidates: Sequence[Candidate], judged: Sequence[float], share: float) -> None:
+    """A cross-encoder's word (0 to 1, in the candidates' order) joins the search's."""
+    for one, word in zip(candidates, judged, strict=True):
+        one.numbers["cross"] = word
+        text = share * word + (1.0 - share) * one.numbers["text"]
+        one.relevance = max(text, one.numbers["identity"]) * one.numbers["place"] * one.numbers["certain"]
+        one.order = share * word + (1.0 - share) * one.order
+
+
+def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings: WhisperSettings) -> None:
+    """Feedback on prompts like this one; then the floor from which a candidate is logged."""
+    for one in alive(candidates):
+        delta = boosts[one.id].value if one.id in boosts else 0.0
+        one.numbers["before_feedback"] = one.relevance
+        one.numbers["affinity"] = delta
+        one.relevance = min(1.0, max(0.0, one.relevance + delta))
+        one.order += delta
+        if one.relevance < settings.log_relevance and one.source != "temporal":
+            one.dropped = f"affinity: relevance {one.relevance:.3f} below {settings.log_relevance}"
+
+
+def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> None:
+    """A prompt about the user alone: global memories where there are any; and where the words fit some, only those."""
+    if not heard.identity_only:
+        return
+    left = alive(candidates)
+    if any(one.row.space is None for one in left):
+        for one in left:
+            if one.row.space is not None:
+                one.dropped = "identity: not global"
+    left = alive(candidates)
+    if any(one.numbers["text"] >= settings.injection_gate for one in left):
+        for one in left:
+            if one.numbers["text"] < settings.log_relevance:
+                one.dropped = "identity: others fit the words"
+
+
+def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps: Overlaps, near: float) -> None:
+    """Where some share a word with the prompt, those that do not must be near in meaning to stay (seeds: narrow to those
+    that overlap; identity is let through)."""
+    left = alive(candidates)
+    sharing = {one.id for one in left if overlaps(one)}
+    if not sharing:
+        return
+    for one in left:
+        let_through = (
+            one.id in sharing
+            or one.id in pool.identity
+            or (heard.identity_only and one.row.space is None)
+            or one.source == "temporal"
+            or one.numbers.get("cosine", 0.0) >= near
+        )
+        if not let_through:
+            one.dropped = "topic: no word in common, and others have one"
+
+
+def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked, margin: float) -> bool:
+    """Is the prompt's matter at home here? Where a memory of another space fits better than all of this one (and global),
+    what resembles it here is about something else. False: they are let go."""
+    if pool.elsewhere <= 0.0 or pool.here >= pool.elsewhere + margin:
+        return True
+    home = {asked.space, None}
+    for one in alive(candidates):
+        if one.row.space in home and one.id not in pool.identity and one.source != "temporal":
+            one.dropped = f"elsewhere: another space fits better ({pool.elsewhere:.3f} against {pool.here:.3f})"
+    return False
+
+
+def unknown(candidates: Sequence[Candidate], before: Before) -> bool:
+    """Let go what the session's context holds already. True when something was."""
+    found = False
+    for one in alive(candidates):
+        if context_key(one.row) in before.known:
+            one.dropped = "session: its context holds it already"
+            found = True
+    return found
+
+
+def gate(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> list[Candidate]:
+    """Whoever is relevant enough, best first; each further memory has to be a little surer than the one before."""
+    left = sorted(alive(candidates), key=lambda one: (-one.order, -one.row.created.timestamp(), one.id))
+    chosen: list[Candidate] = []
+    for one in left:
+        timely = heard.temporal and one.source == "temporal"
+        least = settings.injection_gate + settings.crowding * len(chosen)
+        if not timely and one.relevance < least:
+            one.dropped = f"gate: relevance {one.relevance:.3f} below {least:.3f}"
+        elif len(chosen) >= settings.max_nodes:
+            one.dropped = f"gate: beyond the {settings.max_nodes} best"
+        else:
+            chosen.append(one)
+    if heard.temporal:
+        chosen.sort(key=lambda one: (-one.numbers.get("space", 1.0), -one.row.created.timestamp(), one.id))
+    return chosen
+
+
+def standing(
+    preferences: Sequence[Candidate], chosen: Sequence[Candidate], settings: WhisperSettings
+) -> list[Candidate]:
+    """Preferences that apply to what the prompt does, besides those that were chosen anyway."""
+    there = {one.id for one in chosen}
+    left = [one for one in alive(preferences) if one.id not in there]
+    left.sort(key=lambda one: (-one.relevance, one.id))
+    found: list[Candidate] = []
+    for one in left:
+        if one.relevance < settings.preference_gate:
+            one.dropped = f"preference: relevance {one.relevance:.3f} below {settings.preference_gate}"
+        elif len(found) >= settings.preferences:
+            one.dropped = f"preference: beyond the {settings.preferences} best"
+        else:
+            found.append(one)
+    return found
+
+
+def explore(candidates: Sequence[Candidate], chosen: Collection[Candidate], judged: Collection[str], *, room: int) -> Candidate | None:  # fmt: skip
+    """One memory below the gate, to learn from, beside a real injection only; none that feedback speaks of already."""
+    if not chosen or room <= 0:
+        return None
+    held = [
+        one for one in candidates
+        if one.dropped is not None and one.dropped.startswith("gate: relevance") and one.id not in judged
+    ]  # fmt: skip
+    best = max(held, key=lambda one: (one.order, one.id), default=None)
+    if best is not None:
+        best.dropped = None
+    return best
+
+
+def arrange(
+    chosen: Sequence[Candidate],
+    preferences: Sequence[Candidate],
+    exploring: Candidate | None,
+    settings: WhisperSettings,
+) -> list[Candidate]:
+    """The list as it is shown: the first ones in full, preferences after what the prompt is about, exploration last."""
+    room = settings.max_nodes - len(preferences) - (exploring is not None)
+    listed = list(chosen[: max(room, 1)])
+    for one in chosen[len(listed) :]:
+        one.dropped = "gate: preferences took the place"
+    for number, one in enumerate(listed):
+        one.shown = _shown(number, settings)
+    for one in preferences:
+        one.shown = "preference"
+    if exploring is not None:
+        exploring.shown = "exploring"
+    return [*listed, *preferences, *([exploring] if exploring is not None else [])]
+
+
+def _shown(number: int, settings: WhisperSettings) -> Shown:
+    return "full" if number < settings.full_nodes else "title"

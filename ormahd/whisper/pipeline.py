@@ -1,0 +1,251 @@
+"""The whisper, as a sentence: hear → quiet? → gather → judge → rerank → affinity → choose → render.
+
+`SEEDS.md` beside this names, for each sentence of the seeds, the stage, the setting and the test.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ormahd.core.stems import stems
+from ormahd.core.words import words
+from ormahd.journal import whispers
+from ormahd.ranking.search import Rules
+from ormahd.whisper import affinity, choose, hear, quiet, render, review
+from ormahd.whisper.gather import Pool, gather
+from ormahd.whisper.relevance import cross
+from ormahd.whisper.session import Sessions
+from ormahd.whisper.steps import Asked, Candidate, Heard, Said, Silence, Whispered, context_key
+from ormahd.whisper.told import trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ormahd.index.embed import QueryVectors
+    from ormahd.ormah import Ormah
+    from ormahd.ranking.rerank import Reranker
+
+OVERLAP = 20_000
+"""Characters of a memory in which a word in common is looked for."""
+
+
+class Whisper:
+    """What whispering needs beside the memory itself: sessions, examples of intents, the reranker. Thread-safe."""
+
+    def __init__(
+        self,
+        ormah: Ormah,
+        sessions: Sessions,
+        *,
+        rerankers: Callable[[], Reranker | None],
+        maintenance_due: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`rerankers` gives the cross-encoder once it is loaded, None before or where there is none. `maintenance_due`
+        says whether an agent that is the judge of maintenance has something to do."""
+        self.ormah = ormah
+        self.settings = ormah.settings.whisper
+        self.sessions = sessions
+        self._rerankers = rerankers
+        self.maintenance_due = maintenance_due
+        self._archetypes: hear.Archetypes | None = None
+        self._archetypes_lock = threading.Lock()
+
+    @classmethod
+    def of(cls, ormah: Ormah, rerankers: Callable[[], Reranker | None]) -> Whisper:
+        """With sessions kept in the vault's state."""
+        sessions = Sessions(ormah.state, ormah.settings.whisper, ormah.clock, model=lambda: ormah.learned.model)
+        return cls(ormah, sessions, rerankers=rerankers)
+
+    def whisper(self, asked: Asked, *, explain: bool = False) -> Whispered:
+        """The few memories that matter for this prompt, as a text for the agent; or silence, and why.
+
+        Nothing is touched: what is whispered does not count as used. With a session id the prompt is remembered for
+        the next one, and the candidates are logged, so that feedback can speak of them.
+        """
+        begun = time.perf_counter()
+        course = _Course(self, asked, explain=explain)
+        return course.answer(course.run(), begun)
+
+    def archetypes(self, embed: Callable[[str], QueryVectors | None]) -> hear.Archetypes:
+        """The examples of each intent, embedded once for each model."""
+        with self._archetypes_lock:
+            if self._archetypes is None:
+                self._archetypes = hear.Archetypes(embed)
+            return self._archetypes
+
+    def reranker(self) -> Reranker | None:
+        return self._rerankers() if self.settings.reranker == "auto" else None
+
+
+@dataclass(slots=True)
+class Answer:
+    """Where a course ended: the chosen, or silence; and how far it came."""
+
+    silence: Silence | None = None
+    heard: Heard | None = None
+    pool: Pool | None = None
+    chosen: tuple[Candidate, ...] = ()
+
+
+class _Course:
+    """One prompt on its way through the stages."""
+
+    def __init__(self, whisper: Whisper, asked: Asked, *, explain: bool) -> None:
+        self.whisper = whisper
+        self.ormah = whisper.ormah
+        self.settings = whisper.settings
+        self.asked = asked
+        self.explain = explain
+        self.now = self.ormah.ranking_clock()
+        self.before = whisper.sessions.before(asked.session_id)
+        self.degraded: list[str] = []
+        self._embedded: dict[str, QueryVectors | None] = {}
+
+    # ------------------------------------------------------------ the sentence
+
+    def run(self) -> Answer:
+        if self._off():
+            return Answer(Silence.OFF)
+        if (early := hear.early(self.asked.prompt)) is not None:
+            return Answer(early)
+        heard = hear.hear(
+            self.asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes(self.ormah.embed_query),
+            now=self.now, settings=self.settings,
+        )  # fmt: skip
+        if (silence := quiet.quiet(heard, self.before, self.settings)) is not None:
+            return Answer(silence, heard)
+        settings = self.ormah.settings
+        pool = gather(
+            self.ormah.index, heard, self.asked, self_id=self.ormah.vault.self_id, embed=self.embed, now=self.now,
+            rules=Rules(settings.search, settings.space, settings.activation), limit=self.settings.pool,
+            preferences=self.settings.preferences > 0 and not heard.temporal,
+        )  # fmt: skip
+        self.degraded += pool.degraded
+        if not pool.candidates and not pool.preferences:
+            return Answer(Silence.NO_CANDIDATES, heard, pool)
+        return self._choose(heard, pool)
+
+    def _choose(self, heard: Heard, pool: Pool) -> Answer:
+        candidates, settings = pool.candidates, self.settings
+        choose.judge(pool, heard, self.asked, settings)
+        choose.at_home(candidates, pool, self.asked, settings.elsewhere_margin)
+        choose.floor(candidates, heard, settings)
+        self._rerank(candidates, heard)
+        boosts = self._boosts(heard, [*candidates, *pool.preferences])
+        choose.boost(candidates, boosts, settings)
+        choose.boost(pool.preferences, boosts, settings)
+        choose.identity(candidates, heard, settings)
+        topic = heard.topic
+        choose.topical(candidates, pool, heard, lambda one: _overlaps(one, topic), settings.topic_cosine)
+        known = choose.unknown([*candidates, *pool.preferences], self.before)
+        chosen = choose.gate(candidates, heard, settings)
+        preferences = choose.standing(pool.preferences, chosen, settings)
+        if not chosen and not preferences:
+            return Answer(Silence.KNOWN if known else Silence.GATE, heard, pool)
+        exploring = None
+        if settings.exploration and not heard.temporal:
+            exploring = choose.explore(candidates, chosen, boosts.keys(), room=settings.max_nodes - len(chosen))
+        return Answer(None, heard, pool, tuple(choose.arrange(chosen, preferences, exploring, settings)))
+
+    # ------------------------------------------------------------ what the stages ask for
+
+    def _off(self) -> bool:
+        here = "global" if self.asked.space is None else self.asked.space
+        return not self.settings.enabled or here in self.settings.silent_spaces
+
+    def embed(self, text: str) -> QueryVectors | None:
+        """A text's vectors, made once for one prompt, whoever asks."""
+        if text not in self._embedded:
+            self._embedded[text] = self.ormah.embed_query(text)
+        return self._embedded[text]
+
+    def _rerank(self, candidates: list[Candidate], heard: Heard) -> None:
+        """A cross-encoder reads each candidate beside the prompt; not where the prompt is about the user alone (seeds)."""
+        if heard.identity_only or self.settings.reranker == "off":
+            return
+        reranker = self.whisper.reranker()
+        read = choose.alive(candidates)
+        if reranker is None:
+            self.degraded.append("reranker")
+            return
+        logits = reranker.scores(heard.prompt, [_document(one, self.settings.reranker_characters) for one in read])
+        if logits is None:
+            self.degraded.append("reranker")
+            return
+        choose.blend(read, [cross(logit) for logit in logits], self.settings.reranker_blend)
+
+    def _boosts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, affinity.Boost]:
+        """What feedback on prompts like this one says of each candidate; nothing for prompts that ask for a time (seeds)."""
+        if heard.vector is None or heard.temporal:
+            return {}
+        ids = [one.id for one in candidates if one.dropped is None]
+        return affinity.boosts(
+            heard.vector, ids, self.ormah.judgements, now=self.now, settings=self.ormah.settings.affinity
+        )
+
+    # ------------------------------------------------------------ the answer
+
+    def answer(self, found: Answer, begun: float) -> Whispered:
+        """Put it into words, remember it for the session, log it."""
+        event = whispers.new_event()
+        held = None
+        if found.chosen and self.before.recent is None and self.settings.review:
+            known = {key.partition(":")[0] for key in self.before.known}
+            besides = {one.id for one in found.chosen} | known
+            held = review.pick(self.ormah, self.asked.space, now=self.now, besides=besides)
+        due = self.settings.maintenance and self.whisper.maintenance_due() and found.silence not in UNHEARD
+        text = render.compose(
+            found.chosen, now=self.now, settings=self.settings, maintenance_due=due, review=held, event=event
+        )
+        nodes = tuple(one for one in found.chosen if one.id not in text.left_out)
+        logged = self._log(event, found, nodes, begun)
+        if held is not None and text.reviewed and logged:
+            review.went_out(self.ormah, held, event=event)
+        return Whispered(
+            text=text.text,
+            nodes=nodes,
+            silence=found.silence if not nodes else None,
+            event=event if logged else None,
+            degraded=tuple(sorted({*self.degraded, *self.ormah.degraded()})),
+            review=held.node_id if held is not None and text.reviewed else None,
+            trace=trace(found, self.asked, self.before) if self.explain else {},
+        )
+
+    def _log(self, event: str, found: Answer, nodes: Sequence[Candidate], begun: float) -> bool:
+        """Remember the prompt for the session's next one, and what was considered for it (seeds: not what was found by its
+        time). True when feedback can speak of it."""
+        asked, heard = self.asked, found.heard
+        vector = heard.vector if heard is not None else None
+        shown = {context_key(one.row): one.shown for one in nodes if one.shown is not None}
+        said = Said(heard.prompt if heard is not None else asked.prompt, vector, self.now, bool(nodes))
+        self.whisper.sessions.heard(asked.session_id, said, shown=shown)
+        pool = found.pool
+        floor = self.settings.log_relevance
+        considered = [
+            whispers.Considered(one.id, one.numbers.get("before_feedback", one.relevance), one.relevance, one.shown)
+            for one in ((*pool.candidates, *pool.preferences) if pool is not None else ())
+            if one.source == "search"
+            and (one.shown is not None or (one.relevance >= floor and "affinity" in one.numbers))
+        ]
+        whispers.record(
+            self.ormah.state, event=event, prompt=said.text, outcome=whispers.SPOKEN if nodes else str(found.silence),
+            milliseconds=(time.perf_counter() - begun) * 1000, vector=vector, model=self.ormah.learned.model,
+            candidates={one.node_id: one for one in considered}.values(), space=asked.space,
+            session_id=asked.session_id, agent=asked.agent,
+        )  # fmt: skip
+        return asked.session_id is not None and vector is not None
+
+
+UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})
+"""Prompts to which not even `maintenance_due` is added: nobody asked an agent anything."""
+
+
+def _overlaps(one: Candidate, topic: frozenset[str]) -> bool:
+    return not topic.isdisjoint(stems(words(f"{one.row.title or ''} {one.row.content[:OVERLAP]}")))
+
+
+def _document(one: Candidate, characters: int) -> str:
+    return f"{one.row.title}: {one.row.content[:characters]}" if one.row.title else one.row.content[:characters]

@@ -1,0 +1,319 @@
+"""From candidates to the few that are whispered: each step by its sentence in the seeds, with numbers made by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ormahd.core.node import Found, NodeType, Tier
+from ormahd.index.rows import NodeRow
+from ormahd.settings.whisper import WhisperSettings
+from ormahd.whisper import choose
+from ormahd.whisper.affinity import Boost
+from ormahd.whisper.gather import Pool
+from ormahd.whisper.relevance import cross, relevance
+from ormahd.whisper.steps import Asked, Before, Candidate, Heard, Intent, context_key
+from ormahd.whisper.told import recompute
+
+NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
+SETTINGS = WhisperSettings(crowding=0.0)
+HERE = Asked("which database do we use", "ormah")
+_NUMBERS = itertools.count()
+
+
+def candidate(
+    value: float = 0.6, *, order: float | None = None, space: str | None = "ormah", source: Found = "search",
+    confidence: float = 1.0, days: float = 0.0, text: str = "The database is SQLite.", **numbers: float,
+) -> Candidate:  # fmt: skip
+    node_id = f"{next(_NUMBERS):08x}-0000-4000-8000-000000000000"
+    made = NOW - timedelta(days=days)
+    row = NodeRow(
+        node_id, NodeType.FACT, Tier.WORKING, space, None, text, (), (), "person", (), confidence, made, made, None, None,
+        f"{node_id}.md", "d" * 64,
+    )  # fmt: skip
+    one = Candidate(row, value if order is None else order, source, numbers=dict(numbers))
+    one.relevance = value
+    one.order = one.score
+    return one
+
+
+def heard(
+    *intents: Intent, identity: float = 0.0, topic: Iterable[str] = ("databas",), prompt: str = HERE.prompt
+) -> Heard:
+    chosen = frozenset(intents) or frozenset({Intent.GENERAL})
+    scores = {Intent.IDENTITY.value: identity} if identity else {}
+    return Heard(prompt, chosen, None, prompt, False, frozenset(topic), scores=scores)
+
+
+def pool(*candidates: Candidate, identity: Iterable[str] = (), here: float = 0.0, elsewhere: float = 0.0) -> Pool:
+    return Pool(list(candidates), [], frozenset(identity), here, elsewhere)
+
+
+def judged(*candidates: Candidate, asked: Asked = HERE, what: Heard | None = None, **more: object) -> Pool:
+    found = pool(*candidates, **more)  # type: ignore[arg-type]
+    choose.judge(found, what or heard(), asked, SETTINGS)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ relevance
+
+
+def test_relevance_is_absolute_and_grows_with_each_witness() -> None:
+    plain = {"late_rare": 0.5, "words": 0.3, "brevity": 0.9, "cosine": 0.45}
+    known = relevance(plain)
+    assert known is not None
+    assert 0.0 < known < 1.0
+    for name in ("late_rare", "words", "brevity"):
+        assert relevance(plain | {name: plain[name] + 0.05}) > known  # type: ignore[operator]
+    assert relevance(plain | {"cosine": 0.2}) < known  # type: ignore[operator]
+
+
+def test_without_vectors_there_is_no_relevance() -> None:
+    assert relevance({"words": 0.9}) is None
+
+
+def test_the_cross_encoder_stands_on_the_same_scale() -> None:
+    assert cross(-3.9) == pytest.approx(0.5)
+    assert cross(5.0) > 0.95 > 0.06 > cross(-11.0)
+
+
+def test_what_we_are_unsure_of_counts_less() -> None:
+    sure, unsure = candidate(0.6), candidate(0.6, confidence=0.5)
+    judged(sure, unsure)
+    assert (sure.relevance, unsure.relevance) == (0.6, pytest.approx(0.6 * 0.7))
+
+
+def test_another_spaces_memory_stays_there_unless_the_prompt_names_it() -> None:
+    one, other = candidate(0.9, space="billing-api"), candidate(0.9, space="billing-api")
+    judged(one)
+    assert one.relevance == pytest.approx(0.45)
+    judged(other, what=heard(prompt="how did we do that in the Billing API?"))
+    assert other.relevance == pytest.approx(0.9)
+
+
+def test_without_a_space_all_are_alike() -> None:
+    one = candidate(0.9, space="billing-api")
+    judged(one, asked=Asked("which database", None))
+    assert one.relevance == pytest.approx(0.9)
+
+
+def test_what_came_by_an_edge_alone_is_not_whispered() -> None:
+    one = candidate(0.9, source="activated")
+    judged(one)
+    assert one.dropped is not None
+    assert one.dropped.startswith("gather")
+
+
+def test_who_asks_about_himself_is_answered_by_what_is_linked_to_him() -> None:
+    """Seeds: "identity-linked neighbors from the self node"."""
+    linked, other = candidate(0.2), candidate(0.2)
+    judged(linked, other, what=heard(Intent.IDENTITY, identity=0.8), identity=[linked.id])
+    assert (linked.relevance, other.relevance) == (0.8, 0.2)
+
+
+# ------------------------------------------------------------------------------------------------ floors
+
+
+def test_base_minimum_is_045() -> None:
+    """Seeds: "base whisper min relevance score: 0.45"."""
+    low, high = candidate(0.44), candidate(0.45)
+    choose.floor([low, high], heard(), SETTINGS)
+    assert low.dropped == "floor: relevance 0.440 below 0.45"
+    assert high.dropped is None
+
+
+def test_temporal_prompts_relax_the_floor() -> None:
+    """Seeds: "temporal queries can relax the effective floor"; what was found by its time passes."""
+    low, least, timely = candidate(0.31), candidate(0.29), candidate(0.0, source="temporal")
+    choose.floor([low, least, timely], heard(Intent.TEMPORAL), SETTINGS)
+    assert [one.dropped is None for one in (low, least, timely)] == [True, False, True]
+
+
+def test_a_floor_that_is_set_lower_is_never_raised_for_temporal_prompts() -> None:
+    low = candidate(0.25)
+    choose.floor([low], heard(Intent.TEMPORAL), SETTINGS.model_copy(update={"min_relevance": 0.2}))
+    assert low.dropped is None
+
+
+def test_feedback_lifts_a_borderline_candidate_and_lowers_a_noisy_one() -> None:
+    """Seeds: "It can rescue a borderline candidate or slightly suppress a noisy one"; then the 0.40 floor."""
+    up, down, out = candidate(0.46), candidate(0.60), candidate(0.45)
+    boosts = {up.id: Boost(0.1, 1), down.id: Boost(-0.15, 1), out.id: Boost(-0.06, 1)}
+    choose.boost([up, down, out], boosts, SETTINGS)
+    assert up.relevance == pytest.approx(0.56)
+    assert up.order == pytest.approx(0.56)
+    assert down.relevance == pytest.approx(0.45)
+    assert down.dropped is None
+    assert out.dropped == "affinity: relevance 0.390 below 0.4"
+    assert up.numbers["before_feedback"] == 0.46
+
+
+def test_feedback_never_leaves_the_scale() -> None:
+    one = candidate(0.98)
+    choose.boost([one], {one.id: Boost(0.15, 3)}, SETTINGS)
+    assert one.relevance == 1.0
+
+
+# ------------------------------------------------------------------------------------------------ filters
+
+
+def test_identity_alone_prefers_global_memories() -> None:
+    """Seeds: "for identity-only prompts, global identity candidates are also preserved" (REFERENCE 4.5.10)."""
+    everywhere, project = candidate(0.3, space=None), candidate(0.3)
+    found = judged(everywhere, project, what=heard(Intent.IDENTITY, identity=0.8))
+    choose.identity(found.candidates, heard(Intent.IDENTITY, identity=0.8), SETTINGS)
+    assert (everywhere.dropped, project.dropped) == (None, "identity: not global")
+
+
+def test_identity_keeps_project_memories_where_nothing_is_global() -> None:
+    project = candidate(0.3)
+    judged(project)
+    choose.identity([project], heard(Intent.IDENTITY, identity=0.8), SETTINGS)
+    assert project.dropped is None
+
+
+def test_a_question_about_one_trait_is_not_answered_with_all() -> None:
+    fits, other = candidate(0.7, space=None), candidate(0.1, space=None)
+    what = heard(Intent.IDENTITY, identity=0.8)
+    found = judged(fits, other, what=what, identity=[fits.id, other.id])
+    choose.identity(found.candidates, what, SETTINGS)
+    assert (fits.dropped, other.dropped) == (None, "identity: others fit the words")
+
+
+def overlaps(one: Candidate) -> bool:
+    return "database" in one.row.content
+
+
+def test_topical_overlap_narrows_only_where_somebody_overlaps() -> None:
+    """Seeds: "if at least one candidate overlaps topically, Ormah narrows the set to overlapping candidates"."""
+    shares, vague = candidate(), candidate(text="We like small things.")
+    choose.topical([shares, vague], pool(), heard(), overlaps, 0.55)
+    assert (shares.dropped is None, vague.dropped is None) == (True, False)
+    alone = candidate(text="We like small things.")
+    choose.topical([alone], pool(), heard(), overlaps, 0.55)
+    assert alone.dropped is None
+
+
+def test_identity_linked_and_near_memories_pass_the_topical_filter() -> None:
+    """Seeds: "identity-linked nodes are still allowed through this filter"; and what is near in meaning has other words."""
+    shares = candidate()
+    linked, near, timely = (candidate(text="x", cosine=value) for value in (0.1, 0.6, 0.1))
+    timely.source = "temporal"
+    choose.topical([shares, linked, near, timely], pool(identity=[linked.id]), heard(), overlaps, 0.55)
+    assert [one.dropped for one in (linked, near, timely)] == [None, None, None]
+
+
+def test_a_prompt_that_is_at_home_elsewhere_finds_nothing_here() -> None:
+    here, everywhere, there = candidate(), candidate(space=None), candidate(space="billing")
+    found = pool(here, everywhere, there, here=0.5, elsewhere=0.7)
+    assert not choose.at_home(found.candidates, found, HERE, 0.0)
+    assert [one.dropped is None for one in (here, everywhere, there)] == [False, False, True]
+
+
+def test_as_good_here_is_at_home_here() -> None:
+    here = candidate()
+    assert choose.at_home([here], pool(here, here=0.69, elsewhere=0.7), HERE, -0.02)
+    assert choose.at_home([here], pool(here, here=0.2, elsewhere=0.0), HERE, 0.0)
+    assert here.dropped is None
+
+
+def test_what_the_context_holds_is_not_said_again() -> None:
+    one, other = candidate(), candidate()
+    found = choose.unknown([one, other], Before(recent=(), known=frozenset({context_key(one.row)})))
+    assert found
+    assert one.dropped == "session: its context holds it already"
+    assert other.dropped is None
+
+
+# ------------------------------------------------------------------------------------------------ the gate
+
+
+def test_the_gate_is_050() -> None:
+    """Seeds: "if the best non-temporal result is below the gate: whisper returns empty; otherwise weak candidates below the
+    gate are removed"."""
+    assert choose.gate([candidate(0.49)], heard(), SETTINGS) == []
+    weak, strong = candidate(0.49, order=0.9), candidate(0.5, order=0.1)
+    assert choose.gate([weak, strong], heard(), SETTINGS) == [strong]
+    assert weak.dropped == "gate: relevance 0.490 below 0.500"
+
+
+def test_order_is_the_searchs_and_six_are_the_most() -> None:
+    many = [candidate(0.6, order=number / 10) for number in range(9)]
+    chosen = choose.gate(many, heard(), SETTINGS)
+    assert chosen == many[:2:-1]
+    assert all(one.dropped == "gate: beyond the 6 best" for one in many[:3])
+
+
+def test_each_further_memory_has_to_be_surer() -> None:
+    settings = WhisperSettings(crowding=0.05)
+    first, second, third = candidate(0.52, order=0.9), candidate(0.52, order=0.8), candidate(0.56, order=0.7)
+    assert choose.gate([first, second, third], heard(), settings) == [first, third]
+
+
+def test_temporal_results_pass_the_gate_and_come_newest_first() -> None:
+    """Seeds: temporal prompts "are later sorted by recency"."""
+    old, new, topical = (
+        candidate(0.0, source="temporal", days=2),
+        candidate(0.0, source="temporal"),
+        candidate(0.7, days=1),
+    )
+    assert choose.gate([old, new, topical], heard(Intent.TEMPORAL), SETTINGS) == [new, topical, old]
+
+
+# ------------------------------------------------------------------------------------------------ what joins
+
+
+def test_exploration_never_breaks_silence() -> None:
+    held = candidate(0.45)
+    assert choose.gate([held], heard(), SETTINGS) == []
+    assert choose.explore([held], [], (), room=5) is None
+
+
+def test_exploration_adds_the_best_of_those_that_feedback_does_not_know() -> None:
+    """Seeds: "Ormah can add one lower-confidence candidate as an exploration slot"."""
+    shown, best, known = candidate(0.7), candidate(0.46, order=0.5), candidate(0.48, order=0.6)
+    everyone = [shown, best, known]
+    chosen = choose.gate(everyone, heard(), SETTINGS)
+    assert choose.explore(everyone, chosen, {known.id}, room=5) is best
+    assert best.dropped is None
+    assert choose.explore(everyone, chosen, (), room=0) is None
+
+
+def test_standing_preferences_have_a_gate_of_their_own() -> None:
+    fits, less, out = candidate(0.45), candidate(0.41), candidate(0.39)
+    there = candidate(0.6)
+    again = dataclasses.replace(there)
+    assert choose.standing([less, out, fits, again], [there], SETTINGS) == [fits, less]
+    assert choose.standing([candidate(0.45)], [], SETTINGS.model_copy(update={"preferences": 0})) == []
+
+
+def test_the_first_two_are_shown_in_full() -> None:
+    """Seeds: "top 2 results include full content; remaining results include title, type, and short id only"."""
+    chosen, rule, maybe = [candidate() for _ in range(3)], candidate(), candidate()
+    listed = choose.arrange(chosen, [rule], maybe, SETTINGS)
+    assert [one.shown for one in listed] == ["full", "full", "title", "preference", "exploring"]
+    assert listed == [*chosen, rule, maybe]
+
+
+def test_preferences_and_exploration_take_places_of_the_last_ones() -> None:
+    chosen = [candidate() for _ in range(6)]
+    listed = choose.arrange(chosen, [candidate(), candidate()], candidate(), SETTINGS)
+    assert len(listed) == 6
+    assert listed[:3] == chosen[:3]
+    assert [one.dropped for one in chosen[3:]] == ["gate: preferences took the place"] * 3
+
+
+def test_a_trace_adds_up() -> None:
+    one = candidate(0.61, confidence=0.8)
+    linked = candidate(0.3)
+    read = candidate(0.6)
+    what = heard(Intent.IDENTITY, identity=0.7)
+    judged(one, linked, read, what=what, identity=[linked.id])
+    choose.blend([read], [0.9], 0.6)
+    choose.boost([one, linked, read], {one.id: Boost(0.07, 2)}, SETTINGS)
+    for each in (one, linked, read):
+        assert recompute(each.numbers, 0.6) == pytest.approx(each.relevance)
