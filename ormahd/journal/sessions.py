@@ -68,8 +68,10 @@ def add(
     holds: Mapping[str, str],
     lasting: Collection[str],
     keep: int,
+    counted: bool = True,
 ) -> bool:
-    """Count a prompt, remember it (unless it is None) as one of the last `keep`, and what the context holds from now on.
+    """Count a prompt (unless it is none: `counted`), remember it (unless it is None) as one of the last `keep`, and what
+    the context holds from now on.
 
     A memory that is held in one of the `lasting` ways stays so when it comes again in another. True for a new session.
     """
@@ -81,9 +83,9 @@ def add(
             held[key] = before if before in lasting else how
         kept = dict(list(held.items())[-MOST_HELD:])
         db.execute(
-            "INSERT INTO session (session_id, prompts, last, holds) VALUES (?, 1, ?, ?) ON CONFLICT (session_id) "
-            "DO UPDATE SET prompts = prompts + 1, last = excluded.last, holds = excluded.holds",
-            (session_id, _iso(now), json.dumps(kept, separators=(",", ":"))),
+            "INSERT INTO session (session_id, prompts, last, holds) VALUES (?, ?, ?, ?) ON CONFLICT (session_id) "
+            "DO UPDATE SET prompts = prompts + excluded.prompts, last = excluded.last, holds = excluded.holds",
+            (session_id, int(counted), _iso(now), json.dumps(kept, separators=(",", ":"))),
         )
         if spoken is not None:
             db.execute(

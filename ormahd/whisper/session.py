@@ -91,6 +91,16 @@ class Sessions:
         except sqlite3.Error as exc:
             log.warning("a session could not be remembered: %s", exc)
 
+    def told(self, session_id: str | None, shown: Mapping[str, Shown]) -> None:
+        """Memories came into the context without a prompt: what a session is told when it begins."""
+        key = _key(session_id)
+        if key is None or not shown:
+            return
+        try:
+            self._add(key, None, shown, counted=False)
+        except sqlite3.Error as exc:
+            log.warning("a session could not be remembered: %s", exc)
+
     def compacted(self, session_id: str | None) -> None:
         """The harness threw the context away: nothing in it is known any more; what was said still is."""
         self._forget(session_id, sessions.let_go)
@@ -100,9 +110,13 @@ class Sessions:
         a session can be resumed with all of it."""
         self._forget(session_id, sessions.hush)
 
-    def _add(self, key: str, spoken: sessions.Spoken | None, shown: Mapping[str, Shown]) -> None:
+    def _add(
+        self, key: str, spoken: sessions.Spoken | None, shown: Mapping[str, Shown], *, counted: bool = True
+    ) -> None:
         now, settings = self._clock(), self._settings
-        new = sessions.add(self._state, key, spoken, now=now, holds=shown, lasting=CONTENT, keep=settings.buffer_size)
+        new = sessions.add(
+            self._state, key, spoken, now=now, holds=shown, lasting=CONTENT, keep=settings.buffer_size, counted=counted
+        )
         if new:
             self._new += 1
             if self._new % PRUNED_EVERY == 1:

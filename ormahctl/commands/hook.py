@@ -1,0 +1,71 @@
+"""`ormahctl hook EVENT`: what a harness's hook says, answered; for harnesses that cannot start the shim itself.
+
+The shim does the work (`ormahctl/shim/prompt.py`): one deadline over everything, nothing printed on any trouble, always
+status 0. `setup` writes the shim's own command instead, which starts ten times as fast.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import click
+
+from ormahctl.session import Session, pass_session
+from ormahctl.verbs import Verb
+
+HARNESSES = ("claude-code", "codex", "gemini")
+DEADLINE_MS = 500
+
+
+class HookVerb(Verb):
+    """A command that harnesses run: used wrongly it says so and ends with 0, because 2 would mean: block this prompt."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as exc:
+            click.echo(f"error: {exc.format_message()}", err=True)
+            raise click.exceptions.Exit(0) from None
+
+
+def harness_option(command: Any) -> Any:
+    """`--harness`, as all of these commands take it."""
+    return click.option(
+        "--harness", type=click.Choice(HARNESSES), default=HARNESSES[0], show_default=True,
+        help="Whose words stdin has, and stdout is to have.",
+    )(command)  # fmt: skip
+
+
+def deadline_option(command: Any) -> Any:
+    return click.option(
+        "--deadline", type=click.IntRange(1, 60_000), default=DEADLINE_MS, show_default=True, metavar="MS",
+        help="Milliseconds, from here on, after which nothing is said.",
+    )(command)  # fmt: skip
+
+
+@click.command(
+    cls=HookVerb,
+    short_help="Answer an agent's hook (JSON on stdin).",
+    example='echo \'{"prompt": "which database did we choose?", "session_id": "s1"}\' | ormahctl hook UserPromptSubmit',
+)
+@click.argument("event")
+@harness_option
+@deadline_option
+@pass_session
+def hook(session: Session, event: str, harness: str, deadline: int) -> None:
+    """Answer EVENT of an agent's harness: its JSON on stdin, and on stdout what it is to print, or nothing.
+
+    Never fails: without a daemon, without memories, with anything on stdin the status is 0.
+    """
+    answer(session, event, harness, deadline)
+
+
+def answer(session: Session, event: str, harness: str, deadline: int) -> NoReturn:
+    """Do as the shim does, with the socket that the configuration names; ends the process."""
+    from ormahctl.shim import prompt
+
+    words = [event, "--harness", harness, "--socket", str(session.socket_path), "--deadline", str(deadline)]
+    prompt.main(words)
+    raise click.exceptions.Exit(0)
