@@ -14,6 +14,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Memories": {
         "remember": ("remember", "remember"),
         "recall": ("recall", "recall"),
+        "whisper": ("whisper", "whisper"),
         "show": ("show", "show"),
         "update": ("update", "update"),
         "edit": ("edit", "edit"),
@@ -32,6 +33,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Several machines": {
         "sync": ("sync", "sync"),
+    },
+    "Agents": {
+        "setup": ("setup", "setup"),
+        "uninstall": ("uninstall", "uninstall"),
     },
     "The daemon": {
         "up": ("daemon", "up"),

@@ -44,6 +44,11 @@ def state_dir(root: Path, vault_id: str) -> Path:
     return _dirs().user_state_path / f"{vault_id}-{_key(root)}"
 
 
+def setup_dir() -> Path:
+    """What `ormahctl setup` remembers of other programs' settings; of no vault."""
+    return _dirs().user_state_path / "setup"
+
+
 def inherit(root: Path, former: str, vault_id: str) -> None:
     """Give index and state of the vault at `root` to its new id; what the new one has already is left alone."""
     for place in (index_dir, state_dir):

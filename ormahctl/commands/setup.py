@@ -1,0 +1,148 @@
+"""`ormahctl setup`: connect an agent, or look how the agents of this machine are connected."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ormahctl import render
+from ormahctl.commands.connecting import AGENTS, DECLINED, agree, daemon, told
+from ormahctl.session import Session, pass_session
+from ormahctl.verbs import Verb
+
+if TYPE_CHECKING:
+    from ormahctl.setup.connect import Change
+    from ormahctl.setup.look import Standing
+
+
+@click.command(
+    cls=Verb,
+    short_help="Connect an agent's hooks, or look how they are connected.",
+    example="ormahctl setup\normahctl setup claude-code --dry-run\normahctl setup codex --yes",
+)
+@click.argument("agent", metavar="[AGENT]", required=False, type=click.Choice(AGENTS))
+@click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--deadline", metavar="MS", type=click.IntRange(50, 10_000), default=500, show_default=True,
+              help="After so many milliseconds a hook gives up, and the prompt goes on without memories.")  # fmt: skip
+@pass_session
+def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadline: int) -> int:
+    """Write our hooks into the settings of AGENT: claude-code, codex or gemini.
+
+    Only our own entries are added or renewed; everything else in the file stays as it is, to the byte. The change is
+    shown and asked for first. A file that cannot be read is left alone. `ormahctl uninstall` takes it back.
+
+    Without AGENT: which agents are on this machine, which are connected, and whether their hooks answer.
+    """
+    from ormahctl.setup import agents, connect, entry
+
+    if agent is None:
+        if dry_run or yes:
+            raise click.UsageError(f"name an agent: {', '.join(AGENTS)}", click.get_current_context())
+        _look(session)
+        return 0
+    harness = agents.AGENTS[agent]
+    change = connect.connect(harness, socket=entry.socket_option(session.socket_path), deadline=deadline)
+    if not (confirmed := agree([change], dry_run=dry_run, yes=yes, as_json=session.json)):
+        return 0 if confirmed is None else DECLINED
+    change.make()
+    if session.json:
+        render.emit(told(change))
+        return 0
+    if not change.changed:
+        render.out(f"{harness.title} is connected already  {render.line(str(change.path))}")
+    else:
+        what = "renewed" if change.replaced else "connected"
+        render.out(f"{what} {render.paint(harness.title, 'bold')}  {render.line(str(change.path))}")
+        render.out(f"  {', '.join((*change.added, *change.replaced, *change.removed))}")
+    sys.stdout.flush()
+    _hints(session, change)
+    return 0
+
+
+def _hints(session: Session, change: Change) -> None:
+    harness = change.harness
+    if change.changed:
+        render.note(harness.after, label="next", colour="cyan")
+    if change.comment is not None:
+        render.note(
+            f"{harness.title} reads this file as plain JSON; for what stands in line {change.comment} (a comment, or a "
+            "comma too many) it may pass over the whole file"
+        )
+    if (off := harness.off()) is not None:
+        render.note(f"{harness.title} runs no hooks: {off}")
+    if harness.found() is None:
+        render.note(f"{harness.title} ({harness.program}) was not found on this machine")
+    phase, _, mend = daemon(session)
+    if phase is None:
+        render.note(mend or "the daemon does not run; start it: ormahctl up")
+
+
+# ---------------------------------------------------------------- looking
+
+
+def _look(session: Session) -> None:
+    from ormahctl.setup import agents, entry, look
+
+    socket = entry.socket_option(session.socket_path)
+    standings = [look.standing(harness, socket=socket) for harness in agents.AGENTS.values()]
+    phase, vault, trouble = daemon(session)
+    if session.json:
+        found = [
+            {
+                "agent": one.harness.name, "found": one.found, "connected": one.state in {"yes", "outdated"},
+                "state": one.state, "file": str(one.file), "events": one.events, "trouble": one.trouble, "mend": one.mend,
+                "answer": one.answer and {"ok": one.answer.ok, "ms": round(one.answer.ms, 1), "trouble": one.answer.trouble},
+            }
+            for one in standings
+        ]  # fmt: skip
+        state = {"phase": phase, "vault": vault, "socket": str(session.socket_path), "trouble": trouble}
+        render.emit({"agents": found, "daemon": state})
+        return
+    rows = [
+        [one.harness.name, "yes" if one.found else "no", _state(one), _answer(one, phase is not None), _short(one.file)]
+        for one in standings
+    ]
+    render.table(["agent", "on this machine", "connected", "its hook", "file"], rows)
+    if phase is None:
+        render.out(
+            f"daemon  {render.paint('does not run', 'yellow')}  {render.line(trouble or 'start it: ormahctl up')}"
+        )
+    else:
+        render.out(
+            f"daemon  {render.paint(phase, 'green' if phase == 'ready' else 'yellow')}  {render.line(vault or '')}"
+        )
+    sys.stdout.flush()
+    for one in standings:
+        if one.trouble:
+            render.note(one.trouble + (f" ({one.mend})" if one.mend else ""), label=one.harness.name)
+        elif one.state == "outdated":
+            render.note(
+                f"its hooks are of another installation or other settings; renew them: {one.mend}",
+                label=one.harness.name,
+            )
+        if one.answer is not None and not one.answer.ok:
+            render.note(f"its hook {one.answer.trouble}", label=one.harness.name)
+    ready = next((one.harness.name for one in standings if one.state == "no" and one.found), None)
+    if ready is not None:
+        render.note(f"to connect one: ormahctl setup {ready}", label="hint", colour="cyan")
+
+
+def _state(one: Standing) -> str:
+    return "cannot be read" if one.state == "unreadable" else str(one.state)
+
+
+def _answer(one: Standing, daemon_answers: bool) -> str:
+    if one.answer is None:
+        return "-"
+    if not one.answer.ok:
+        return "fails"
+    return f"{'answers' if daemon_answers else 'runs'} in {one.answer.ms:.0f} ms"
+
+
+def _short(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

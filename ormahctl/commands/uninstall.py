@@ -1,0 +1,72 @@
+"""`ormahctl uninstall`: take our hooks out of the agents' settings again. The vault is not touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from ormahctl import render
+from ormahctl.commands.connecting import AGENTS, DECLINED, agree, daemon, told
+from ormahctl.session import Session, pass_session
+from ormahctl.verbs import Verb
+
+
+@click.command(
+    cls=Verb,
+    short_help="Take our hooks out of the agents' settings again.",
+    example="ormahctl uninstall --dry-run\normahctl uninstall codex",
+)
+@click.argument("agent", metavar="[AGENT]", required=False, type=click.Choice(AGENTS))
+@click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_session
+def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> int:
+    """Take back what `ormahctl setup` added to the settings of AGENT, or of all agents. Nothing else.
+
+    A file that nobody else changed since is afterwards what it was before, to the byte. The vault stays where it is,
+    and so do the daemon and its configuration.
+    """
+    from ormahctl.setup import agents, connect
+
+    chosen = [agents.AGENTS[agent]] if agent else list(agents.AGENTS.values())
+    changes = [change for harness in chosen for change in connect.disconnect(harness)]
+    vault = _vault(session)
+    if not changes and not session.json:
+        render.out(f"{agents.AGENTS[agent].title if agent else 'no agent'} is not connected" if agent
+                   else "no agent is connected")  # fmt: skip
+        _stays(vault)
+        return 0
+    if changes and not (confirmed := agree(changes, dry_run=dry_run, yes=yes, as_json=session.json)):
+        return 0 if confirmed is None else DECLINED
+    for change in changes:
+        change.make()
+    if session.json:
+        rows = [told(change) for change in changes]
+        if agent is None:
+            render.emit({"agents": rows, "vault": vault})
+            return 0
+        path = str(agents.AGENTS[agent].target())
+        none = {"agent": agent, "file": path, "changed": False, "added": [], "replaced": [], "removed": []}
+        render.emit({**(rows[0] if rows else none), "others": rows[1:], "vault": vault})
+        return 0
+    for change in changes:
+        gone = "" if change.after is not None else "  (the file was ours alone, and is gone)"
+        title = render.paint(change.harness.title, "bold")
+        render.out(f"disconnected {title}  {render.line(str(change.path))}{gone}")
+    _stays(vault)
+    return 0
+
+
+def _vault(session: Session) -> str:
+    """Where the vault is: as the daemon says, else as it is configured."""
+    from ormahd import paths
+
+    told_by = daemon(session)[1]
+    given = told_by or os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
+    return str(Path(given or paths.configured().get("vault") or paths.default_vault()).expanduser())
+
+
+def _stays(vault: str) -> None:
+    render.out(f"your memories stay: {render.line(vault)}")

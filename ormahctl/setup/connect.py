@@ -1,0 +1,289 @@
+"""Connecting one agent and taking the connection back: read, plan, verify; then write, and remember what was added."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ormahctl.setup import entry, file, record
+from ormahctl.setup.edits import Document, Edit, InvalidSettings, Place, apply, reverse
+from ormahctl.setup.file import Seen
+from ormahctl.setup.harness import Harness, parse, peek
+from ormahctl.setup.record import Record
+from ormahd.rpc.wire import Conflict
+
+Handlers = dict[str, list[Mapping[str, Any]]]
+"""Event -> our handlers in it."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What would become of one settings file: `after` its bytes, None where it goes."""
+
+    harness: Harness
+    seen: Seen
+    after: bytes | None
+    added: list[str]
+    """Events that get a hook of ours."""
+    replaced: list[str]
+    removed: list[str]
+    record: Record | None
+    """What to remember once it is done; None: nothing any more."""
+    was: Record | None
+    comment: int | None = None
+    """The line with a comment, where that keeps the harness from reading the file."""
+
+    @property
+    def path(self) -> Path:
+        return self.seen.path
+
+    @property
+    def changed(self) -> bool:
+        return self.seen.data != self.after
+
+    def make(self) -> None:
+        """Do it.
+
+        Raises:
+            Conflict: the file is not what the plan was made for, or may not be written. Nothing was changed.
+        """
+        if not self.changed:
+            return
+        with record.alone():
+            made = file.write(self.seen, self.after)
+            if self.record is not None:
+                known = self.was.directories if self.was else ()
+                msgspec.structs.replace(self.record, directories=(*known, *made)).store()
+            elif self.was is not None:
+                self.was.forget()
+                _remove_empty(self.was.directories)
+
+
+def read(harness: Harness, path: Path) -> tuple[Seen, Document]:
+    """One settings file; a missing one is an empty one.
+
+    Raises:
+        InvalidSettings: it cannot be read, or has something else where hooks belong.
+    """
+    seen = file.read(path)
+    try:
+        document = parse(path, seen.data or b"")
+        _check(document)
+    except InvalidSettings as exc:
+        hint = exc.hint or f"nothing was changed; mend the file (is {harness.title} content with it?), then try again"
+        raise InvalidSettings(f"{path}: {exc.message}", hint=hint) from None
+    return seen, document
+
+
+def connect(harness: Harness, *, socket: str | None, deadline: int) -> Change:
+    """Our hooks for every event of `harness`, in the file where the person keeps theirs.
+
+    Raises:
+        InvalidSettings: that file cannot be read.
+        Conflict: two of its files have ours.
+    """
+    target = harness.target()
+    for other in harness.files():
+        document = peek(other) if other != target else None
+        if document is not None and ours(document):
+            hint = f"ormahctl uninstall {harness.name}, then set it up again"
+            raise Conflict(f"{target} and {other} both have our hooks", hint=hint)
+    seen, document = read(harness, target)
+    wanted = {event: harness.handler(event, socket=socket, deadline=deadline) for event in harness.events}
+    there = ours(document)
+    was = Record.of(harness.name, seen.real)
+    known = was if there else None
+    exact = known is not None and known.fits(seen.data)
+    start = parse(target, apply(document.data, reverse(known.edits))) if known and exact else document
+    kept = known.keep if known else _containers(document)
+    edits, result = _plan(start, wanted, kept)
+    added, replaced, removed = _told(there, ours(result), harness.events)
+    existed = known.existed if known else seen.data is not None
+    # in place of older ones of ours there is no way back to the byte: `uninstall` takes our hooks out of what is there
+    back = exact or not there
+    remembered = Record(
+        agent=harness.name, file=str(target), real=str(seen.real), existed=existed, keep=kept,
+        after=record.digest(result.data) if back else "", edits=tuple(edits) if back else (),
+    )  # fmt: skip
+    after = result.data if edits or seen.data is not None else seen.data
+    comment = result.comment if harness.strict else None
+    return Change(harness, seen, after, added, replaced, removed, remembered, was, comment)
+
+
+def disconnect(harness: Harness) -> list[Change]:
+    """Our hooks taken out of every file of `harness` that has them.
+
+    Raises:
+        InvalidSettings: a file that names our shim cannot be read.
+    """
+    records = {one.real: one for one in Record.all(harness.name)}
+    seen = {str(file.Seen(path, None).real): path for path in harness.files()}
+    changes = []
+    for real, path in ({real: Path(one.file) for real, one in records.items()} | seen).items():
+        change = _without(harness, path, records.get(real))
+        if change is not None:
+            changes.append(change)
+    return changes
+
+
+def _without(harness: Harness, path: Path, was: Record | None) -> Change | None:
+    try:
+        seen, document = read(harness, path)
+    except InvalidSettings:
+        if entry.named(path):
+            raise
+        return None
+    there = ours(document)
+    if not there:
+        return None
+    keep = was.keep if was else frozenset()
+    after: bytes | None
+    if was and was.fits(seen.data):
+        result = parse(path, apply(document.data, reverse(was.edits)))
+        _verify(document, result, {})
+        after = result.data if was.existed else None
+    else:
+        _, result = _plan(document, {}, keep)
+        nothing = was is not None and not was.existed and result.data.strip() in {b"", b"{}"}
+        after = None if nothing else result.data
+    return Change(harness, seen, after, [], [], list(there), None, was)
+
+
+# ---------------------------------------------------------------- the plan
+
+
+def ours(document: Document) -> Handlers:
+    """Our handlers, by event."""
+    found: Handlers = {}
+    for place, handler in _places(document):
+        found.setdefault(place.event, []).append(handler)
+    return found
+
+
+def _places(document: Document) -> list[tuple[Place, Mapping[str, Any]]]:
+    return [
+        (Place(event, group, number), handler)
+        for event, groups in _events(document.value)
+        for group, one in enumerate(groups)
+        for number, handler in enumerate(_handlers(one))
+        if entry.ours(handler)
+    ]
+
+
+def _events(value: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """The events; other members of `hooks` (Gemini's `enabled`, Codex's `state`) are none."""
+    hooks = value.get("hooks")
+    for event, groups in hooks.items() if isinstance(hooks, Mapping) else ():
+        if isinstance(groups, list):
+            yield event, groups
+
+
+def _handlers(group: Any) -> list[Any]:
+    found = group.get("hooks") if isinstance(group, Mapping) else None
+    return found if isinstance(found, list) else []
+
+
+def _check(document: Document) -> None:
+    hooks = document.value.get("hooks", {})
+    if not isinstance(hooks, Mapping):
+        raise InvalidSettings(f'"hooks" is no object, but {json.dumps(hooks, default=str)[:60]}')
+
+
+def _plan(
+    start: Document, wanted: Mapping[str, Mapping[str, Any]], keep: frozenset[str]
+) -> tuple[list[Edit], Document]:
+    """The edits after which exactly `wanted` is ours, and what they make of `start`."""
+    edits: list[Edit] = []
+    now = start
+
+    def step(made: list[Edit]) -> None:
+        nonlocal now
+        edits.extend(made)
+        now = now.parse(apply(now.data, made))
+
+    first: dict[str, Place] = {}
+    for place, _ in _places(start):
+        first.setdefault(place.event, place)
+    for place, _ in reversed(_places(start)):
+        if place.event not in wanted or place != first[place.event]:
+            step(now.drop(place, keep))
+    for event, handler in wanted.items():
+        hooks = now.value.get("hooks", {})
+        if not isinstance(hooks.get(event, []), list):
+            raise InvalidSettings(f'"hooks.{event}" is no list, but {json.dumps(hooks[event], default=str)[:60]}')
+        there = [(place, found) for place, found in _places(now) if place.event == event]
+        if not there:
+            step(now.add(event, handler))
+            continue
+        place, found = there[0]
+        gone = [key for key in entry.OBSOLETE if key in found and key not in handler]
+        if gone or any(found.get(key) != value for key, value in handler.items()):
+            step(now.change(place, handler, gone))
+    _verify(start, now, wanted)
+    return edits, now
+
+
+def _verify(before: Document, after: Document, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    """That nothing but ours is different, whatever the editing did.
+
+    Raises:
+        Conflict: it is.
+    """
+    found = ours(after)
+    right = set(found) == set(wanted) and all(
+        len(handlers) == 1 and wanted[event].items() <= handlers[0].items() for event, handlers in found.items()
+    )
+    if not right or _theirs(before) != _theirs(after):
+        raise Conflict(
+            "the file is written in a way that we cannot edit without touching what others wrote; nothing was changed",
+            hint="ormahctl setup AGENT --dry-run on an empty file shows what to add by hand",
+        )
+
+
+def _theirs(document: Document) -> str:
+    """All that is not ours, in its order; empty containers of hooks count as none."""
+    value = copy.deepcopy(dict(document.value))
+    hooks = value.get("hooks")
+    if isinstance(hooks, dict):
+        for event, groups in list(_events(value)):
+            for group in groups:
+                if _handlers(group):
+                    group["hooks"] = [one for one in group["hooks"] if not entry.ours(one)]
+            left = [group for group in groups if not isinstance(group, dict) or group.get("hooks") != []]
+            hooks[event] = left
+            if not left:
+                del hooks[event]
+        if not hooks:
+            del value["hooks"]
+    return json.dumps(value, default=repr)
+
+
+def _containers(document: Document) -> frozenset[str]:
+    """The containers of hooks that are there; with ours in them nobody knows any more who made them."""
+    if ours(document) or "hooks" not in document.value:
+        return frozenset()
+    return frozenset({"hooks", *(f"hooks.{event}" for event, _ in _events(document.value))})
+
+
+def _told(before: Handlers, after: Handlers, events: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Events that are new, other, and gone."""
+    added = [event for event in events if event not in before]
+    replaced = [event for event in events if event in before and before[event] != after[event]]
+    return added, replaced, [event for event in before if event not in after]
+
+
+def _remove_empty(directories: tuple[str, ...]) -> None:
+    """Take away directories that we made, the innermost first, as far as nobody else uses them."""
+    for path in reversed(directories):
+        if not os.path.isdir(path):
+            continue
+        if os.listdir(path):
+            return
+        os.rmdir(path)

@@ -1,0 +1,176 @@
+"""Settings files on the disk: read whole, replaced whole, never over what somebody else has just written.
+
+A symbolic link (dotfiles kept elsewhere) stays, and the file that it names is replaced. Mode, owner, and extended
+attributes (which carry ACLs) are kept.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from ormahctl.setup.edits import InvalidSettings
+from ormahd.rpc.wire import Conflict
+
+LARGEST = 16_000_000
+"""Bytes. No settings file is as large; a person who has one has something else there."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A file as it was read: its bytes, None where there was none."""
+
+    path: Path
+    data: bytes | None
+
+    @property
+    def real(self) -> Path:
+        """The file behind symbolic links."""
+        return Path(os.path.realpath(self.path))
+
+
+def read(path: Path) -> Seen:
+    """The file at `path`, through links.
+
+    Raises:
+        InvalidSettings: something is there that is no file.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return Seen(path, None)
+    except NotADirectoryError:
+        raise InvalidSettings(
+            f"{path}: a folder on its way is a file", hint="move that file away, or rename it"
+        ) from None
+    try:
+        kind = os.fstat(fd)
+        if not stat.S_ISREG(kind.st_mode):
+            what = "a directory" if stat.S_ISDIR(kind.st_mode) else "no regular file"
+            raise InvalidSettings(f"{path} is {what}, where the settings file belongs", hint="move it away")
+        if kind.st_size > LARGEST:
+            raise InvalidSettings(f"{path} has {kind.st_size:,} bytes: that is no settings file", hint="look into it")
+        with open(fd, "rb", closefd=False) as opened:
+            return Seen(path, opened.read())
+    finally:
+        os.close(fd)
+
+
+def write(seen: Seen, data: bytes | None) -> list[str]:
+    """Replace what was seen by `data`, durably; None removes the file. The directories that had to be made.
+
+    Raises:
+        Conflict: the file is not what was seen any more, is read-only, or somebody else's. Nothing was changed.
+    """
+    real = seen.real
+    before = _writable(seen)
+    if data is None:
+        _unchanged(seen)
+        real.unlink(missing_ok=True)
+        _sync(real.parent)
+        return []
+    made = _directories(real.parent)
+    fresh = real.with_name(f".{real.name}.{secrets.token_hex(4)}.ormah")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with open(fd, "wb") as opened:
+            opened.write(data)
+            opened.flush()
+            if before is not None:
+                _alike(fd, real, before)
+            os.fsync(fd)
+        _unchanged(seen)
+        if before is None:
+            _add(fresh, seen)
+        else:
+            fresh.replace(real)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        for path in reversed(made):
+            os.rmdir(path)
+        raise
+    _sync(real.parent)
+    return made
+
+
+def _writable(seen: Seen) -> os.stat_result | None:
+    """What the file is now, where it may be replaced."""
+    if seen.data is None:
+        return None
+    try:
+        found = seen.real.stat()
+    except FileNotFoundError:
+        raise _changed(seen) from None
+    if not found.st_mode & stat.S_IWUSR:
+        raise Conflict(f"{seen.real} is read-only", hint=f"if it may be changed: chmod u+w {seen.real}, then try again")
+    if found.st_uid != os.geteuid() and os.geteuid() != 0:
+        raise Conflict(f"{seen.real} belongs to user {found.st_uid}, not to you", hint="run this as its owner")
+    return found
+
+
+def _add(fresh: Path, seen: Seen) -> None:
+    """Give a new file its name; by a link, which unlike a rename is never over a file of the same moment."""
+    try:
+        os.link(fresh, seen.real)
+    except FileExistsError:
+        raise _changed(seen) from None
+    except OSError as exc:
+        if exc.errno not in {errno.EPERM, errno.ENOTSUP, errno.EMLINK}:
+            raise
+        fresh.replace(seen.real)  # a file system without hard links
+    else:
+        fresh.unlink()
+
+
+def _unchanged(seen: Seen) -> None:
+    if read(seen.path).data != seen.data:
+        raise _changed(seen)
+
+
+def _changed(seen: Seen) -> Conflict:
+    return Conflict(f"{seen.path} was changed by somebody else in the meantime; it was left alone", hint="try again")
+
+
+def _alike(fd: int, real: Path, before: os.stat_result) -> None:
+    """Give the new file the owner, attributes and mode of the old one."""
+    now = os.fstat(fd)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        os.fchown(fd, before.st_uid, before.st_gid)
+    if hasattr(os, "listxattr"):
+        for name in _attributes(real):
+            if not name.startswith("security."):  # the kernel's own labels, which it gives the new file too
+                os.setxattr(fd, name, os.getxattr(real, name))
+    os.fchmod(fd, stat.S_IMODE(before.st_mode))
+
+
+def _attributes(real: Path) -> list[str]:
+    try:
+        return os.listxattr(real)
+    except OSError as exc:
+        if exc.errno == errno.ENOTSUP:
+            return []
+        raise
+
+
+def _directories(path: Path) -> list[str]:
+    """Make `path` and what is missing above it; outermost first."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for one in reversed(missing):
+        one.mkdir()
+        _sync(one.parent)
+    return [str(one) for one in reversed(missing)]
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

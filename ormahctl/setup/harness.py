@@ -1,0 +1,80 @@
+"""The agents that we know: where each keeps its settings, which events it has, in which words it wants a hook."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ormahctl.setup import entry, file
+from ormahctl.setup.edits import Document, InvalidSettings
+from ormahctl.setup.json_edit import Json
+from ormahctl.setup.toml_edit import Toml
+
+
+class Harness(ABC):
+    """One agent's program. The module of each says where its facts come from."""
+
+    name: ClassVar[str]
+    """As people type it, and as the shim hands it to the daemon."""
+    title: ClassVar[str]
+    program: ClassVar[str]
+    events: ClassVar[tuple[str, ...]]
+    strict: ClassVar[bool]
+    """It reads its settings as strict JSON: with a comment in it the whole file counts for nothing."""
+    after: ClassVar[str]
+    """What the person has to do after a change."""
+
+    @abstractmethod
+    def home(self) -> Path:
+        """The directory of its settings."""
+
+    def files(self) -> tuple[Path, ...]:
+        """Files that may hold its hooks."""
+        return (self.home() / "settings.json",)
+
+    def target(self) -> Path:
+        """The file into which new hooks go."""
+        return self.files()[0]
+
+    def handler(self, event: str, *, socket: str | None, deadline: int) -> dict[str, Any]:
+        """What runs our shim for `event`; `deadline` in milliseconds."""
+        text = entry.command(event, self.name, socket=socket, deadline=deadline)
+        return {"type": "command", "command": text, "timeout": entry.timeout(deadline)}
+
+    def found(self) -> str | None:
+        """Where it is on this machine: its program, else its directory; None where it is not."""
+        return shutil.which(self.program) or (str(self.home()) if self.home().is_dir() else None)
+
+    def off(self) -> str | None:
+        """The setting by which the person switched hooks off."""
+        return None
+
+
+def parse(path: Path, data: bytes) -> Document:
+    """The settings file at `path`, by its ending."""
+    return Toml.parse(data) if path.suffix == ".toml" else Json.parse(data)
+
+
+def peek(path: Path) -> Document | None:
+    """The settings file at `path` as far as it can be read: whoever writes to it reads it strictly."""
+    try:
+        data = file.read(path).data
+        return None if data is None else parse(path, data)
+    except (InvalidSettings, OSError):
+        return None
+
+
+def settings(path: Path) -> Mapping[str, Any]:
+    """What that file says; nothing where it cannot be read."""
+    document = peek(path)
+    return {} if document is None else document.value
+
+
+def place(variable: str, usual: str) -> Path:
+    """The directory that an environment variable names, else `usual` in the person's home."""
+    given = os.environ.get(variable)
+    return Path(given).expanduser().absolute() if given else Path.home() / usual

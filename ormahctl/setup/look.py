@@ -1,0 +1,89 @@
+"""How an agent's connection stands: found, connected, and whether its hook really answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ormahctl.setup import connect, entry
+from ormahctl.setup.edits import InvalidSettings
+from ormahctl.setup.harness import Harness
+
+PROMPTS = ("UserPromptSubmit", "BeforeAgent")
+"""The event with which a harness hands us a prompt."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One real run of the hook with an empty prompt, to which the right answer is silence."""
+
+    ok: bool
+    ms: float
+    trouble: str | None
+    """What went wrong, for people."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    harness: Harness
+    found: str | None
+    state: Literal["yes", "no", "outdated", "unreadable"]
+    file: Path
+    events: list[str]
+    """Events with a hook of ours."""
+    answer: Answer | None
+    trouble: str | None
+    """Why it would not work, or what is wrong with the file."""
+    mend: str | None
+
+
+def standing(harness: Harness, *, socket: str | None) -> Standing:
+    """Look at one agent. `socket`: what setup would write as `--socket` today."""
+    path = harness.target()
+    try:
+        _, document = connect.read(harness, path)
+    except InvalidSettings as exc:
+        return Standing(harness, harness.found(), "unreadable", path, [], None, exc.message, exc.hint)
+    there = connect.ours(document)
+    if not there:
+        return Standing(harness, harness.found(), "no", path, [], None, None, None)
+    handler = next((there[event][0] for event in PROMPTS if event in there), None)
+    given = entry.option(handler, "--deadline") or ""
+    deadline = int(given) if given.isdecimal() else entry.DEADLINE_MS
+    wanted = {event: [harness.handler(event, socket=socket, deadline=deadline)] for event in harness.events}
+    right = set(there) == set(wanted) and all(
+        len(there[event]) == 1 and wanted[event][0].items() <= there[event][0].items() for event in wanted
+    )
+    answer = _ask(handler, deadline) if handler is not None else None
+    off = harness.off()
+    trouble = f"hooks are switched off: {off}" if off else None
+    mend = None if right else f"ormahctl setup {harness.name}"
+    return Standing(harness, harness.found(), "yes" if right else "outdated", path, list(there), answer, trouble, mend)
+
+
+def _ask(handler: Mapping[str, Any], deadline: int) -> Answer:
+    """Run the command as a harness does: by a shell, with JSON on stdin."""
+    text = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": "", "cwd": os.getcwd()}).encode()
+    limit = deadline / 1000 + entry.SPARE_SECONDS
+    began = time.monotonic()
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", str(handler["command"])], input=text, capture_output=True, timeout=limit, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(False, limit * 1000, f"did not end within {limit:.1f} s")
+    ms = (time.monotonic() - began) * 1000
+    said = done.stderr.decode("utf-8", "backslashreplace").strip()
+    if said or done.returncode:
+        return Answer(False, ms, said.splitlines()[-1] if said else f"ended with status {done.returncode}")
+    if done.stdout:
+        return Answer(False, ms, "said something to an empty prompt")
+    if ms > deadline:
+        return Answer(False, ms, f"took longer than its deadline of {deadline} ms")
+    return Answer(True, ms, None)

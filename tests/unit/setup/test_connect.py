@@ -1,0 +1,423 @@
+"""Connecting an agent and taking it back: on real files, in a home of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ormahctl.setup import connect, entry
+from ormahctl.setup.agents import AGENTS
+from ormahctl.setup.edits import InvalidSettings
+from ormahctl.setup.harness import Harness
+from ormahctl.setup.json_edit import Json
+from ormahctl.setup.record import Record
+from ormahd.rpc.wire import Conflict
+from tests.surroundings import surroundings
+from tests.unit.setup.settings_files import files
+
+CLAUDE, CODEX, GEMINI = AGENTS["claude-code"], AGENTS["codex"], AGENTS["gemini"]
+JSON = pytest.mark.parametrize("harness", [CLAUDE, CODEX, GEMINI], ids=lambda harness: harness.name)
+
+
+@contextmanager
+def a_home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="orm") as directory, patch.dict(os.environ, clear=True):
+        os.environ.update(surroundings(Path(directory)))
+        yield Path(directory)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with a_home() as found:
+        yield found
+
+
+def put(harness: Harness, data: bytes) -> Path:
+    path = harness.target()
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def setup(harness: Harness, *, deadline: int = 500, socket: str | None = None) -> connect.Change:
+    change = connect.connect(harness, socket=socket, deadline=deadline)
+    change.make()
+    return change
+
+
+def uninstall(harness: Harness) -> list[connect.Change]:
+    changes = connect.disconnect(harness)
+    for change in changes:
+        change.make()
+    return changes
+
+
+def ours(path: Path) -> dict[str, list[Any]]:
+    """Our handlers, read by the standard library alone."""
+    document = Json.parse(path.read_bytes())
+    return {
+        event: found
+        for event, groups in document.value["hooks"].items()
+        if isinstance(groups, list)
+        and (found := [one for group in groups for one in group.get("hooks", []) if "hook.py" in json.dumps(one)])
+    }
+
+
+# ---------------------------------------------------------------- for any file
+
+
+@JSON
+@settings(max_examples=40, deadline=None)
+@given(data=files())
+def test_uninstall_gives_back_every_byte_and_twice_is_once(harness: Harness, data: bytes) -> None:
+    with a_home():
+        path = put(harness, data)
+        assert setup(harness).added == list(harness.events)
+        first = path.read_bytes()
+        assert not setup(harness).changed
+        assert path.read_bytes() == first
+        assert {event: len(found) for event, found in ours(path).items()} == dict.fromkeys(harness.events, 1)
+        uninstall(harness)
+        assert path.read_bytes() == data
+        assert uninstall(harness) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=files(), more=st.sampled_from(["before", "after", "rewritten"]))
+def test_what_others_changed_since_stays_when_ours_goes(data: bytes, more: str) -> None:
+    with a_home():
+        path = put(CLAUDE, data)
+        before = Json.parse(data).value
+        setup(CLAUDE)
+        now = path.read_bytes()
+        if more == "rewritten":  # as a program does that parses and prints
+            path.write_text(json.dumps(Json.parse(now).value, indent=2), "utf-8")
+            expected = dict(before)
+        else:
+            opening = now.index(b"{") + 1
+            closing = now.rindex(b"}")
+            at, text = (opening, b'"x": 1, ') if more == "before" else (closing, b'\n, "x": 1')
+            path.write_bytes(now[:at] + text + now[at:])
+            try:
+                expected = dict(Json.parse(path.read_bytes()).value)
+            except InvalidSettings:
+                return  # a comma after a trailing one
+            expected.pop("hooks")
+            expected |= {"hooks": before["hooks"]} if "hooks" in before else {}
+        uninstall(CLAUDE)
+        left = Json.parse(path.read_bytes()).value
+        assert left == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=files(), deadline=st.integers(50, 9000))
+def test_another_deadline_replaces_in_place_and_uninstall_still_gives_back_every_byte(
+    data: bytes, deadline: int
+) -> None:
+    with a_home():
+        path = put(CLAUDE, data)
+        setup(CLAUDE)
+        order = _order(path)
+        change = setup(CLAUDE, deadline=deadline)
+        assert change.replaced == ([] if deadline == 500 else list(CLAUDE.events))
+        assert _order(path) == order
+        assert all(f"--deadline {deadline} " in found[0]["command"] for found in ours(path).values())
+        uninstall(CLAUDE)
+        assert path.read_bytes() == data
+
+
+def _order(path: Path) -> list[tuple[str, list[int]]]:
+    """Where handlers of ours stand among the others."""
+    hooks = Json.parse(path.read_bytes()).value["hooks"]
+    return [
+        (event, [at for at, group in enumerate(groups) if "hook.py" in json.dumps(group)])
+        for event, groups in hooks.items()
+        if isinstance(groups, list)
+    ]
+
+
+# ---------------------------------------------------------------- files
+
+
+@JSON
+def test_a_fresh_file_is_made_and_goes_again_with_its_directory(home: Path, harness: Harness) -> None:
+    path = harness.target()
+    setup(harness)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes().endswith(b"}\n")
+    assert json.loads(path.read_bytes()).keys() == {"hooks"}
+    uninstall(harness)
+    assert not path.parent.exists()
+    assert Record.all(harness.name) == []
+
+
+def test_a_directory_that_was_there_stays(home: Path) -> None:
+    CLAUDE.home().mkdir()
+    setup(CLAUDE)
+    uninstall(CLAUDE)
+    assert list(CLAUDE.home().iterdir()) == []
+
+
+def test_a_file_of_ours_that_others_use_too_stays(home: Path) -> None:
+    setup(CLAUDE)
+    path = CLAUDE.target()
+    value = json.loads(path.read_bytes()) | {"model": "opus"}
+    path.write_text(json.dumps(value))
+    uninstall(CLAUDE)
+    assert json.loads(path.read_bytes()) == {"model": "opus"}
+
+
+def test_a_file_of_ours_that_was_rewritten_goes(home: Path) -> None:
+    setup(CLAUDE)
+    path = CLAUDE.target()
+    path.write_text(json.dumps(json.loads(path.read_bytes()), indent=8))
+    assert uninstall(CLAUDE)[0].after is None
+    assert not path.exists()
+
+
+def test_a_link_stays_a_link_and_its_target_is_edited(home: Path) -> None:
+    real = home / "dotfiles" / "claude.json"
+    real.parent.mkdir()
+    real.write_bytes(b'{"a": 1}')
+    real.chmod(0o640)
+    path = CLAUDE.target()
+    path.parent.mkdir()
+    path.symlink_to("../dotfiles/claude.json")
+    setup(CLAUDE)
+    assert path.is_symlink()
+    assert b"hook.py" in real.read_bytes()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert [one.name for one in real.parent.iterdir()] == ["claude.json"]
+    uninstall(CLAUDE)
+    assert path.is_symlink()
+    assert real.read_bytes() == b'{"a": 1}'
+
+
+def test_a_link_that_leads_nowhere_gets_its_target(home: Path) -> None:
+    path = CLAUDE.target()
+    path.parent.mkdir()
+    path.symlink_to("../dotfiles/claude.json")
+    setup(CLAUDE)
+    assert (home / "dotfiles" / "claude.json").is_file()
+    uninstall(CLAUDE)
+    assert path.is_symlink()
+    assert not (home / "dotfiles").exists()
+
+
+def test_a_directory_in_its_place_is_refused(home: Path) -> None:
+    CLAUDE.target().mkdir(parents=True)
+    with pytest.raises(InvalidSettings, match=r"settings\.json is a directory"):
+        setup(CLAUDE)
+    assert connect.disconnect(CLAUDE) == []
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(home: Path) -> None:
+    CLAUDE.home().mkdir()
+    os.mkfifo(CLAUDE.target())
+    with pytest.raises(InvalidSettings, match="no regular file"):
+        setup(CLAUDE)
+
+
+def test_a_read_only_file_is_left_alone(home: Path) -> None:
+    path = put(CLAUDE, b"{}")
+    path.chmod(0o444)
+    with pytest.raises(Conflict, match="is read-only") as failed:
+        setup(CLAUDE)
+    assert "chmod u+w" in (failed.value.hint or "")
+    assert path.read_bytes() == b"{}"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444
+
+
+@JSON
+def test_what_cannot_be_read_is_left_alone(home: Path, harness: Harness) -> None:
+    path = put(harness, b'{\n  "a": 1,\n  "b" 2\n}')
+    with pytest.raises(InvalidSettings, match=r"line 3, column 7: expecting ':' delimiter") as failed:
+        setup(harness)
+    assert str(path) in failed.value.message
+    assert path.read_bytes() == b'{\n  "a": 1,\n  "b" 2\n}'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("[]", '"hooks" is no object'), ('{"Stop": {}}', '"hooks.Stop" is no list')]
+)
+def test_something_else_where_hooks_belong_is_left_alone(home: Path, text: str, says: str) -> None:
+    path = put(CLAUDE, f'{{"hooks": {text}}}'.encode())
+    with pytest.raises(InvalidSettings, match=says):
+        setup(CLAUDE)
+    assert json.loads(path.read_bytes()) == {"hooks": json.loads(text)}
+
+
+@pytest.mark.parametrize("after", [b'{"a": 2}', None])
+def test_an_edit_of_the_meantime_is_never_overwritten(home: Path, after: bytes | None) -> None:
+    path = put(CLAUDE, b'{"a": 1}')
+    change = connect.connect(CLAUDE, socket=None, deadline=500)
+    path.unlink() if after is None else path.write_bytes(after)
+    with pytest.raises(Conflict, match="changed by somebody else"):
+        change.make()
+    assert (path.read_bytes() if path.exists() else None) == after
+    assert [one.name for one in path.parent.iterdir()] == ([] if after is None else ["settings.json"])
+
+
+def test_a_file_that_appears_meanwhile_is_never_overwritten(home: Path) -> None:
+    change = connect.connect(CLAUDE, socket=None, deadline=500)
+    path = put(CLAUDE, b'{"theirs": 1}')
+    with pytest.raises(Conflict, match="changed by somebody else"):
+        change.make()
+    assert path.read_bytes() == b'{"theirs": 1}'
+
+
+def test_setups_at_the_same_time_add_once(home: Path) -> None:
+    path = put(CLAUDE, b'{"a": 1}')
+    refused: list[Conflict] = []
+
+    def go() -> None:
+        try:
+            setup(CLAUDE)
+        except Conflict as exc:
+            refused.append(exc)
+
+    threads = [threading.Thread(target=go) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {len(found) for found in ours(path).values()} == {1}
+    uninstall(CLAUDE)
+    assert path.read_bytes() == b'{"a": 1}'
+
+
+# ---------------------------------------------------------------- older entries of ours
+
+
+def old(event: str, path: str = "/old/site-packages/ormahctl/hook.py") -> dict[str, Any]:
+    command = f"/old/python -I -S {path} --hook {event} --harness claude-code --deadline 300"
+    return {"type": "command", "command": command, "timeout": 3, "statusMessage": "remembering"}
+
+
+def test_an_older_entry_is_renewed_where_it_stands(home: Path) -> None:
+    beep = {"type": "command", "command": "beep"}
+    value = {
+        "hooks": {
+            "UserPromptSubmit": [{"hooks": [beep, old("UserPromptSubmit")]}, {"hooks": [beep]}],
+            "Notification": [{"hooks": [old("Notification")]}],
+            "Stop": [{"hooks": [old("Stop")]}, {"hooks": [old("Stop", "/older/ormahctl/hook.py"), beep]}],
+        }
+    }
+    path = put(CLAUDE, json.dumps(value, indent=4).encode())
+    change = setup(CLAUDE)
+    assert set(change.replaced) == {"UserPromptSubmit", "Stop"}
+    assert set(change.added) == {"SessionStart", "PreCompact", "SessionEnd"}
+    assert change.removed == ["Notification"]
+    now = json.loads(path.read_bytes())["hooks"]
+    wanted = CLAUDE.handler("UserPromptSubmit", socket=None, deadline=500)
+    assert now["UserPromptSubmit"] == [{"hooks": [beep, wanted | {"statusMessage": "remembering"}]}, {"hooks": [beep]}]
+    assert "Notification" not in now
+    assert [len(group["hooks"]) for group in now["Stop"]] == [1, 1]
+    assert now["Stop"][1]["hooks"] == [beep]
+    uninstall(CLAUDE)
+    assert json.loads(path.read_bytes()) == {
+        "hooks": {"UserPromptSubmit": [{"hooks": [beep]}] * 2, "Stop": [{"hooks": [beep]}]}
+    }
+
+
+def test_what_would_change_what_our_command_does_goes(home: Path) -> None:
+    words = ["-I", "-S", "/old/ormahctl/hook.py", "--hook", "Stop"]
+    handler = {"type": "command", "command": "/old/python", "args": words, "async": True}
+    path = put(CLAUDE, json.dumps({"hooks": {"Stop": [{"hooks": [handler]}]}}).encode())
+    setup(CLAUDE)
+    assert ours(path)["Stop"] == [CLAUDE.handler("Stop", socket=None, deadline=500)]
+
+
+def test_an_upgrade_after_somebody_elses_edit_keeps_that_edit(home: Path) -> None:
+    path = put(CLAUDE, b'{\n  "hooks": {\n    "Stop": []\n  }\n}\n')
+    setup(CLAUDE, deadline=300)
+    path.write_bytes(path.read_bytes().replace(b"{", b'{\n  "model": "opus",', 1))
+    setup(CLAUDE)
+    assert not setup(CLAUDE).changed
+    uninstall(CLAUDE)
+    assert path.read_bytes() == b'{\n  "model": "opus",\n  "hooks": {\n    "Stop": []\n  }\n}\n'
+
+
+def test_entries_that_came_with_the_file_are_taken_out_too(home: Path) -> None:
+    """A settings file copied from another machine: nothing is remembered about it here."""
+    path = put(CLAUDE, json.dumps({"a": 1, "hooks": {"Stop": [{"hooks": [old("Stop")]}]}}).encode())
+    assert uninstall(CLAUDE)[0].removed == ["Stop"]
+    assert path.read_bytes() == b'{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    "command", ["beep", "/x/ormahctl/hook.py --merge", "python myhook.py --hook Stop", "'unclosed", None, 3]
+)
+def test_what_others_run_is_not_ours(command: Any) -> None:
+    assert not entry.ours({"type": "command", "command": command})
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def test_timeouts_are_in_each_harness_units(home: Path) -> None:
+    for harness, timeout in ((CLAUDE, 5), (CODEX, 5), (GEMINI, 5000)):
+        setup(harness)
+        assert {one["timeout"] for found in ours(harness.target()).values() for one in found} == {timeout}
+    assert entry.timeout(1200) == 6
+
+
+def test_each_event_is_handed_over_by_its_name(home: Path) -> None:
+    for harness in AGENTS.values():
+        setup(harness, socket="/some where/s.sock")
+        for event, (handler,) in ours(harness.target()).items():
+            words = entry.words(handler)
+            assert words[1:4] == ["-I", "-S", str(entry.SHIM)]
+            assert words[4:] == [
+                "--hook", event, "--harness", harness.name, "--socket", "/some where/s.sock", "--deadline", "500", "||", "true"
+            ]  # fmt: skip
+
+
+def test_the_socket_is_written_where_the_hook_would_not_find_it(home: Path) -> None:
+    usual = home / "runtime_dir" / "ormah" / "ormahd.sock"
+    assert entry.socket_option(usual) == str(usual), "the agent may be started without our XDG_RUNTIME_DIR"
+    del os.environ["XDG_RUNTIME_DIR"]
+    from ormahd import paths
+
+    assert entry.socket_option(paths.find_socket()) is None
+    assert entry.socket_option(paths.find_socket("rel.sock")) == os.path.abspath("rel.sock")
+
+
+def test_settings_stand_where_the_environment_says(home: Path) -> None:
+    os.environ.update(CLAUDE_CONFIG_DIR=str(home / "c"), CODEX_HOME=str(home / "x"), GEMINI_CLI_HOME=str(home / "g"))
+    assert CLAUDE.target() == home / "c" / "settings.json"
+    assert CODEX.target() == home / "x" / "hooks.json"
+    assert GEMINI.target() == home / "g" / ".gemini" / "settings.json"
+
+
+def test_uninstall_finds_what_was_connected_under_another_environment(home: Path) -> None:
+    os.environ["CLAUDE_CONFIG_DIR"] = str(home / "work")
+    setup(CLAUDE)
+    del os.environ["CLAUDE_CONFIG_DIR"]
+    setup(CLAUDE)
+    assert len(uninstall(CLAUDE)) == 2
+    assert not (home / "work").exists()
+
+
+def test_switches_of_the_person_are_seen(home: Path) -> None:
+    put(CLAUDE, b'{"disableAllHooks": true}')
+    put(GEMINI, b'{"hooksConfig": {"enabled": false}} // off')
+    CODEX.home().mkdir()
+    (CODEX.home() / "config.toml").write_text("[features]\nhooks = false\n")
+    assert CLAUDE.off() == "disableAllHooks"
+    assert GEMINI.off() == "hooksConfig.enabled = false"
+    assert CODEX.off() == "features.hooks = false in config.toml"
+    put(GEMINI, b'{"hooks": {"disabled": ["ormah"]}}')
+    assert GEMINI.off() == "ormah in hooks.disabled"

@@ -1,0 +1,168 @@
+"""Editing JSON by splices: whatever the layout, what others wrote keeps its bytes, and each edit can be taken back."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ormahctl.setup.edits import Edit, InvalidSettings, Place, apply, between, reverse
+from ormahctl.setup.json_edit import Json
+from tests.unit.setup.settings_files import files
+
+NONE: frozenset[str] = frozenset()
+HANDLER = {"type": "command", "command": "ours", "timeout": 5}
+
+
+def add(data: bytes, event: str = "Stop", handler: dict[str, Any] = HANDLER) -> bytes:
+    return apply(data, Json.parse(data).add(event, handler))
+
+
+@settings(deadline=None)
+@given(files())
+def test_a_hook_is_added_and_every_byte_that_was_there_stays(data: bytes) -> None:
+    before = Json.parse(data)
+    edits = before.add("Stop", HANDLER)
+    after = Json.parse(apply(data, edits))
+    expected = json.loads(json.dumps(before.value))
+    expected.setdefault("hooks", {}).setdefault("Stop", []).append({"hooks": [HANDLER]})
+    assert after.value == expected
+    assert list(after.value) == list(expected)
+    assert all(not edit.removed.strip() for edit in edits), "only white space before a closing bracket may be replaced"
+    assert apply(after.data, reverse(edits)) == data
+
+
+@settings(deadline=None)
+@given(files())
+def test_a_hook_that_was_added_is_taken_out_by_its_place(data: bytes) -> None:
+    before = Json.parse(data)
+    after = Json.parse(add(data))
+    place = Place("Stop", len(after.value["hooks"]["Stop"]) - 1, 0)
+    keep = (
+        frozenset({"hooks", *(f"hooks.{event}" for event in before.value["hooks"])})
+        if "hooks" in before.value
+        else NONE
+    )
+    left = Json.parse(apply(after.data, after.drop(place, keep)))
+    assert left.value == before.value
+    assert _comments(left.data) == _comments(data)
+
+
+def _comments(data: bytes) -> bytes:
+    """What a file has beside its values, commas and white space."""
+    document = Json.parse(data)
+    ours = zip(document.data, document.bare, strict=True)
+    return bytes(byte for byte, bare in ours if byte != bare)
+
+
+@settings(deadline=None)
+@given(files(), st.sampled_from(["new", "much longer than what was there before", 'with "quotes" // and slashes']))
+def test_members_are_changed_added_and_removed_in_place(data: bytes, command: str) -> None:
+    start = Json.parse(add(data, handler={"type": "command", "command": "old", "args": ["a"], "note": "a person's"}))
+    place = Place("Stop", len(start.value["hooks"]["Stop"]) - 1, 0)
+    edits = start.change(place, {"type": "command", "command": command, "timeout": 5}, ["args", "shell"])
+    after = Json.parse(apply(start.data, edits))
+    changed = {"type": "command", "command": command, "note": "a person's", "timeout": 5}
+    assert after.value["hooks"]["Stop"][place.group]["hooks"] == [changed]
+    assert apply(after.data, reverse(edits)) == start.data
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"", (b'{\n  "hooks": {\n    "Stop": [\n      {\n        "hooks": [\n          {\n            "a": 1\n          }\n'
+              b"        ]\n      }\n    ]\n  }\n}\n")),
+        (b'{"a":1}', b'{"a":1,"hooks":{"Stop":[{"hooks":[{"a":1}]}]}}'),
+        (b'{"a": 1}\n', b'{"a": 1, "hooks": {"Stop": [{"hooks": [{"a": 1}]}]}}\n'),
+        (b'{\n\t"hooks": {"Stop": []}\n}', (b'{\n\t"hooks": {"Stop": [\n\t\t{\n\t\t\t"hooks": [\n\t\t\t\t{\n\t\t\t\t\t"a": 1\n\t\t\t\t}\n'
+                                           b"\t\t\t]\n\t\t}\n\t]}\n}")),
+        (b'{\n  "hooks": {"Stop": [{"hooks": []}]}\n}', b'{\n  "hooks": {"Stop": [{"hooks": []}, {"hooks": [{"a": 1}]}]}\n}'),
+        (b'{\r\n  "a": 1 // x\r\n}', (b'{\r\n  "a": 1, // x\r\n  "hooks": {\r\n    "Stop": [\r\n      {\r\n        "hooks": [\r\n'
+                                   b'          {\r\n            "a": 1\r\n          }\r\n        ]\r\n      }\r\n    ]\r\n  }\r\n}')),
+        (b'{"hooks": {"Stop": [1, // one\n]}}', (b'{"hooks": {"Stop": [1, // one\n  {\n    "hooks": [\n      {\n        "a": 1\n'
+                                                b"      }\n    ]\n  }\n]}}")),
+    ],
+)  # fmt: skip
+def test_it_is_written_as_the_file_is_written(before: bytes, after: bytes) -> None:
+    assert add(before, handler={"a": 1}).decode() == after.decode()
+
+
+@pytest.mark.parametrize(
+    ("data", "place", "says"),
+    [
+        (b"{", "line 1, column 2", "expecting property name"),
+        (b'{\n  "a": 1\n  "b": 2\n}', "line 3, column 3", "expecting ',' delimiter"),
+        (b'{"a": nul}', "line 1, column 7", "expecting value"),
+        (b'{"a": [1, 2}', "line 1, column 12", "expecting ',' delimiter"),
+        (b'// only a comment\n', "line 2, column 1", "expecting value"),
+        (b'{"a": 1} {"b": 2}', "line 1, column 10", "extra data"),
+        (b'{"a": 1 /* never closed\n}', "line 1, column 9", "expecting ',' delimiter"),
+        (b'{"a": "\xff"}', "line 1, column 8", "no UTF-8"),
+        (b"{\"a\": 'b'}", "line 1, column 7", "expecting value"),
+        (b"[1]", "line 1", "an object is expected"),
+        (b'{"a": [,]}', "line 1, column 8", "expecting value"),
+        (b'{,}', "line 1, column 2", "expecting property name"),
+        (b'{"a": NaN}', "", "NaN is no JSON"),
+        (b'{"a": "tab\there"}', "line 1, column 11", "invalid control character"),
+        ("{\"a\": 1}".encode("utf-16"), "line 1, column 1", "no UTF-8"),
+        (b'{"a":' * 200_000, "", "nested too deeply"),
+    ],
+)  # fmt: skip
+def test_what_is_no_json_is_refused_with_its_place(data: bytes, place: str, says: str) -> None:
+    with pytest.raises(InvalidSettings) as failed:
+        Json.parse(data)
+    assert place in failed.value.message
+    assert says in failed.value.message
+
+
+def test_of_two_members_with_one_name_the_last_counts() -> None:
+    data = b'{"hooks": {"Stop": [1]}, "hooks": {"Stop": [2]}}'
+    assert add(data, handler={"a": 1}) == b'{"hooks": {"Stop": [1]}, "hooks": {"Stop": [2, {"hooks": [{"a": 1}]}]}}'
+
+
+def test_strings_are_no_comments() -> None:
+    data = rb'{"a": "// \" /* ", "b": "*/ , ]", "c": [",", "x",]}'
+    assert Json.parse(data).value == {"a": '// " /* ', "b": "*/ , ]", "c": [",", "x"]}
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [(b'{"a": 1}', None), (b'{\n"a": 1, // x\n}', 2), (b'{"a": [1,\n]}', 1), (b"\xef\xbb\xbf{}", None)],
+)
+def test_the_line_with_more_than_plain_json_is_told(data: bytes, line: int | None) -> None:
+    assert Json.parse(data).comment == line
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40))
+@example(b"aaa", b"aa")
+@example(b"abab", b"ababab")
+def test_one_splice_makes_one_of_the_other_and_back(before: bytes, after: bytes) -> None:
+    edits = between(before, after)
+    assert apply(before, edits) == after
+    assert apply(after, reverse(edits)) == before
+    assert all(isinstance(edit, Edit) for edit in edits)
+
+
+@pytest.mark.parametrize(
+    ("before", "number", "after"),
+    [
+        (b"[\n  // mine\n  1,\n  2\n]", 0, b"[\n  // mine\n  2\n]"),
+        (b"[0 // c\n, 1, 2]", 1, b"[0 // c\n, 2]"),
+        (b"[0, // c\n 1, 2]", 1, b"[0, // c\n  2]"),
+        (b"[\n  0, // c\n  1\n]", 1, b"[\n  0 // c\n]"),
+        (b"[0, // c\n 1]", 1, b"[0 // c\n ]"),
+        (b"[\n  0,\n  1,\n]", 1, b"[\n  0,\n]"),
+        (b"[\n  0,\n]", 0, b"[]"),
+        (b"[\n  // left alone\n  0\n]", 0, b"[\n  // left alone\n]"),
+    ],
+)
+def test_an_element_goes_with_its_comma_and_nothing_else(before: bytes, number: int, after: bytes) -> None:
+    data, expected = (
+        b'{"hooks": {"Stop": %b}}' % re.sub(rb"\d", rb'{"hooks": [\g<0>]}', text) for text in (before, after)
+    )
+    edits = Json.parse(data).drop(Place("Stop", number, 0), frozenset({"hooks.Stop"}))
+    assert apply(data, edits) == expected
