@@ -15,6 +15,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "remember": ("remember", "remember"),
         "recall": ("recall", "recall"),
         "whisper": ("whisper", "whisper"),
+        "feedback": ("feedback", "feedback"),
         "show": ("show", "show"),
         "update": ("update", "update"),
         "edit": ("edit", "edit"),
@@ -37,6 +38,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Agents": {
         "setup": ("setup", "setup"),
         "uninstall": ("uninstall", "uninstall"),
+        "hook": ("hook", "hook"),
     },
     "The daemon": {
         "up": ("daemon", "up"),

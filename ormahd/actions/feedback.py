@@ -7,12 +7,12 @@ tied to that prompt's vector (`whisper.affinity`). Source: seeds/affinity, "How 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import amending, commit
 from ormahd.actions.views import headline
 from ormahd.core import judgement
-from ormahd.core.judgement import Judgement, Small
+from ormahd.core.judgement import Judgement, Small, Source
 from ormahd.core.node import short_id
 from ormahd.core.note import digest
 from ormahd.errors import BadRequest, NotFound
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.journal.whispers import Logged
     from ormahd.ormah import Ormah
-
-SOURCES = ("explicit", "implicit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def feedback(
     signal: int,
     caller: Caller,
     *,
-    source: Literal["explicit", "implicit"] = "explicit",
+    source: str = "explicit",
     event: str | None = None,
 ) -> Judged:
     """Judge the memory that `node_id` (full, or a beginning that no other logged memory has) names: `signal` 1 or -1.
@@ -69,8 +67,8 @@ def feedback(
     """
     if signal not in (1, -1) or isinstance(signal, bool):
         raise BadRequest(f"signal is {signal!r}", hint="1: the memory was of use; -1: it was not")
-    if source not in SOURCES:
-        raise BadRequest(f"source is {source!r}", hint=f"one of {', '.join(SOURCES)}")
+    if source != "explicit" and source != "implicit":
+        raise BadRequest(f"source is {source[:60]!r}", hint="explicit or implicit")
     logged = _logged(ormah, node_id, event)
     row = ormah.index.notes([logged.node_id], connections=False).get(logged.node_id)
     if row is None:
@@ -99,9 +97,7 @@ def _logged(ormah: Ormah, node_id: str, event: str | None) -> Logged:
         ) from exc  # fmt: skip
 
 
-def _attempt(
-    ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Literal["explicit", "implicit"], caller: Caller
-) -> Judged:
+def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Source, caller: Caller) -> Judged:
     path = judgement.path_for(logged.time)
     data = ormah.vault.read(path)
     before = judgement.read(data or b"")[0].get(judgement.line_id(logged.event, row.id, source))
@@ -123,9 +119,7 @@ def _attempt(
                   done.commit, done.op, done.stored, ormah.degraded())  # fmt: skip
 
 
-def _judgement(
-    ormah: Ormah, node_id: str, logged: Logged, signal: int, source: Literal["explicit", "implicit"]
-) -> Judgement:
+def _judgement(ormah: Ormah, node_id: str, logged: Logged, signal: int, source: Source) -> Judgement:
     seal = ormah.learned.seal
     return Judgement(
         node_id, signal, source, ormah.clock(), logged.event, logged.model, Small.of(logged.vector),
