@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import msgspec
 
@@ -30,11 +32,24 @@ SAID = {
 """Why nothing was said, for people."""
 LEAST = 12
 """Candidates shown to people; --json has them all."""
-NUMBERS = ("text", "cosine", "late_rare", "words", "brevity", "cross", "identity", "certain", "place", "affinity")
+NUMBERS = ("text", "cosine", "late_rare", "common", "brevity", "cross", "identity", "certain", "place", "affinity")
+
+
+class WhisperVerb(Verb):
+    """`whisper inject` and `whisper store`, which harnesses run, are commands of their own."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args and args[0] in ("inject", "store"):
+            from ormahctl.commands.whisper_hooks import HOOKS
+
+            return HOOKS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
 
 
 @click.command(
-    cls=Verb,
+    cls=WhisperVerb,
     short_help="Show what would be whispered for a prompt.",
     example="ormahctl whisper how do we deploy the site\necho which database did we choose | ormahctl whisper - --explain",
 )
@@ -56,7 +71,8 @@ def whisper(
 ) -> None:
     """Show which memories an agent would be given for PROMPT before it answers; or why none.
 
-    Without --session nothing is remembered of it: ask as often as you like.
+    Without --session nothing is remembered of it: ask as often as you like. `whisper inject` and `whisper store` answer an
+    agent's hook instead: see their --help.
     """
     if named is not None and everywhere:
         raise click.UsageError("--space and --global exclude each other")
