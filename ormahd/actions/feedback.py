@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ormahd.journal.whispers import Logged
     from ormahd.ormah import Ormah
 
+_SOURCES: dict[str, Source] = {"explicit": "explicit", "implicit": "implicit"}
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -67,7 +69,8 @@ def feedback(
     """
     if signal not in (1, -1) or isinstance(signal, bool):
         raise BadRequest(f"signal is {signal!r}", hint="1: the memory was of use; -1: it was not")
-    if source != "explicit" and source != "implicit":
+    said = _SOURCES.get(source)
+    if said is None:
         raise BadRequest(f"source is {source[:60]!r}", hint="explicit or implicit")
     logged = _logged(ormah, node_id, event)
     row = ormah.index.notes([logged.node_id], connections=False).get(logged.node_id)
@@ -77,7 +80,7 @@ def feedback(
             hint=f"`ormahctl history {short_id(logged.node_id)}` tells what became of it; undone, it can be judged",
             data={"id": logged.node_id},
         )
-    done = amending(ormah, lambda: _attempt(ormah, row, logged, signal, source, caller))
+    done = amending(ormah, lambda: _attempt(ormah, row, logged, signal, said, caller))
     if signal > 0 and whispers.claim_use(ormah.state, logged.event, logged.node_id):
         ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id)
     return replace(done, review=reviews.answer(ormah.state, logged.node_id))
