@@ -11,7 +11,7 @@ from ormahd.core.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.index.rows import Edge, Filter, NodeRow
 from ormahd.ranking.gather import Query, Searchable
 from ormahd.ranking.search import Hit, Rules, rank
-from ormahd.whisper.relevance import relevance
+from ormahd.whisper.relevance import common_words, relevance
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent
 
 SPOKEN_OF = [Tier.CORE, Tier.WORKING]
@@ -27,6 +27,7 @@ EmbedQuery = Callable[[str], Query | None]
 class Readable(Searchable, Protocol):
     """What gathering asks of the index."""
 
+    def count(self) -> int: ...
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
 
 
@@ -57,7 +58,8 @@ def gather(
     standing = _preferences(index, heard, asked, embed=embed, now=now, rules=rules) if preferences else []
     ids = dict.fromkeys([hit.node_id for hit in ranked.results])
     rows = index.notes([*ids, *(one.node_id for one in standing), *(identity - ids.keys())], connections=False)
-    candidates = list(_candidates(ranked.results, rows, self_id))
+    notes = index.count()
+    candidates = list(_candidates(ranked.results, rows, self_id, notes))
     for node_id in sorted(identity - ids.keys()):
         row = rows.get(node_id)
         if row is not None and row.tier in SPOKEN_OF and not row.expired(now):
@@ -65,7 +67,7 @@ def gather(
     home = {asked.space, None}
     return Pool(
         candidates,
-        list(_candidates(standing, rows, self_id)),
+        list(_candidates(standing, rows, self_id, notes)),
         identity,
         max((best for space, best in ranked.spaces.items() if asked.space is None or space in home), default=0.0),
         max(
@@ -82,12 +84,14 @@ def neighbours(edges: Iterable[Edge], self_id: str) -> frozenset[str]:
     return frozenset(end for edge in linked for end in (edge.source, edge.target)) - {self_id}
 
 
-def _candidates(hits: Sequence[Hit], rows: Mapping[str, NodeRow], self_id: str) -> Iterable[Candidate]:
+def _candidates(hits: Sequence[Hit], rows: Mapping[str, NodeRow], self_id: str, notes: int) -> Iterable[Candidate]:
     for hit in hits:
         row = rows.get(hit.node_id)
         if row is None or row.id == self_id:
             continue  # forgotten a moment ago; or the user's own node, whose title says nothing
         numbers = dict(hit.numbers)
+        if "words" in numbers:
+            numbers["common"] = common_words(numbers["words"], notes)
         text = relevance(numbers)
         if hit.source in ("search", "temporal"):
             one = Candidate(row, hit.score, hit.source, numbers=numbers)

@@ -9,20 +9,20 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ormahd.core.words import words
+from ormahd.core.words import STOP_WORDS, words
 from ormahd.ranking.hear import topics
 from ormahd.whisper.steps import Float, Intent
 
 ARCHETYPES: Final[Mapping[Intent, tuple[str, ...]]] = {
     Intent.TEMPORAL: (
         "what did we do yesterday?",
-        "what have I been working on recently?",
+        "what have we been working on lately?",
         "summarize what happened this week",
-        "what changed since last week?",
-        "recap of the last few days",
+        "summarize the recent changes",
         "what did we decide last week?",
         "what is new since yesterday?",
-        "show me the latest decisions from today",
+        "catch me up on the last few days",
+        "what did I get done in the past month?",
     ),
     Intent.IDENTITY: (
         "who am I?",
@@ -31,41 +31,41 @@ ARCHETYPES: Final[Mapping[Intent, tuple[str, ...]]] = {
         "tell me about myself",
         "what are my preferences?",
         "what do I like?",
+        "which tools do I prefer?",
         "where do I live?",
-        "where am I from?",
+        "where do I come from?",
         "what is my job?",
-        "where do I work?",
+        "which company do I work for?",
         "what did I study?",
-        "how old am I?",
+        "how old am I, and when is my birthday?",
         "what languages do I speak?",
         "what are my hobbies and interests?",
-        "do you remember who I am?",
-        "what is my background and experience?",
+        "do I have a partner, children or pets?",
     ),
     Intent.CONTINUATION: (
         "where were we?",
         "where did we leave off?",
         "continue where we left off",
         "let's pick up where we stopped last time",
-        "resume the previous task",
+        "resume what we were doing",
         "what were we working on?",
         "what about that one?",
-        "and what about the other one?",
-        "how does that compare to what you said before?",
-        "can you go deeper into that?",
+        "and how about the other option?",
+        "how does it compare to that?",
+        "can you tell me more about that?",
         "why did we do it that way?",
         "is there anything else about this?",
     ),
     Intent.CONVERSATIONAL: (
         "hello, how are you?",
         "good morning",
-        "thank you very much!",
-        "thanks, that was helpful",
-        "ok, sounds good",
-        "great, looks good to me",
-        "goodbye, see you later",
-        "yes, please continue",
-        "never mind, forget it",
+        "thank you so much for the help",
+        "thanks, that was useful",
+        "ok, sounds great",
+        "perfect, looks good to me",
+        "goodbye, see you tomorrow",
+        "yes, please go on",
+        "never mind, no problem",
         "haha, that's funny",
         "sorry, my mistake",
         "nice work, well done",
@@ -135,7 +135,7 @@ class Archetypes:
 def resumes(prompt: str, vector: Float, archetypes: Archetypes) -> bool:
     """True for "where were we?": it asks to resume, and says nothing of what."""
     nearest = archetypes.nearest(Intent.CONTINUATION, vector)
-    return nearest is not None and nearest < RESUME and topics(prompt) <= _resuming()
+    return nearest is not None and nearest < RESUME and topics(prompt) - STOP_WORDS <= _resuming()
 
 
 @cache

@@ -43,8 +43,9 @@ def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
 def shown(one: Candidate) -> dict[str, Any]:
     """One candidate."""
     return {
-        "node_id": one.id, "title": one.row.title, "source": one.source, "relevance": round(one.relevance, 6),
+        "node_id": one.id, "source": one.source, "relevance": round(one.relevance, 6),
         "order": round(one.order, 6), "shown": one.shown, "dropped": one.dropped, **one.numbers,
+        "title": one.row.title, "title_boost": one.numbers.get("title", 0.0),
     }  # fmt: skip
 
 

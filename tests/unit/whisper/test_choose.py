@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +16,7 @@ from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper import choose
 from ormahd.whisper.affinity import Boost
 from ormahd.whisper.gather import Pool
-from ormahd.whisper.relevance import cross, relevance
+from ormahd.whisper.relevance import common_words, cross, relevance
 from ormahd.whisper.steps import Asked, Before, Candidate, Heard, Intent, context_key
 from ormahd.whisper.told import recompute
 
@@ -63,17 +64,26 @@ def judged(*candidates: Candidate, asked: Asked = HERE, what: Heard | None = Non
 
 
 def test_relevance_is_absolute_and_grows_with_each_witness() -> None:
-    plain = {"late_rare": 0.5, "words": 0.3, "brevity": 0.9, "cosine": 0.45}
+    plain = {"late_rare": 0.5, "common": 0.3, "brevity": 0.9, "cosine": 0.45}
     known = relevance(plain)
     assert known is not None
     assert 0.0 < known < 1.0
-    for name in ("late_rare", "words", "brevity"):
+    for name in ("late_rare", "common", "brevity"):
         assert relevance(plain | {name: plain[name] + 0.05}) > known  # type: ignore[operator]
     assert relevance(plain | {"cosine": 0.2}) < known  # type: ignore[operator]
 
 
 def test_without_vectors_there_is_no_relevance() -> None:
     assert relevance({"words": 0.9}) is None
+
+
+def test_a_word_tells_the_same_in_a_small_vault() -> None:
+    """Of a word in one note bm25 makes 2.2 × its inverse document frequency, which grows with the vault."""
+    seen = []
+    for notes in (5, 200, 3_000, 100_000):
+        bm25 = 2.2 * math.log((notes - 0.5) / 1.5)
+        seen.append(common_words(bm25 / (bm25 + 20.0), notes))
+    assert seen == [pytest.approx(seen[2])] * 4
 
 
 def test_the_cross_encoder_stands_on_the_same_scale() -> None:
