@@ -56,7 +56,8 @@ class House:
     @property
     def state(self) -> Path:
         """The state directory of the vault (logs, state.sqlite3)."""
-        return next((self.home / "state_home" / "ormah").iterdir())
+        mine = (self.home / "state_home" / "ormah").iterdir()
+        return next(path for path in mine if path.name != "setup")  # what `ormahctl setup` remembers is of no vault
 
     @property
     def env(self) -> dict[str, str]:

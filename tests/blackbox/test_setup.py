@@ -1,0 +1,306 @@
+"""`ormahctl setup` and `uninstall` as people and scripts run them, and the commands that they write as a harness does."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house import House, open_house, wait_until
+
+FILES = {
+    "claude-code": ".claude/settings.json",
+    "codex": ".codex/hooks.json",
+    "gemini": ".gemini/settings.json",
+}
+AGENT = pytest.mark.parametrize("agent", list(FILES))
+MINE = b'{\n    // loud\n    "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "beep"}]}]},\n    "model": "x"\n}\n'
+
+
+@pytest.fixture(scope="module")
+def living() -> Iterator[House]:
+    with open_house() as house:
+        house.start()
+        house.call("agent.remember", content="Allergic to peanuts.", tier="core", space=None, about_self=True)
+        yield house
+
+
+@pytest.fixture
+def home(house: House) -> Path:
+    """Where no daemon runs."""
+    return house.home
+
+
+def commands(house: House, agent: str) -> dict[str, str]:
+    """Event -> the command in the agent's settings that is ours."""
+    hooks = json.loads((house.home / FILES[agent]).read_bytes())["hooks"]
+    return {
+        event: one["command"]
+        for event, groups in hooks.items()
+        for group in groups
+        for one in group["hooks"]
+        if "/ormahctl/hook.py" in one["command"]
+    }
+
+
+def fire(command: str, event: str, cwd: Path, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run a hook as a harness does: by a shell, in an environment that knows nothing of ours, JSON on stdin."""
+    said = {"hook_event_name": event, "session_id": "s", "cwd": str(cwd), "transcript_path": None, **more}
+    env = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
+    return subprocess.run(
+        command, shell=True, input=json.dumps(said).encode(), capture_output=True, env=env, cwd=cwd, timeout=30
+    )
+
+
+# ---------------------------------------------------------------- what is written works
+
+
+@AGENT
+def test_the_command_in_the_settings_answers(living: House, agent: str) -> None:
+    done = living.json("setup", agent, "--yes", "--deadline", "9000")
+    assert done["agent"] == agent
+    assert done["file"] == str(living.home / FILES[agent])
+    assert done["changed"] is True
+    assert done["removed"] == []
+    written = commands(living, agent)
+    assert list(written) == done["added"]
+    for event, command in written.items():
+        more = {"source": "startup"} if event == "SessionStart" else {"prompt": "ok"}
+        answer = fire(command, event, living.home, **more)
+        assert (answer.returncode, answer.stderr) == (0, b"")
+        if event == "SessionStart":
+            output = json.loads(answer.stdout)["hookSpecificOutput"]
+            assert output["hookEventName"] == "SessionStart"
+            assert "Allergic to peanuts" in output["additionalContext"]
+        else:
+            assert answer.stdout == b""
+    assert living.json("setup", agent, "--yes", "--deadline", "9000")["changed"] is False
+    assert living.json("uninstall", agent, "--yes")["removed"] == done["added"]
+    assert not (living.home / FILES[agent]).exists()
+
+
+def test_without_a_daemon_only_a_beginning_session_is_told(house: House) -> None:
+    house.json("setup", "claude-code", "--yes")
+    written = commands(house, "claude-code")
+    for event in ("UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"):
+        answer = fire(written[event], event, house.home, prompt="what am I allergic to")
+        assert (answer.returncode, answer.stdout, answer.stderr) == (0, b"", b"")
+    begun = fire(written["SessionStart"], "SessionStart", house.home, source="startup")
+    assert begun.returncode == 0
+    assert list(json.loads(begun.stdout)) == ["systemMessage"]
+
+
+@pytest.mark.parametrize("gone", ["interpreter", "shim"])
+def test_a_removed_installation_costs_nobody_a_prompt(house: House, gone: str) -> None:
+    """Python ends with status 2 when its script is gone, which harnesses take for: block this prompt."""
+    house.json("setup", "claude-code", "--yes")
+    command = commands(house, "claude-code")["UserPromptSubmit"]
+    missing = sys.executable if gone == "interpreter" else "/ormahctl/hook.py"
+    assert missing in command
+    answer = fire(
+        command.replace(missing, "/nowhere/" + Path(missing).name), "UserPromptSubmit", house.home, prompt="hello"
+    )
+    assert (answer.returncode, answer.stdout) == (0, b"")
+
+
+def test_an_installation_in_a_path_with_spaces_and_quotes(living: House) -> None:
+    place = living.home / "my own 'tools' $HOME"
+    place.mkdir()
+    root = Path(__file__).parents[2]
+    shutil.copytree(root / "ormahctl", place / "ormahctl", ignore=shutil.ignore_patterns("__pycache__"))
+    (place / "ormahd").symlink_to(root / "ormahd")
+    python = place / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    script = "import sys; sys.executable = sys.argv.pop(1); from ormahctl.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(python), "setup", "gemini", "--yes", "--deadline", "9000"],
+        env=living.env | {"PYTHONPATH": str(place)}, cwd=living.home, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    command = commands(living, "gemini")["SessionStart"]
+    assert str(place).replace("'", "'\"'\"'") in command
+    answer = fire(command, "SessionStart", living.home, source="startup")
+    assert b"Allergic to peanuts" in answer.stdout
+    assert living.json("uninstall", "gemini", "--yes")["changed"] is True
+
+
+# ---------------------------------------------------------------- scripts
+
+
+@AGENT
+def test_dry_run_shows_the_change_and_makes_none(house: House, agent: str) -> None:
+    done = house.ctl("setup", agent, "--dry-run")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"--- /dev/null\n+++ {house.home / FILES[agent]}\n@@ -0,0 +1,")
+    assert '+    "SessionStart": [' in done.stdout
+    assert not (house.home / FILES[agent]).parent.exists()
+    shown = house.json("setup", agent, "--dry-run")
+    assert shown["dry_run"] is True
+    assert shown["diff"] + "\n" == done.stdout
+    house.json("setup", agent, "--yes")
+    before = (house.home / FILES[agent]).read_bytes()
+    assert house.ctl("setup", agent, "--dry-run").stdout == "nothing would change\n"
+    assert house.json("uninstall", agent, "--dry-run")["changed"] is True
+    assert house.ctl("uninstall", "--dry-run").stdout.startswith(f"--- {house.home / FILES[agent]}\n+++ /dev/null\n")
+    assert (house.home / FILES[agent]).read_bytes() == before
+
+
+def test_without_a_terminal_it_wants_to_be_told(home: Path, house: House) -> None:
+    done = house.ctl("setup", "claude-code")
+    assert done.returncode == 2
+    assert f"this changes {home / FILES['claude-code']}, and there is no terminal to ask on" in done.stderr
+    assert "--yes" in done.stderr
+    assert not (home / ".claude").exists()
+    house.json("setup", "claude-code", "--yes")
+    assert house.ctl("setup", "claude-code").stdout.startswith("Claude Code is connected already")
+    assert house.ctl("uninstall").returncode == 2
+    assert (home / FILES["claude-code"]).exists()
+
+
+@AGENT
+def test_a_file_that_cannot_be_read_is_named_and_left_alone(house: House, agent: str) -> None:
+    path = house.home / FILES[agent]
+    path.parent.mkdir()
+    path.write_text('{\n  "a": 1,\n  oops\n}')
+    done = house.ctl("setup", agent, "--yes")
+    assert done.returncode == 5
+    assert f"{path}: line 3, column 3: expecting property name" in done.stderr
+    assert "hint: nothing was changed" in done.stderr
+    failed = house.ctl("--json", "setup", agent, "--yes")
+    assert json.loads(failed.stderr)["error"]["code"] == "invalid_settings"
+    assert path.read_text() == '{\n  "a": 1,\n  oops\n}'
+
+
+def test_no_such_agent(house: House) -> None:
+    done = house.ctl("setup", "cursor", "--yes")
+    assert done.returncode == 2
+    assert "claude-code" in done.stderr
+
+
+def test_all_agents_are_disconnected_and_the_vault_stays(living: House) -> None:
+    mine = living.home / FILES["claude-code"]
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_bytes(MINE)
+    for agent in FILES:
+        living.json("setup", agent, "--yes")
+    notes = living.notes()
+    done = living.ctl("uninstall", "--yes")
+    assert done.returncode == 0
+    assert "disconnected Claude Code" in done.stdout
+    assert done.stdout.count("(the file was ours alone, and is gone)") == 2
+    assert f"your memories stay: {living.vault}\n" in done.stdout
+    assert mine.read_bytes() == MINE
+    assert not (living.home / ".codex").exists()
+    assert living.notes() == notes
+    assert living.ctl("status").returncode == 0
+    nothing = living.json("uninstall", "--yes")
+    assert nothing == {"agents": [], "vault": str(living.vault)}
+    assert living.ctl("uninstall", "codex").stdout.startswith("Codex is not connected\n")
+
+
+# ---------------------------------------------------------------- looking
+
+
+def test_setup_alone_tells_how_things_stand(living: House) -> None:
+    living.json("setup", "codex", "--yes", "--deadline", "9000")
+    (living.home / ".gemini").mkdir(exist_ok=True)
+    (living.home / FILES["gemini"]).write_text("{")
+    looked = living.json("setup")
+    assert looked["daemon"]["phase"] == "ready"
+    assert looked["daemon"]["vault"] == str(living.vault)
+    agents = {one["agent"]: one for one in looked["agents"]}
+    codex = agents["codex"]
+    assert codex["connected"] is True
+    assert codex["state"] == "yes"
+    assert codex["file"] == str(living.home / FILES["codex"])
+    assert codex["answer"]["ok"] is True
+    assert codex["answer"]["ms"] > 0
+    assert agents["claude-code"]["state"] == "no"
+    assert agents["gemini"]["state"] == "unreadable"
+    assert "line 1, column 2" in agents["gemini"]["trouble"]
+    told = living.ctl("setup")
+    assert "~/.codex/hooks.json" in told.stdout
+    assert "answers in" in told.stdout
+    path = living.home / FILES["codex"]
+    path.write_text(path.read_text().replace(sys.executable, "/gone/python"))
+    stale = {one["agent"]: one for one in living.json("setup")["agents"]}["codex"]
+    assert stale["state"] == "outdated"
+    assert stale["answer"]["ok"] is False
+    assert "/gone/python" in stale["answer"]["trouble"]
+    (living.home / FILES["gemini"]).unlink()
+    living.json("uninstall", "--yes")
+
+
+# ---------------------------------------------------------------- on a terminal
+
+
+def on_terminal(
+    house: House, *args: str, answer: bytes, meanwhile: Callable[[], object] = lambda: None
+) -> tuple[str, int]:
+    """What a terminal shows, and the exit status; `answer` is typed once it asks."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "ormahctl", *args]
+    env = house.env | {"TERM": "xterm-256color", "COLUMNS": "200"}
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=house.home)
+    os.close(theirs)
+    shown: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while piece := os.read(ours, 4096):
+                shown.append(piece)
+        except OSError:  # Linux: the other end is closed
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    wait_until(lambda: process.poll() is not None or b"[y/N]" in b"".join(shown), "the question")
+    meanwhile()
+    os.write(ours, answer)
+    status = process.wait(60)
+    reader.join(10)
+    os.close(ours)
+    return b"".join(shown).decode(), status
+
+
+def test_a_person_sees_the_change_and_is_asked(house: House) -> None:
+    path = house.home / FILES["claude-code"]
+    path.parent.mkdir()
+    path.write_bytes(MINE)
+    shown, status = on_terminal(house, "setup", "claude-code", answer=b"n\n")
+    assert status == 1
+    assert "\x1b[32m+" in shown
+    assert "Change it?" in shown
+    assert "nothing was changed" in shown
+    assert path.read_bytes() == MINE
+    shown, status = on_terminal(house, "setup", "claude-code", answer=b"y\n")
+    assert status == 0
+    assert "it may pass over the whole file" in shown
+    assert "hook.py" in path.read_text()
+    shown, status = on_terminal(house, "uninstall", answer=b"y\n")
+    assert status == 0
+    assert "\x1b[31m-" in shown
+    assert path.read_bytes() == MINE
+
+
+def test_an_edit_while_it_asks_is_kept(house: House) -> None:
+    path = house.home / FILES["claude-code"]
+    path.parent.mkdir()
+    path.write_bytes(MINE)
+    theirs = b'{"model": "y"}'
+    shown, status = on_terminal(
+        house, "setup", "claude-code", answer=b"y\n", meanwhile=lambda: path.write_bytes(theirs)
+    )
+    assert status == 4
+    assert "was changed by somebody else in the meantime" in shown
+    assert path.read_bytes() == theirs
