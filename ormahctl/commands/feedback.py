@@ -59,9 +59,11 @@ def feedback(session: Session, node_id: str, signal: int, source: str, event: st
     if session.json:
         render.emit(done)
         return
-    verb = "useful" if done.signal > 0 else "not useful"
-    verb = f"noted as {verb}" if done.counted else f"noted as {verb} before: nothing was changed;"
-    render.out(f"{verb} {render.paint(done.short_id, 'bold')}  for the whisper {done.event}")
+    word, name = "useful" if done.signal > 0 else "not useful", render.paint(done.short_id, "bold")
+    if done.counted:
+        render.out(f"noted as {word} {name}  for the whisper {done.event}")
+    else:
+        render.out(f"nothing to change: {name} was noted as {word} before, for the whisper {done.event}")
     if done.commit:
         render.out(f"  commit {done.commit[:8]}")
     if done.replaced:

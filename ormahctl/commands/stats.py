@@ -1,4 +1,4 @@
-"""`ormahctl stats`: how many memories of what kind."""
+"""`ormahctl stats`: how many memories of what kind, and how often one was whispered."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import click
 from ormahctl import render
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import NoParams, StatsResult
+from ormahd.rpc.schema import NoParams, StatsResult, WhisperStats
 
 
-@click.command(cls=Verb, short_help="Count memories by type, tier and space.", example="ormahctl stats")
+@click.command(cls=Verb, short_help="Count memories, whispers and silences.", example="ormahctl stats")
 @pass_session
 def stats(session: Session) -> None:
-    """Count the memories by tier, type and space, and their connections."""
+    """Count the memories by tier, type and space, their connections, and what became of prompts: whispers and silences."""
     found = session.client.call("admin.stats", NoParams(), StatsResult)
     if session.json:
         render.emit(found)
@@ -35,3 +35,22 @@ def stats(session: Session) -> None:
         if rows:
             render.out()
             render.table([heading, "count"], rows, right=[1])
+    if found.whisper is not None:
+        _whispers(found.whisper)
+
+
+def _whispers(found: WhisperStats) -> None:
+    if found.prompts:
+        render.out()
+        since = f" since {render.moment(found.since, day=True)}, median {found.median_ms:g} ms"
+        render.out(f"{render.count(found.prompts, 'prompt')}{since}")
+        rows = [["whispered", f"{found.spoken:,}", f"{found.spoken / found.prompts:.0%}"]]
+        rows += [
+            [f"silent: {why}", f"{number:,}", f"{number / found.prompts:.0%}"] for why, number in found.silent.items()
+        ]
+        render.table(["outcome", "count", "share"], rows, right=[1, 2])
+    if found.useful or found.not_useful or found.asked:
+        idle = f", {found.idle:,} of another embedding model" if found.idle else ""
+        render.out()
+        render.out(f"judged useful {found.useful:,}, not useful {found.not_useful:,}{idle}")
+        render.out(f"asked about what was held back {found.asked:,}, answered {found.answered:,}")

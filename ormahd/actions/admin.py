@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ormahd.actions.views import iso
 from ormahd.core import note as codec
+from ormahd.core.judgement import FOLDER
 from ormahd.errors import NotFound
+from ormahd.journal import reviews, whispers
 from ormahd.vault import conflicts, driver
 from ormahd.vault.change import Kind
 
@@ -50,12 +53,23 @@ class TaskRun:
 
 
 def stats(ormah: Ormah) -> dict[str, Any]:
-    """Counts by tier, type, space and edge type."""
+    """Counts by tier, type, space and edge type; how often something was whispered, and what was said of it."""
     counted = ormah.index.stats()
     by_edge = Counter(edge.edge.value for edge in ormah.index.edges_of())
     return {
         "total_nodes": counted.nodes, "by_tier": counted.by_tier, "by_type": counted.by_type, "by_space": counted.by_space,
         "total_edges": counted.edges, "by_edge": dict(by_edge.most_common()), "plain_files": counted.plain,
+        "whisper": _whispers(ormah),
+    }  # fmt: skip
+
+
+def _whispers(ormah: Ormah) -> dict[str, Any]:
+    logged, judgements = whispers.figures(ormah.state), ormah.judgements
+    (useful, useless), (asked, answered) = judgements.counts, reviews.counts(ormah.state)
+    return {
+        "since": iso(logged.since), "prompts": logged.prompts, "spoken": logged.spoken, "silent": logged.silent,
+        "median_ms": logged.median_ms, "useful": useful, "not_useful": useless, "idle": len(judgements.idle),
+        "asked": asked, "answered": answered,
     }  # fmt: skip
 
 
@@ -101,6 +115,7 @@ def doctor(ormah: Ormah) -> list[Finding]:
     found += [Finding("warning", text) for text in ormah.warnings]
     found += [Finding(**problem) for problem in driver.findings(ormah.vault)]
     found += _set_aside(ormah.vault.root)
+    found += _judgements(ormah)
     busy = ormah.vault.busy()
     if busy:
         found.append(Finding("warning", f"git is held: {busy}", mend="finish it (git status); writes wait until then"))
@@ -135,6 +150,20 @@ def _set_aside(root: Path) -> list[Finding]:
             what = "the promise of a write could not be read after a crash"
             mend = "look whether its text is in the vault (it holds the notes' bytes), then delete it"
             found.append(Finding("error", what, file.relative_to(root).as_posix(), mend=mend))
+    return found
+
+
+def _judgements(ormah: Ormah) -> list[Finding]:
+    """Judgements that teach nothing, and why."""
+    found = [
+        Finding("warning", f"a judgement cannot be read: {why}", path, line, "mend the line, or delete it")
+        for path, line, why in ormah.learned.bad_lines()
+    ]
+    idle = len(ormah.judgements.idle)
+    if idle and ormah.index.embedder is not None:
+        what = f"{idle} judgements on whispers were made with another embedding model, and are not counted"
+        mend = "nothing is lost: they count again with their model, or where feedback.commit_prompts kept the prompts' texts"
+        found.append(Finding("info", what, FOLDER, mend=mend))
     return found
 
 

@@ -95,8 +95,8 @@ def _logged(ormah: Ormah, node_id: str, event: str | None) -> Logged:
     except NotFound as exc:
         days = ormah.settings.whisper.keep_days
         raise NotFound(
-            f"{exc.message}: feedback is learned from what was whispered, or considered for it, in the last {days:g} days",
-            hint="whisper a prompt that it belongs to (with a session), then judge it", data={"id": prefix},
+            f"feedback is learned from whispered candidates, and no memory {prefix!r} was one in the last {days:g} days",
+            hint="whisper a prompt that it belongs to (ormahctl whisper PROMPT --session NAME), then judge it", data={"id": prefix},
         ) from exc  # fmt: skip
 
 

@@ -146,7 +146,7 @@ def latest(state: State, prefix: str) -> Logged:
     with state.transaction() as db:
         ids = _ids(db.execute("SELECT DISTINCT node_id FROM whisper_log WHERE node_id >= ? AND node_id < ? LIMIT ?",
                               (prefix, prefix + "g", SHOWN + 1)))  # fmt: skip
-        node_id = _one(prefix, ids, "in the whisper log")
+        node_id = _one(prefix, ids, "for any prompt that is logged")
         row = db.execute(_LOGGED + "WHERE l.node_id = ? ORDER BY l.id DESC LIMIT 1", (node_id,)).fetchone()
     return _logged(row)
 

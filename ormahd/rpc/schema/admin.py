@@ -72,6 +72,26 @@ class HealthResult(Result):
     """Null where the log goes to stderr only (under systemd: the journal)."""
 
 
+class WhisperStats(Result):
+    """What was whispered since `since`, and what was said of it. Prompts are all that were asked, silent ones too."""
+
+    since: str | None
+    """Null: nothing is logged. What is older was forgotten (`whisper.keep_days`)."""
+    prompts: int
+    spoken: int
+    silent: dict[str, int]
+    """How often nothing was said, by reason."""
+    median_ms: float | None
+    useful: int
+    """Judgements in the vault, of all times."""
+    not_useful: int
+    idle: int
+    """Of these, made with another embedding model, so that no prompt can be compared with them now."""
+    asked: int
+    """Questions of the review loop."""
+    answered: int
+
+
 class StatsResult(Result):
     total_nodes: int
     by_tier: dict[str, int]
@@ -81,6 +101,7 @@ class StatsResult(Result):
     by_edge: dict[str, int]
     plain_files: int
     """Files that are findable as text but are no memories (foreign, broken, not adopted)."""
+    whisper: WhisperStats | None = None
 
 
 class RebuildResult(Result):
