@@ -126,7 +126,7 @@ def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
     "ormahctl",
     cls=Verbs,
     epilog="Exit status: 0 ok, 1 something was found (doctor, verify), 2 usage, 3 not found, 4 conflict, "
-    "5 invalid note, 6 too many changes, 69 the daemon is unavailable, 75 git is busy, 76 versions do not fit.",
+    "5 invalid note or settings file, 6 too many changes, 69 the daemon is unavailable, 75 git is busy, 76 versions do not fit.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--json", is_flag=True, help="Print JSON, errors too (on stderr).")

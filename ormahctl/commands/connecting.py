@@ -20,19 +20,20 @@ DECLINED = 1
 HELLO_SECONDS = 2.0
 
 
-def agree(changes: Sequence[Change], *, dry_run: bool, yes: bool, as_json: bool) -> bool | None:
-    """Whether to go on: True; False where a person said no; None where nothing is to be done but to show it."""
+def agreed(changes: Sequence[Change], *, dry_run: bool, yes: bool, quiet: bool) -> bool:
+    """Whether to go on. Shows the changes where a person is asked, and with `dry_run`, unless `quiet`; then there is
+    nothing to go on with.
+
+    Raises:
+        BadRequest: there is nobody to ask.
+    """
     real = [change for change in changes if change.changed]
     if dry_run:
-        if as_json:
-            render.emit([told(change, dry_run=True) for change in changes] if len(changes) != 1
-                        else told(changes[0], dry_run=True))  # fmt: skip
-        else:
-            for change in real:
-                show(change)
-            if not real:
-                render.out("nothing would change")
-        return None
+        for change in [] if quiet else real:
+            show(change, sys.stdout)
+        if not real and not quiet:
+            render.out("nothing would change")
+        return False
     if yes or not real:
         return True
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
@@ -48,9 +49,8 @@ def agree(changes: Sequence[Change], *, dry_run: bool, yes: bool, as_json: bool)
     return False
 
 
-def show(change: Change, stream: TextIO | None = None) -> None:
+def show(change: Change, stream: TextIO) -> None:
     """The change as a unified diff."""
-    stream = stream or sys.stdout
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for text in diff(change):
         colour = colours.get(text[:1]) if not text.startswith(("+++", "---")) else "bold"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ormahctl import render
-from ormahctl.commands.connecting import AGENTS, DECLINED, agree, daemon, told
+from ormahctl.commands.connecting import AGENTS, DECLINED, agreed, daemon, told
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 
@@ -46,12 +46,19 @@ def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadlin
         return 0
     harness = agents.AGENTS[agent]
     change = connect.connect(harness, socket=entry.socket_option(session.socket_path), deadline=deadline)
-    if not (confirmed := agree([change], dry_run=dry_run, yes=yes, as_json=session.json)):
-        return 0 if confirmed is None else DECLINED
-    change.make()
+    if agreed([change], dry_run=dry_run, yes=yes, quiet=session.json):
+        change.make()
+    elif not dry_run:
+        return DECLINED
     if session.json:
-        render.emit(told(change))
-        return 0
+        render.emit(told(change, dry_run=dry_run))
+    elif not dry_run:
+        _say(session, change)
+    return 0
+
+
+def _say(session: Session, change: Change) -> None:
+    harness = change.harness
     if not change.changed:
         render.out(f"{harness.title} is connected already  {render.line(str(change.path))}")
     else:
@@ -59,12 +66,6 @@ def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadlin
         render.out(f"{what} {render.paint(harness.title, 'bold')}  {render.line(str(change.path))}")
         render.out(f"  {', '.join((*change.added, *change.replaced, *change.removed))}")
     sys.stdout.flush()
-    _hints(session, change)
-    return 0
-
-
-def _hints(session: Session, change: Change) -> None:
-    harness = change.harness
     if change.changed:
         render.note(harness.after, label="next", colour="cyan")
     if change.comment is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ormahctl import render
-from ormahctl.commands.connecting import AGENTS, DECLINED, agree, daemon, told
+from ormahctl.commands.connecting import AGENTS, DECLINED, agreed, daemon, told
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 
@@ -32,31 +33,35 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
 
     chosen = [agents.AGENTS[agent]] if agent else list(agents.AGENTS.values())
     changes = [change for harness in chosen for change in connect.disconnect(harness)]
+    if agreed(changes, dry_run=dry_run, yes=yes, quiet=session.json):
+        for change in changes:
+            change.make()
+    elif not dry_run:
+        return DECLINED
     vault = _vault(session)
-    if not changes and not session.json:
-        render.out(f"{agents.AGENTS[agent].title if agent else 'no agent'} is not connected" if agent
-                   else "no agent is connected")  # fmt: skip
-        _stays(vault)
-        return 0
-    if changes and not (confirmed := agree(changes, dry_run=dry_run, yes=yes, as_json=session.json)):
-        return 0 if confirmed is None else DECLINED
-    for change in changes:
-        change.make()
     if session.json:
-        rows = [told(change) for change in changes]
-        if agent is None:
-            render.emit({"agents": rows, "vault": vault})
-            return 0
-        path = str(agents.AGENTS[agent].target())
-        none = {"agent": agent, "file": path, "changed": False, "added": [], "replaced": [], "removed": []}
-        render.emit({**(rows[0] if rows else none), "others": rows[1:], "vault": vault})
+        rows = [told(change, dry_run=dry_run) for change in changes]
+        render.emit({"agents": rows, "vault": vault} if agent is None else _one(agent, rows) | {"vault": vault})
+        return 0
+    if dry_run:
         return 0
     for change in changes:
         gone = "" if change.after is not None else "  (the file was ours alone, and is gone)"
         title = render.paint(change.harness.title, "bold")
         render.out(f"disconnected {title}  {render.line(str(change.path))}{gone}")
-    _stays(vault)
+    if not changes:
+        render.out(f"{agents.AGENTS[agent].title if agent else 'no agent'} is{' not' if agent else ''} connected")
+    render.out(f"your memories stay: {render.line(vault)}")
     return 0
+
+
+def _one(agent: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The answer for one agent; further files of it (Codex has two) under `others`."""
+    from ormahctl.setup import agents
+
+    path = str(agents.AGENTS[agent].target())
+    none = {"agent": agent, "file": path, "changed": False, "added": [], "replaced": [], "removed": []}
+    return (rows[0] if rows else none) | {"others": rows[1:]}
 
 
 def _vault(session: Session) -> str:
@@ -66,7 +71,3 @@ def _vault(session: Session) -> str:
     told_by = daemon(session)[1]
     given = told_by or os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
     return str(Path(given or paths.configured().get("vault") or paths.default_vault()).expanduser())
-
-
-def _stays(vault: str) -> None:
-    render.out(f"your memories stay: {render.line(vault)}")

@@ -38,15 +38,20 @@ def read(path: Path) -> Seen:
 
     Raises:
         InvalidSettings: something is there that is no file.
+        Conflict: it is there, and not for us to read.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return Seen(path, None)
     except NotADirectoryError:
-        raise InvalidSettings(
-            f"{path}: a folder on its way is a file", hint="move that file away, or rename it"
-        ) from None
+        raise InvalidSettings(f"{path}: a folder on its way is a file", hint="move that file away") from None
+    except PermissionError:
+        raise Conflict(f"{path} may not be read", hint="run this as its owner") from None
+    except OSError as exc:
+        if exc.errno == errno.ELOOP:
+            raise InvalidSettings(f"{path} is a link that leads back to itself", hint="remove it") from None
+        raise
     try:
         kind = os.fstat(fd)
         if not stat.S_ISREG(kind.st_mode):
@@ -73,9 +78,15 @@ def write(seen: Seen, data: bytes | None) -> list[str]:
         real.unlink(missing_ok=True)
         _sync(real.parent)
         return []
-    made = _directories(real.parent)
-    fresh = real.with_name(f".{real.name}.{secrets.token_hex(4)}.ormah")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        made = _directories(real.parent)
+        fresh = real.with_name(f".{real.name}.{secrets.token_hex(4)}.ormah")
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as exc:
+        if exc.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
+        hint = "if another program manages this file, add the hooks there: --dry-run shows them"
+        raise Conflict(f"{real} cannot be written: {exc.strerror}", hint=hint) from None
     try:
         with open(fd, "wb") as opened:
             opened.write(data)

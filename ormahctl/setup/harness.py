@@ -46,8 +46,11 @@ class Harness(ABC):
         return {"type": "command", "command": text, "timeout": entry.timeout(deadline)}
 
     def found(self) -> str | None:
-        """Where it is on this machine: its program, else its directory; None where it is not."""
-        return shutil.which(self.program) or (str(self.home()) if self.home().is_dir() else None)
+        """Where it is on this machine: its program, else its directory with something of its own; None where it is not."""
+        program = shutil.which(self.program)
+        if program is None and self.home().is_dir():
+            return str(self.home()) if set(self.home().iterdir()) - set(self.files()) else None
+        return program
 
     def off(self) -> str | None:
         """The setting by which the person switched hooks off."""

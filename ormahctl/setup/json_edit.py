@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -191,7 +190,9 @@ class Json:
 
     @cached_property
     def _spaced(self) -> bool:
-        return re.search(rb'":\S', self.data) is None
+        """Whether the first member has a space before its value; in a file without one ours do."""
+        first = next(iter(self._root.children), None) if self.value else None
+        return first is None or self.plain[first.at - 1 : first.at] != b":"
 
     @property
     def _colon(self) -> bytes:
@@ -217,7 +218,7 @@ class Json:
         return json_read.ends_in_line_comment(self.data[self.data.rfind(b"\n", 0, end) + 1 : end])
 
     def _text(self, value: Any, indent: bytes, *, inline: bool) -> bytes:
-        colon = ": " if self._spaced or not inline else ":"
+        colon = self._colon.decode()
         comma = (", " if self._spaced else ",") if inline else ","
         unit = None if inline else self._unit.decode()
         text = json.dumps(value, ensure_ascii=False, indent=unit, separators=(comma, colon)).encode()

@@ -230,6 +230,29 @@ def test_a_pipe_in_its_place_is_not_waited_for(home: Path) -> None:
         setup(CLAUDE)
 
 
+def test_a_link_to_itself_and_a_file_on_the_way_are_named(home: Path) -> None:
+    CLAUDE.home().mkdir()
+    CLAUDE.target().symlink_to("settings.json")
+    with pytest.raises(InvalidSettings, match="leads back to itself"):
+        setup(CLAUDE)
+    (home / ".codex").write_text("")
+    with pytest.raises(InvalidSettings, match="a folder on its way is a file"):
+        setup(CODEX)
+
+
+def test_an_agent_is_found_by_what_is_its_own(home: Path) -> None:
+    os.environ["PATH"] = str(home)
+    assert CLAUDE.found() is None
+    setup(CLAUDE)
+    assert CLAUDE.found() is None, "the directory is there because we made it"
+    (CLAUDE.home() / "projects").mkdir()
+    assert CLAUDE.found() == str(CLAUDE.home())
+    program = home / "claude"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert CLAUDE.found() == str(program)
+
+
 def test_a_read_only_file_is_left_alone(home: Path) -> None:
     path = put(CLAUDE, b"{}")
     path.chmod(0o444)
