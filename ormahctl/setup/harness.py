@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from ormahctl.setup import entry, file
 from ormahctl.setup.edits import Document, InvalidSettings
 from ormahctl.setup.json_edit import Json
+from ormahctl.setup.record import Record
 from ormahctl.setup.toml_edit import Toml
 
 
@@ -46,10 +47,11 @@ class Harness(ABC):
         return {"type": "command", "command": text, "timeout": entry.timeout(deadline)}
 
     def found(self) -> str | None:
-        """Where it is on this machine: its program, else its directory with something of its own; None where it is not."""
+        """Where it is on this machine: its program, else its directory with something that we did not make; None where it is not."""
         program = shutil.which(self.program)
         if program is None and self.home().is_dir():
-            return str(self.home()) if set(self.home().iterdir()) - set(self.files()) else None
+            made = {Path(one.file) for one in Record.all(self.name) if not one.existed}
+            return str(self.home()) if set(self.home().iterdir()) - made else None
         return program
 
     def off(self) -> str | None:

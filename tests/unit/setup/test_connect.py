@@ -247,6 +247,11 @@ def test_an_agent_is_found_by_what_is_its_own(home: Path) -> None:
     assert CLAUDE.found() is None, "the directory is there because we made it"
     (CLAUDE.home() / "projects").mkdir()
     assert CLAUDE.found() == str(CLAUDE.home())
+    uninstall(CLAUDE)
+    put(CLAUDE, b"{}")
+    (CLAUDE.home() / "projects").rmdir()
+    setup(CLAUDE)
+    assert CLAUDE.found() == str(CLAUDE.home()), "the settings are the person's"
     program = home / "claude"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
