@@ -47,16 +47,18 @@ class Review:
 
 
 def pick(ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[str] = ()) -> Review | None:
-    """The memory to ask about, or None. `besides`: memories that stand in the same whisper, or in the context already.
+    """The memory to ask about, or None. `besides`: memories that stand in the same whisper, or in the context already. `now`:
+    what counts as the present for memories; how long ago something was whispered the log's own clock tells.
 
     Writes nothing: `went_out` is to be called once the whisper that carries it really went out.
     """
     tiers = (Tier.CORE, Tier.WORKING)  # what can be whispered
-    held = whispers.held_back(ormah.state, now - HELD, (space, None), POOL)
+    present = ormah.state.clock()
+    held = whispers.held_back(ormah.state, present - HELD, (space, None), POOL)
     rows = ormah.index.notes([one.node_id for one in held], connections=False)
     fit = {row.id for row in rows.values() if row.space in (space, None) and row.tier in tiers and not row.expired(now)}
     fit -= {ormah.vault.self_id, *besides}
-    resting = reviews.resting(ormah.state, since=now - REST, unanswered=UNANSWERED)
+    resting = reviews.resting(ormah.state, since=present - REST, unanswered=UNANSWERED)
     judgements, model = ormah.judgements, ormah.learned.model
     for one in [one for one in held if one.node_id in fit][:TOP]:
         if one.node_id in resting or one.model != model:

@@ -1,0 +1,387 @@
+"""What became of what was whispered: judged by command and call, kept in the vault, taken back, brought together.
+
+The embedder is the one that hashes words: a prompt asked again is the same prompt, and that is enough here.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.rpc.schema import FeedbackResult, WhisperResult
+from tests.blackbox.test_sync import level, two_houses
+from tests.house import House, open_house, wait_until
+
+LEARNING = {"ORMAH_WHISPER_LOG_RELEVANCE": "0.05", "ORMAH_WHISPER_MIN_RELEVANCE": "0.05"}
+"""Nearly everything that is found is logged, so that there is something to judge."""
+STAGING, FLY = "Staging is deployed by the pipeline on every push to main.", "Production is deployed with fly deploy after the smoke tests."  # fmt: skip
+PROMPT = "how is staging deployed by the pipeline"
+_SESSIONS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[House]:
+    with open_house(**LEARNING) as house:
+        house.start()
+        yield house
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    with open_house(**LEARNING) as found:
+        found.start()
+        yield found
+
+
+def remember(house: House, content: str, **more: Any) -> str:
+    node: str = house.call("agent.remember", content=content, space=None, **more).node_id
+    return node
+
+
+def whisper(
+    house: House, prompt: str = PROMPT, *, session: str | None = None, space: str | None = None
+) -> WhisperResult:
+    session = session or f"session-{next(_SESSIONS)}"
+    found: WhisperResult = house.call("agent.whisper", prompt=prompt, space=space, session_id=session, explain=True)
+    return found
+
+
+def score(house: House, node: str, prompt: str = PROMPT) -> float:
+    """The relevance of a memory for a prompt, in a session that knows nothing."""
+    trace = whisper(house, prompt).trace
+    assert isinstance(trace, dict)
+    found: float = next(one["relevance"] for one in trace["candidates"] if one["node_id"] == node)
+    return found
+
+
+def judge(house: House, node: str, signal: int = 1, **more: Any) -> FeedbackResult:
+    found: FeedbackResult = house.call("agent.feedback", node_id=node, signal=signal, **more)
+    return found
+
+
+def lines(house: House) -> list[dict[str, Any]]:
+    files = sorted((house.vault / ".ormah/feedback").glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def head(house: House) -> str:
+    return house.git("rev-parse", "HEAD").strip()
+
+
+# ------------------------------------------------------------------------------------------------ a judgement
+
+
+def test_a_judgement_is_a_line_in_the_vault_and_no_word_of_the_prompt(house: House) -> None:
+    node = remember(house, STAGING, title="Staging")
+    prompt = f"{PROMPT}, zebrafish?"
+    said = whisper(house, prompt, session="the-session-of-a-person")
+    assert said.event
+    before = head(house)
+    done = judge(house, node[:8], source="implicit", event=said.event)
+    assert (done.node_id, done.short_id, done.event, done.counted, done.signal) == (node, node[:8], said.event, True, 1)
+    assert node in done.text
+    assert done.commit == head(house)
+    assert house.git("rev-parse", "HEAD~1").strip() == before
+    message = house.git("log", "-1", "--format=%B")
+    assert "Staging" in message.splitlines()[0]
+    for trailer in ("Ormah-Kind: feedback", f"Ormah-Op: {done.op}", f"Ormah-Nodes: {node}", "Ormah-Source: agent:test"):
+        assert trailer in message
+    (line,) = lines(house)
+    assert (line["node_id"], line["signal"], line["source"], line["event"], line["space"], line["model"]) == (
+        node, 1, "implicit", said.event, None, "hashing",
+    )  # fmt: skip
+    assert len(base64.b64decode(line["vector"])) == 384
+    assert "prompt" not in line
+    assert house.git("status", "--porcelain") == ""
+    everything = house.git("log", "-p", "--all", "--format=%B%an%ae")
+    for secret in ("zebrafish", "the-session-of-a-person"):
+        assert secret not in everything
+
+
+def test_judged_useful_it_gains_and_judged_useless_it_loses_and_undone_at_once(house: House) -> None:
+    node, other = remember(house, STAGING, title="Staging"), remember(house, FLY, title="Fly")
+    far = "which violins of the pipeline orchestra play on Monday in Rome"
+    plain, beside, apart = score(house, node), score(house, other), score(house, node, far)
+    more = judge(house, node, 1, event=whisper(house).event)
+    assert score(house, node) == pytest.approx(min(1.0, plain + 0.15), abs=1e-4)
+    assert score(house, other) == pytest.approx(beside, abs=1e-6), "nobody spoke of this one"
+    assert score(house, node, far) == pytest.approx(apart, abs=1e-6), "nobody spoke of prompts like this one"
+    less = judge(house, node, -1, event=more.event)
+    assert (less.counted, less.replaced) == (True, True)
+    assert len(lines(house)) == 1
+    assert score(house, node) == pytest.approx(plain - 0.15, abs=1e-4)
+    assert house.json("undo", less.op or "")
+    assert score(house, node) == pytest.approx(plain + 0.15, abs=1e-4)
+    assert house.json("undo", more.op or "")
+    assert lines(house) == []
+    assert score(house, node) == pytest.approx(plain, abs=1e-6)
+    house.git("revert", "--no-edit", "HEAD")
+    wait_until(lambda: score(house, node) > plain + 0.1, "a revert by hand counts too")
+
+
+def test_the_same_again_is_the_first_answer(house: House) -> None:
+    node = remember(house, STAGING)
+    said = whisper(house)
+    first = judge(house, node, event=said.event)
+    at = head(house)
+    again = judge(house, node, event=said.event)
+    assert (again.counted, again.commit, again.event, again.signal) == (False, None, first.event, 1)
+    assert head(house) == at
+    both = judge(house, node, event=said.event, source="implicit")
+    assert both.counted, "inferred and said outright are two judgements"
+    assert len(lines(house)) == 2
+    whisper(house)
+    assert judge(house, node).counted, "another whisper is another question"
+    assert len(lines(house)) == 3
+    house.json("undo", first.op or "")
+    assert judge(house, node, event=said.event).counted, "taken back, it can be said again"
+
+
+def test_useful_is_used_once_a_whisper(house: House) -> None:
+    node = remember(house, STAGING)
+    said = whisper(house)
+
+    def uses() -> int:
+        with sqlite3.connect(f"file:{house.state / 'state.sqlite3'}?mode=ro", uri=True) as db:
+            count: int = db.execute(
+                "SELECT count(*) FROM access WHERE node_id = ? AND how = 'feedback'", (node,)
+            ).fetchone()[0]
+            return count
+
+    judge(house, node, -1, event=said.event)
+    assert uses() == 0
+    for source in ("explicit", "implicit"):
+        judge(house, node, 1, event=said.event, source=source)
+        assert uses() == 1
+    judge(house, node, -1, event=said.event)
+    judge(house, node, 1, event=said.event)
+    assert uses() == 1
+
+
+def test_the_same_request_has_one_answer(house: House) -> None:
+    node = remember(house, STAGING)
+    whisper(house)
+    first = judge(house, node, request_id="r1")
+    assert judge(house, node, request_id="r1") == first
+    assert len(lines(house)) == 1
+
+
+# ------------------------------------------------------------------------------------------------ which memory
+
+
+def test_names_that_lead_nowhere_or_to_several(shared: House) -> None:
+    twins = ["abcd1234-6d0a-4c1e-9a55-0a52b0f4f9d1", "abcd5678-6d0a-4c1e-9a55-0a52b0f4f9d2"]
+    for number, node in enumerate(twins):
+        text = f"Kayaks number {number} are stored in the boathouse behind the mill."
+        (shared.vault / f"kayak{number}.md").write_text(f"---\nid: {node}\ntype: fact\n---\n{text}\n")
+    wait_until(lambda: shared.call("admin.health").nodes == 3, "both are taken in")
+    never = remember(shared, "Violins are tuned on Mondays.")
+    said = whisper(shared, "kayaks are stored in the boathouse behind the mill")
+    with pytest.raises(Ambiguous) as several:
+        judge(shared, "abcd")
+    assert sorted(several.value.data["ids"]) == sorted(twins)
+    with pytest.raises(Ambiguous):
+        judge(shared, "abcd", event=said.event)
+    assert judge(shared, "abcd1").node_id == twins[0]
+    assert judge(shared, twins[1].upper(), event=(said.event or "").upper()).node_id == twins[1]
+    for unknown in (never, never[:8], "ffffffff"):
+        with pytest.raises(NotFound, match="whispered candidates") as nobody:
+            judge(shared, unknown)
+        assert "whisper" in (nobody.value.hint or "")
+    with pytest.raises(NotFound, match="no whisper has the event"):
+        judge(shared, twins[0], event="nobodyknows1")
+    with pytest.raises(NotFound, match="considered by the whisper"):
+        judge(shared, never, event=said.event)
+    for odd in ("", "abc", "*", "%%%%", "../..", "abcd'--", "abcdefgh"):
+        with pytest.raises(BadRequest):
+            judge(shared, odd)
+    for wrong in ({"signal": 0}, {"signal": 2}, {"signal": 1, "source": "guess"}):
+        with pytest.raises(BadRequest):
+            shared.call("agent.feedback", node_id=twins[0], **wrong)
+
+
+def test_a_memory_that_was_forgotten_meanwhile(shared: House) -> None:
+    node = remember(shared, "Xylophones are lent to the school in winter.")
+    whisper(shared, "xylophones are lent to the school")
+    shared.json("forget", node)
+    with pytest.raises(NotFound, match="not in the vault any more"):
+        judge(shared, node[:8])
+
+
+def test_without_a_session_there_is_nothing_to_judge(shared: House) -> None:
+    node = remember(shared, "Quinces are picked after the first frost.")
+    said = shared.call("agent.whisper", prompt="quinces are picked after the first frost", space=None)
+    assert said.nodes
+    assert said.event is None
+    with pytest.raises(NotFound):
+        judge(shared, node)
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+
+def test_the_command(shared: House) -> None:
+    node = remember(shared, "Marzipan is rolled thin for the Martinmas cake.")
+    said = whisper(shared, "marzipan is rolled thin for the cake")
+    found = shared.json("feedback", node[:8], "+1")
+    assert (found["node_id"], found["signal"], found["source"], found["counted"]) == (node, 1, "explicit", True)
+    found = shared.json("feedback", "--implicit", "--event", said.event or "", node[:8], "-1")
+    assert (found["signal"], found["source"], found["event"]) == (-1, "implicit", said.event)
+    done = shared.ctl("feedback", node[:8], "-1")
+    assert done.returncode == 0
+    assert "not useful" in done.stdout
+    assert "commit" in done.stdout
+    assert "nothing to change" in shared.ctl("feedback", node[:8], "-1").stdout
+    assert shared.ctl("feedback", "ffffffff", "+1").returncode == 3
+    for wrong in (
+        ["feedback", node],
+        ["feedback", node, "+2"],
+        ["feedback", node, "yes"],
+        ["feedback", node, "+1", "-x"],
+    ):
+        assert shared.ctl(*wrong).returncode == 2
+    listed = shared.json("history", "--kind", "feedback")
+    assert {one["kind"] for one in listed} == {"feedback"}
+    assert shared.ctl("history", node[:8]).returncode == 0
+
+
+def test_the_denominator_of_silence(house: House) -> None:
+    remember(house, STAGING)
+    node = whisper(house).nodes[0].id
+    whisper(house, "??")
+    whisper(house, "thanks!")
+    judge(house, node)
+    found = house.json("stats")["whisper"]
+    assert (found["prompts"], found["spoken"], sum(found["silent"].values())) == (3, 1, 2)
+    assert (found["useful"], found["not_useful"], found["idle"]) == (1, 0, 0)
+    shown = house.ctl("stats").stdout
+    assert "3 prompts" in shown
+    assert "judged useful 1, not useful 0" in shown
+
+
+# ------------------------------------------------------------------------------------------------ what lasts
+
+
+def test_alive_after_index_and_state_were_deleted(house: House) -> None:
+    node = remember(house, STAGING)
+    plain = score(house, node)
+    judge(house, node)
+    assert house.stop() == 0
+    for gone in (house.index_dir, house.state):
+        shutil.rmtree(gone)
+    house.start()
+    assert score(house, node) == pytest.approx(min(1.0, plain + 0.15), abs=1e-4)
+    with pytest.raises(NotFound):
+        judge(house, node, event="k3v9x2m7q4hd")
+    assert judge(house, node, -1).counted, "what was whispered since can be judged"
+
+
+def test_two_machines_have_the_judgements_of_both() -> None:
+    with two_houses(**LEARNING) as (one, two, bare):
+        node = remember(one, STAGING)
+        assert one.json("sync", "setup", str(bare))["state"] == "empty"
+        assert two.json("sync", "setup", str(bare))["state"] == "joined"
+        plain = score(one, node)
+        judge(one, node, 1)
+        score(two, node)
+        judge(two, node, -1)
+        level(one, two)
+        assert len(lines(one)) == 2
+        assert lines(one) == lines(two)
+        assert {line["prompt_hash"] for line in lines(one)} != {lines(one)[0]["prompt_hash"]}, "each has its own key"
+        for house in (one, two):
+            assert score(house, node) == pytest.approx(plain, abs=2e-3), "one for, one against"
+        # both judge again, in the same file, and one takes its first word back
+        op = one.json("history", "--kind", "feedback", "-n", "5")
+        mine = next(entry["op"] for entry in op if "not useful" not in entry["subject"])
+        one.json("undo", mine)
+        score(two, node)
+        judge(two, node, -1)
+        level(one, two)
+        assert [line["signal"] for line in lines(one)] == [-1, -1]
+        for house in (one, two):
+            assert score(house, node) == pytest.approx(plain - 0.15, abs=1e-3)
+
+
+def test_a_purged_memory_leaves_no_judgement(house: House) -> None:
+    node, other = remember(house, STAGING), remember(house, FLY)
+    whisper(house, f"{PROMPT} and production is deployed with fly deploy")
+    judge(house, node)
+    judge(house, other)
+    assert len(lines(house)) == 2
+    house.json("forget", node, "--purge", "--yes")
+    assert [line["node_id"] for line in lines(house)] == [other]
+    found = [
+        str(file) for root in (house.vault, house.home / "state_home") for file in root.rglob("*")
+        if file.is_file() and node[:8].encode() in file.read_bytes()
+    ]  # fmt: skip
+    assert found == []
+    assert node[:8] not in house.git("log", "-p", "--all")
+    with pytest.raises(NotFound):
+        judge(house, node)
+
+
+def test_while_git_is_held_a_judgement_is_safe() -> None:
+    with open_house(**LEARNING, ORMAH_VAULT_BUSY_WAIT_SECONDS="0.3") as house:
+        house.start()
+        node = remember(house, STAGING)
+        said = whisper(house)
+        lock = house.vault / ".git/index.lock"
+        lock.write_bytes(b"")
+        done = judge(house, node, event=said.event)
+        assert (done.stored, done.commit, done.counted) == (True, None, True)
+        assert not judge(house, node, event=said.event).counted
+        assert lines(house) == []
+        lock.unlink()
+        wait_until(lambda: len(lines(house)) == 1, "the judgement follows")
+        wait_until(lambda: house.call("admin.health").queued == 0, "nothing waits")
+        assert house.git("status", "--porcelain") == ""
+        assert house.git("log", "-1", "--format=%B").count("Ormah-Kind: feedback") == 1
+
+
+@pytest.mark.parametrize("commit", [False, True])
+def test_the_prompts_text_is_written_where_it_is_wished(commit: bool) -> None:
+    with open_house(**LEARNING, ORMAH_FEEDBACK_COMMIT_PROMPTS=str(commit).lower()) as house:
+        house.start()
+        node = remember(house, STAGING)
+        key = "ghp_" + "a1B2" * 9
+        whisper(house, f"{PROMPT} with {key}")
+        judge(house, node)
+        text = (next((house.vault / ".ormah/feedback").iterdir())).read_text()
+        assert ("staging deployed by the pipeline with [redacted" in text) is commit
+        everything = [
+            file for root in (house.vault, house.home / "state_home") for file in root.rglob("*") if file.is_file()
+        ]
+        assert [str(file) for file in everything if key.encode() in file.read_bytes()] == []
+
+
+def test_lines_of_another_model_or_of_nobody(house: House) -> None:
+    node = remember(house, STAGING)
+    plain = score(house, node)
+    judge(house, node)
+    file: Path = next((house.vault / ".ormah/feedback").iterdir())
+    line = json.loads(file.read_text())
+    assert score(house, node) == pytest.approx(plain + 0.15, abs=1e-4)
+    foreign = line | {"model": "another", "vector": base64.b64encode(bytes(range(1, 9))).decode()}
+    file.write_text(json.dumps(foreign) + "\nno judgement at all\n")
+    assert score(house, node) == pytest.approx(plain, abs=1e-6)
+    assert house.json("stats")["whisper"]["idle"] == 1
+    findings = house.json("doctor", status=1)["findings"]
+    assert [(one["level"], one["line"]) for one in findings if "feedback" in (one["path"] or "")] == [
+        ("warning", 2),
+        ("info", None),
+    ]
+    # its prompt was committed with it (by a machine that does): embedded anew at the next start
+    file.write_text(json.dumps(foreign | {"prompt": PROMPT, "signal": -1}) + "\n")
+    house.restart()
+    wait_until(lambda: score(house, node) < plain - 0.1, "it is embedded anew")
+    assert house.json("stats")["whisper"]["idle"] == 0
