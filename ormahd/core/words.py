@@ -85,6 +85,29 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text))).casefold()
 
 
+FUNCTION_WORDS = STOP_WORDS | frozenset(
+    fold(
+        """
+        abbiamo aber alla anche auch avec avons bist bylo cette comme como cosa cual cuando daha damit dann dans dass
+        degil della delle denn deze dies diese doch donde eine einem einen einer ella elle entre essa esse esta este esto
+        etait etre gdzie geen gibi habe haben hangi hatte hebben heeft icin isso jaka jaki jakie jako jest jestem kann
+        kiedy ktora ktore ktory leur maar mais mein mijn minha mnie naar nach nasil nasz nasza neden nella nicht niet noch
+        nossa nosso nostra nostro notre nous nuestra nuestro oder ohne olan olarak oldu onze para pela pelo perche pero
+        porque pour pourquoi przez przy qual quale quand quando quel quelle quem quien quoi sein sich sind sobre sono sont
+        tego tylko unser veya voce voor votre vous waar waarom warum welche welke wenn werd werden wird worden wurde zijn
+        а без был была были было быть в вам вас вы где да для до его ее если есть еще же за зачем и из или им их к как
+        какая какие какои когда кто ли мне мои мы на над нам нас наш наша не нет ни но о об он она они от по под почему
+        при с со так там то того тоже только ты у уже что чтобы эта эти это этот я αν απο αυτο γιατι για δεν εγω ειναι
+        εμεις ενα εναν ηταν θα και κατα με μας μια μου να ο η οι οπως οταν οτι που πως ποιο ποια ποιος σε στη στην στις
+        στο στον τα της τη την τι τις το τον του τους των ως ان او اي اين التي الذي الى انا انت بعد به بين تم ثم حتى عن
+        على عند في قبل كان كانت كل كيف كم لا لم لماذا لنا له ما متى مع من نحن هذا هذه هل هو هي و ولا يكون
+        """
+    ).split()
+)
+"""Function words of the other languages that are written with spaces too: what a prompt is about is none of them. Of
+those in Latin script only long ones that mean nothing in English, where `pod`, `ai`, `nas` and `war` say a lot."""
+
+
 def words(text: str) -> list[str]:
     """The words of `text`, folded, in order, with repetitions."""
     found: list[str] = []

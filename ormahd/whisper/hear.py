@@ -15,11 +15,11 @@ import numpy as np
 
 from ormahd.core.harness import Author, read
 from ormahd.core.stems import stems
-from ormahd.core.words import STOP_WORDS, fold, words
+from ormahd.core.words import FUNCTION_WORDS, fold, words
 from ormahd.ranking.hear import topics
 from ormahd.ranking.times import Period, find_period
 from ormahd.settings.whisper import WhisperSettings
-from ormahd.whisper.intents import Archetypes, Embed, classify, resumes
+from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, classify, resumes
 from ormahd.whisper.phrases import acknowledges
 from ormahd.whisper.steps import Asked, Before, Float, Heard, Intent, Silence
 
@@ -35,6 +35,16 @@ EARLIER: Final = 2
 """Earlier prompts that a follow-up is searched with (seeds)."""
 EARLIER_CHARACTERS: Final = 400
 """Of each of them, so that the follow-up itself stays within the model's window (about 1,000 characters)."""
+EMPTY_WORDS: Final = frozenset(
+    [
+        *("get", "give", "got", "know", "like", "make", "need", "ok", "okay", "one", "ones", "please", "show", "tell"),
+        *("thanks", "thing", "things", "use", "want", "way", "yes"),
+    ]
+)
+"""Words of any prompt: a memory that shares one of them is not about the same."""
+LEANING_WORDS: Final = 7
+"""Words of the longest prompt that may lean on the one before: a longer one says itself what it is about."""
+_ABOUT: Final = re.compile(r"\W*(?:(?:and|but|so|ok|then)\W+)*(?:what|how) about\b")
 PHRASE_WORDS: Final = 10
 """Words of the longest prompt that is taken for a plain question about a time: "what did we do yesterday"."""
 
@@ -72,9 +82,7 @@ def hear(
     vector = _vector(prompt, embed)
     scores = archetypes.scores(vector) if vector is not None else None
     period = find_period(prompt, now)
-    intents = classify(scores, settings.intent_threshold) if scores is not None else frozenset({Intent.GENERAL})
-    if intents == {Intent.GENERAL} and period is not None and _only_time(period):
-        intents = frozenset({Intent.TEMPORAL})
+    intents = _kinds(prompt, scores, period, before, settings.intent_threshold)
     follow_up = bool(before.recent) and Intent.CONTINUATION in intents
     if (
         not before.recent
@@ -102,12 +110,34 @@ def hear(
     )
 
 
+def _kinds(
+    prompt: str, scores: dict[Intent, float] | None, period: Period | None, before: Before, threshold: float
+) -> frozenset[Intent]:
+    """By the examples; where they know nothing (or there is no model) by words alone."""
+    kinds = classify(scores, prompt, threshold) if scores is not None else frozenset({Intent.GENERAL})
+    if kinds != {Intent.GENERAL}:
+        return kinds
+    if period is not None and _only_time(period):
+        return frozenset({Intent.TEMPORAL})
+    if before.recent and _leans(prompt):
+        return frozenset({Intent.CONTINUATION})
+    return kinds
+
+
+def _leans(prompt: str) -> bool:
+    """True for a prompt that says nothing without what came before: "what about the first one?", "how does it do that?"."""
+    said = words(prompt[:200])
+    if len(said) > LEANING_WORDS or FIRST_PERSON.intersection(said):
+        return False
+    return bool(_ABOUT.match(fold(prompt))) or not topics(prompt)
+
+
 def topic(text: str, space: str | None) -> frozenset[str]:
     """Words that a memory can share, as the index has them: no stop words, nothing of one letter, not the space's name."""
     folded = fold(text)
     if space and (name := fold(space).strip()):
         folded = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", folded)
-    said = (word for word in words(folded) if word not in STOP_WORDS)
+    said = (word for word in words(folded) if word not in FUNCTION_WORDS and word not in EMPTY_WORDS)
     return stems(word for word in said if len(word) > 1 or not word.isascii())
 
 

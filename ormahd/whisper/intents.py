@@ -76,6 +76,7 @@ nothing without what came before."""
 
 RESUME: Final = 6
 """So many of continuation's examples, the first ones, ask to resume."""
+FIRST_PERSON: Final = frozenset({"i", "me", "mine", "my", "myself", "user"})
 MARGIN: Final = 0.15
 """A greeting wins alone unless another kind comes as near as this to it (REFERENCE 4.4)."""
 
@@ -143,13 +144,17 @@ def _resuming() -> frozenset[str]:
     return frozenset(word for sentence in ARCHETYPES[Intent.CONTINUATION][:RESUME] for word in words(sentence))
 
 
-def classify(scores: Mapping[Intent, float], threshold: float) -> frozenset[Intent]:
+def classify(scores: Mapping[Intent, float], prompt: str, threshold: float) -> frozenset[Intent]:
     """Every kind that reaches the threshold; general where none does.
+
+    Who asks for themselves says so: without a word of the first person it is somebody else's job or hobby.
 
     Conversational gives way to another kind that comes within the margin, and else wins alone. Identity says what is
     asked for, so continuation beside it says nothing.
     """
     found = {kind for kind, score in scores.items() if score >= threshold}
+    if Intent.IDENTITY in found and not FIRST_PERSON.intersection(words(prompt[:1_000])):
+        found.discard(Intent.IDENTITY)
     others = found - {Intent.CONVERSATIONAL}
     if Intent.CONVERSATIONAL in found and others:
         if max(scores[kind] for kind in others) < scores[Intent.CONVERSATIONAL] - MARGIN:
