@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
 import os
@@ -84,7 +85,7 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
         told(listening.path)
         ormah.socket = listening.path
 
-        life.warm(reranker)
+        life.warm(whisper, reranker)
         house.callback(life.leave)
         life.status = _stay(signals, logs, supervisor, server)
     return life.status
@@ -139,7 +140,7 @@ class _Life:
         self._supervisor = supervisor
         self._drain = drain_seconds
         self._leaving = threading.Event()
-        self._warming = threading.Thread(target=self._warm, name="warm", daemon=True)
+        self._warming: threading.Thread | None = None
         minutes = ormah.config.settings.sync.interval_minutes
         self._sync = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
         self._syncs = minutes > 0
@@ -147,14 +148,16 @@ class _Life:
         self._left: list[str] = []
         self.status = 0
 
-    def warm(self, reranker: Arriving) -> None:
+    def warm(self, whisper: Whisper, reranker: Arriving) -> None:
         """Reconcile and load models in threads of their own: the main thread hears signals."""
+        self._warming = threading.Thread(target=self._warm, args=(whisper,), name="warm", daemon=True)
         self._warming.start()
         reranker.start()
 
-    def _warm(self) -> None:
+    def _warm(self, whisper: Whisper) -> None:
         self._try("prepared for git", self._ormah.mend_git)
-        self._try("warmed", lambda: self._ormah.warm(self._phase))
+        ready_to_whisper = functools.partial(self._try, "made ready to whisper", whisper.warm)
+        self._try("warmed", lambda: self._ormah.warm(self._phase, last=ready_to_whisper))
         self._try("purged", lambda: resume(self._ormah))
         if self._leaving.is_set():
             return
@@ -198,7 +201,7 @@ class _Life:
         """Close the house. With something of it still at work it is not closed but left as a crash would leave it, which
         the next start mends; closing under a running write would not be mended by anybody."""
         self._leaving.set()
-        if self._warming.ident is not None:
+        if self._warming is not None:
             self._warming.join(self._drain)
             if self._warming.is_alive():
                 self._left.append("warming")

@@ -123,8 +123,10 @@ class Ormah:
 
     # ------------------------------------------------------------ life
 
-    def warm(self, on_phase: Callable[[str], None] = lambda _: None) -> None:
-        """Reconcile with the vault and load the model, beside each other; returns when both are done.
+    def warm(
+        self, on_phase: Callable[[str], None] = lambda _: None, *, last: Callable[[], None] = lambda: None
+    ) -> None:
+        """Reconcile with the vault and load the model, beside each other; then `last`, and all is ready.
 
         A model that cannot be loaded is no reason to stop: words answer alone, and `degraded` says so.
         """
@@ -147,6 +149,7 @@ class Ormah:
         end = time.monotonic() + PATIENCE
         while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
             pass  # a few texts are soon embedded; many go on in the background, and `degraded` says so
+        last()
         enter("ready")
         self._settle()
 

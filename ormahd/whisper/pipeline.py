@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
     from ormahd.ranking.rerank import Reranker
 
+FIRST = "what has been decided about how this is built?"
+"""A prompt of nobody's, for `Whisper.warm`."""
 OVERLAP = 20_000
 """Characters of a memory in which a word in common is looked for."""
 
@@ -68,6 +70,11 @@ class Whisper:
         begun = time.perf_counter()
         course = _Course(self, asked, explain=explain)
         return course.answer(course.run(), begun)
+
+    def warm(self) -> None:
+        """What the first prompt need not wait for: the examples' vectors, and everything that one prompt touches."""
+        if self.archetypes(self.ormah.embed_query).warm():
+            _Course(self, Asked(FIRST, None), explain=False).run()
 
     def archetypes(self, embed: Callable[[str], QueryVectors | None]) -> hear.Archetypes:
         """The examples of each intent, embedded once for each model."""
