@@ -6,8 +6,10 @@ considered. In the state directory only, redacted, for some days; what was judge
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
+import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,6 +42,8 @@ _EVENT = 12
 """Characters of an event's id: 60 random bits, and short enough for an agent to repeat."""
 
 Float = NDArray[np.float32]
+
+log = logging.getLogger("ormah")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def record(
     event: str | None = None,
 ) -> str:
     """Log a prompt, and the memories that were considered for it: 0.5 ms with thirty of them, a third of it the search for
-    secrets. Returns the event's id (`event`, where the caller needed one before).
+    secrets. Returns the event's id (`event`, where the caller needed one before), also where the log could not be written.
 
     `outcome`: `injected`, or why nothing was. Candidates are logged only with a session and a vector (`model`: the
     embedder's name): without them nothing can be learned from them.
@@ -109,18 +113,26 @@ def record(
     text = _kept(prompt)
     blob = None if vector is None else np.asarray(vector, np.float32).tobytes()
     rows = [(event, one.node_id, one.relevance, one.boosted, one.shown in INJECTED, one.shown) for one in candidates]
+    name = model and model_name(model)
+    values = (event, _iso(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, name)
+    try:
+        _write(state, values, rows if session_id is not None and blob is not None and name is not None else [])
+    except sqlite3.Error as exc:  # a full disk, a broken file: a whisper does not fail for its log
+        log.warning("a whisper could not be logged: %s", exc)
+    return event
+
+
+def _write(state: State, event: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
     with state.transaction() as db:
         db.execute(
             "INSERT INTO whisper_event (event, time, session_id, agent, space, outcome, milliseconds, prompt, vector, model) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (event, _iso(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, model and model_name(model)),
-        )  # fmt: skip
-        if session_id is not None and blob is not None and model is not None:
-            db.executemany(
-                "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected, shown) VALUES (?, ?, ?, ?, ?, ?)",
-                rows,
-            )
-    return event
+            event,
+        )
+        db.executemany(
+            "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected, shown) VALUES (?, ?, ?, ?, ?, ?)",
+            candidates,
+        )
 
 
 def _kept(prompt: str) -> str:

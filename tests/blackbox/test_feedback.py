@@ -385,3 +385,40 @@ def test_lines_of_another_model_or_of_nobody(house: House) -> None:
     house.restart()
     wait_until(lambda: score(house, node) < plain - 0.1, "it is embedded anew")
     assert house.json("stats")["whisper"]["idle"] == 0
+
+
+# ------------------------------------------------------------------------------------------------ the review loop
+
+
+def test_the_first_whisper_of_a_session_asks_about_what_was_held_back() -> None:
+    """Seeds: "On the first message of a session, whisper may surface one held-back candidate as a review suggestion."."""
+    with open_house(**LEARNING, ORMAH_WHISPER_EXPLORATION="false") as house:
+        house.start()
+        held, kayaks = remember(house, FLY, title="Fly"), remember(house, "Kayaks are stored in the boathouse.")
+        earlier = whisper(house, "which smoke belongs to a pipeline of the deployed orchestra")
+        assert (earlier.silence, earlier.review) == ("gate", None)
+        assert whisper(house, "tulips and violins").review is None, "beside nothing there is no question"
+        ask = "where are kayaks stored in the boathouse"
+        first = whisper(house, ask, session="s1")
+        assert ([node.id for node in first.nodes], first.review) == ([kayaks], held)
+        for part in ("pipeline of the deployed orchestra", FLY, held, earlier.event or "?"):
+            assert part in first.text
+        assert whisper(house, "kayaks in the boathouse are stored", session="s1").review is None
+        assert whisper(house, ask).review is None, "asked once, it rests"
+        found = house.json("stats")["whisper"]
+        assert (found["asked"], found["answered"]) == (1, 0)
+        done = judge(house, held, source="implicit", event=earlier.event)
+        assert (done.review, done.event) == (True, earlier.event)
+        assert house.json("stats")["whisper"]["answered"] == 1
+        assert score(house, held, "which smoke belongs to a pipeline of the deployed orchestra") > 0.15
+
+
+def test_no_question_where_none_is_wished() -> None:
+    with open_house(**LEARNING, ORMAH_WHISPER_EXPLORATION="false", ORMAH_WHISPER_REVIEW="false") as house:
+        house.start()
+        remember(house, FLY)
+        remember(house, "Kayaks are stored in the boathouse.")
+        whisper(house, "which smoke belongs to a pipeline of the deployed orchestra")
+        said = whisper(house, "where are kayaks stored in the boathouse")
+        assert said.nodes
+        assert said.review is None

@@ -296,3 +296,11 @@ def test_the_key_is_kept_and_is_nobody_elses(tmp_path: Path) -> None:
     (tmp_path / "a" / "feedback.key").write_bytes(b"half")
     assert len(Seal(tmp_path / "a").hash("x")) == 32
     assert len((tmp_path / "a" / "feedback.key").read_bytes()) == 32
+
+
+def test_a_whisper_does_not_fail_for_its_log(state: State, caplog: pytest.LogCaptureFixture) -> None:
+    with state.transaction() as db:
+        db.execute("DROP TABLE whisper_log")
+    assert len(record(state, Considered(A, 0.6, 0.7))) == 12
+    assert "could not be logged" in caplog.text
+    assert whispers.figures(state).prompts == 0, "nothing by halves"
