@@ -70,9 +70,24 @@ ARCHETYPES: Final[Mapping[Intent, tuple[str, ...]]] = {
         "sorry, my mistake",
         "nice work, well done",
     ),
+    Intent.GENERAL: (
+        "what did we decide about the database?",
+        "how does the authentication work?",
+        "why did we choose this library for the parser?",
+        "where is the timeout configured?",
+        "what is the name of the staging server?",
+        "which browsers are supported?",
+        "who owns the billing service?",
+        "fix the failing test in the importer",
+        "the build fails since the upgrade yesterday, why?",
+        "continue the migration of the payments module",
+        "what about the memory leak in the worker?",
+        "write a function that parses dates",
+    ),
 }
-"""8, 16, 12 and 12 examples, as in the original. In its continuation half ask to resume, half are questions that say
-nothing without what came before."""
+"""8, 16, 12 and 12 examples, as in the original, and 12 of prompts with a topic of their own: what comes nearer to
+one of those is none of the kinds. Of continuation's, half ask to resume, half are questions that say nothing without
+what came before."""
 
 RESUME: Final = 6
 """So many of continuation's examples, the first ones, ask to resume."""
@@ -152,7 +167,8 @@ def classify(scores: Mapping[Intent, float], prompt: str, threshold: float) -> f
     Conversational gives way to another kind that comes within the margin, and else wins alone. Identity says what is
     asked for, so continuation beside it says nothing.
     """
-    found = {kind for kind, score in scores.items() if score >= threshold}
+    floor = max(threshold, scores[Intent.GENERAL])
+    found = {kind for kind, score in scores.items() if score >= floor and kind is not Intent.GENERAL}
     if Intent.IDENTITY in found and not FIRST_PERSON.intersection(words(prompt[:1_000])):
         found.discard(Intent.IDENTITY)
     others = found - {Intent.CONVERSATIONAL}
