@@ -31,6 +31,8 @@ PREFERENCE = 240
 """Characters of a standing preference's content: a rule is short, and it joins what the prompt asked for."""
 PROMPT = 300
 """Characters of the earlier prompt in a review (REFERENCE 4.7)."""
+BYTES = 9_300
+"""UTF-8 bytes of a whole whisper: Codex cuts at 10,000 of them (it takes four for a token), and the hook may add a line."""
 LEAST = 40
 """Characters of a content below which a title alone says more."""
 
@@ -85,32 +87,33 @@ def compose(
     review: Review | None = None,
     event: str | None = None,
 ) -> Rendered:
-    """The text of a whisper, at most `settings.total_characters` long (as UTF-16 counts them, as harnesses do).
+    """The text of a whisper, at most `settings.total_characters` long (as UTF-16 counts them, as harnesses do) and `BYTES`.
 
     Where the room does not suffice, what stands last goes first: the review, the maintenance line, memories from the
     end; the content of the last one that fits is cut shorter between words. `event` is what feedback names the whisper by.
     """
     if not nodes:  # a review stands only beside memories (DESIGN section 2, 5)
         return Rendered(alone(MAINTENANCE, event=event) if maintenance_due else "", frozenset(), False)
-    room = settings.total_characters - _size(enclose([], event=event))
+    a_byte = settings.total_characters / BYTES
+    room = settings.total_characters - _size(enclose([], event=event), a_byte)
     lines: list[str] = []
     left_out = {node.id for node in nodes}
     full = True
     for node in nodes:
-        entry = _entry(node, settings.content_characters, room)
+        entry = _entry(node, settings.content_characters, room, a_byte)
         if entry is None:
             full = False
             break
         lines += entry
         left_out.discard(node.id)
-        room -= sum(_size(one) + 1 for one in entry)
+        room -= _lines(entry, a_byte)
     reviewed = False
-    if full and maintenance_due and _size(MAINTENANCE) < room:
+    if full and maintenance_due and _lines([MAINTENANCE], a_byte) <= room:
         lines.append(MAINTENANCE)
-        room -= _size(MAINTENANCE) + 1
+        room -= _lines([MAINTENANCE], a_byte)
     if full and review is not None:
         block = _review(review, now, settings.content_characters)
-        if reviewed := sum(_size(one) + 1 for one in block) <= room:
+        if reviewed := _lines(block, a_byte) <= room:
             lines += block
     return Rendered(enclose(lines, event=event), frozenset(left_out), reviewed)
 
@@ -139,15 +142,21 @@ def _title(title: str | None, content: str) -> str:
     return named or quoting.one_line(content.lstrip()[: 8 * UNTITLED], UNTITLED) or "untitled"
 
 
-def _size(text: str) -> int:
-    """UTF-16 code units: what a harness written in JavaScript counts."""
-    return len(text) + sum(character > "\uffff" for character in text)
+def _size(text: str, a_byte: float) -> float:
+    """In characters as the budget has them: UTF-16 code units, which a harness written in JavaScript counts; or bytes, of
+    which one takes `a_byte` of the budget, where that is more (Chinese and its like, three bytes each)."""
+    return max(len(text) + sum(character > "\uffff" for character in text), len(text.encode()) * a_byte)
 
 
-def _entry(node: Candidate, characters: int, room: int) -> list[str] | None:
+def _lines(texts: Sequence[str], a_byte: float) -> float:
+    """The size of whole lines, their ends included."""
+    return sum(_size(text + "\n", a_byte) for text in texts)
+
+
+def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list[str] | None:
     """The lines of one memory within `room`, or None where not even its title fits."""
     head = line(node)
-    left = room - _size(head) - 1
+    left = room - _lines([head], a_byte)
     if left < 0:
         return None
     wanted = {"full": characters, "preference": min(characters, PREFERENCE)}.get(node.shown or "title", 0)
@@ -156,10 +165,10 @@ def _entry(node: Candidate, characters: int, room: int) -> list[str] | None:
         return [head]
     while wanted >= LEAST:
         body = quoted(content, wanted)
-        excess = _size(body) + 1 - left
+        excess = _lines([body], a_byte) - left
         if excess <= 0:
             return [head, body] if body else [head]
-        wanted -= max(excess, 1)
+        wanted -= max(int(excess / max(1.0, 4 * a_byte)), 1)
     return [head]
 
 
