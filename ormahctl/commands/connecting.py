@@ -20,6 +20,11 @@ DECLINED = 1
 HELLO_SECONDS = 2.0
 
 
+def interactive() -> bool:
+    """Whether there is a person to ask."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def agreed(changes: Sequence[Change], *, dry_run: bool, yes: bool, quiet: bool) -> bool:
     """Whether to go on. Shows the changes where a person is asked, and with `dry_run`, unless `quiet`; then there is
     nothing to go on with.
@@ -36,7 +41,7 @@ def agreed(changes: Sequence[Change], *, dry_run: bool, yes: bool, quiet: bool) 
         return False
     if yes or not real:
         return True
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not interactive():
         raise BadRequest(
             f"this changes {', '.join(str(change.path) for change in real)}, and there is no terminal to ask on",
             hint="give --yes, or --dry-run to see the change",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ormahctl import render
-from ormahctl.commands.connecting import AGENTS, DECLINED, agreed, daemon, told
+from ormahctl.commands.connecting import AGENTS, DECLINED, agreed, daemon, interactive, told
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 
@@ -26,6 +26,8 @@ from ormahctl.verbs import Verb
 def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> int:
     """Take back what `ormahctl setup` added to the settings of AGENT, or of all agents. Nothing else.
 
+    For all agents it shows the changes and asks, on a terminal.
+
     A file that nobody else changed since is afterwards what it was before, to the byte. The vault stays where it is,
     and so do the daemon and its configuration.
     """
@@ -33,7 +35,9 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
 
     chosen = [agents.AGENTS[agent]] if agent else list(agents.AGENTS.values())
     changes = [change for harness in chosen for change in connect.disconnect(harness)]
-    if agreed(changes, dry_run=dry_run, yes=yes, quiet=session.json):
+    # only what is ours goes, and setup brings it back: a person who means all agents is asked, a script is not
+    sure = yes or agent is not None or not interactive()
+    if agreed(changes, dry_run=dry_run, yes=sure, quiet=session.json):
         for change in changes:
             change.make()
     elif not dry_run:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ormahctl.setup import entry, file
-from ormahctl.setup.edits import Document, InvalidSettings
+from ormahctl.setup.edits import Document
 from ormahctl.setup.json_edit import Json
 from ormahctl.setup.record import Record
 from ormahctl.setup.toml_edit import Toml
+from ormahd.rpc.wire import OrmahError
 
 
 class Harness(ABC):
@@ -69,7 +70,7 @@ def peek(path: Path) -> Document | None:
     try:
         data = file.read(path).data
         return None if data is None else parse(path, data)
-    except (InvalidSettings, OSError):
+    except (OrmahError, OSError):
         return None
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ormahctl.setup import connect, entry
-from ormahctl.setup.edits import InvalidSettings
 from ormahctl.setup.harness import Harness
+from ormahd.rpc.wire import OrmahError
 
 PROMPTS = ("UserPromptSubmit", "BeforeAgent")
 """The event with which a harness hands us a prompt."""
@@ -48,7 +48,7 @@ def standing(harness: Harness, *, socket: str | None) -> Standing:
     path = harness.target()
     try:
         _, document = connect.read(harness, path)
-    except InvalidSettings as exc:
+    except OrmahError as exc:
         return Standing(harness, harness.found(), "unreadable", path, [], None, exc.message, exc.hint)
     there = connect.ours(document)
     if not there:

@@ -163,8 +163,8 @@ def test_without_a_terminal_it_wants_to_be_told(home: Path, house: House) -> Non
     assert not (home / ".claude").exists()
     house.json("setup", "claude-code", "--yes")
     assert house.ctl("setup", "claude-code").stdout.startswith("Claude Code is connected already")
-    assert house.ctl("uninstall").returncode == 2
-    assert (home / FILES["claude-code"]).exists()
+    assert house.ctl("uninstall").returncode == 0, "only what is ours goes: a script need not be asked"
+    assert not (home / ".claude").exists()
 
 
 @AGENT
@@ -287,9 +287,17 @@ def test_a_person_sees_the_change_and_is_asked(house: House) -> None:
     assert status == 0
     assert "it may pass over the whole file" in shown
     assert "hook.py" in path.read_text()
+    shown, status = on_terminal(house, "uninstall", answer=b"\n")
+    assert status == 1
+    assert "hook.py" in path.read_text()
     shown, status = on_terminal(house, "uninstall", answer=b"y\n")
     assert status == 0
     assert "\x1b[31m-" in shown
+    assert path.read_bytes() == MINE
+    house.json("setup", "claude-code", "--yes")
+    shown, status = on_terminal(house, "uninstall", "claude-code", answer=b"")
+    assert status == 0
+    assert "[y/N]" not in shown
     assert path.read_bytes() == MINE
 
 

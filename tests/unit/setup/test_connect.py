@@ -25,7 +25,7 @@ from ormahctl.setup.json_edit import Json
 from ormahctl.setup.record import Record
 from ormahd.rpc.wire import Conflict
 from tests.surroundings import surroundings
-from tests.unit.setup.settings_files import files
+from tests.unit.setup.settings_files import HOOKS, TEXTS, VALUES, files
 
 CLAUDE, CODEX, GEMINI = AGENTS["claude-code"], AGENTS["codex"], AGENTS["gemini"]
 JSON = pytest.mark.parametrize("harness", [CLAUDE, CODEX, GEMINI], ids=lambda harness: harness.name)
@@ -79,7 +79,7 @@ def ours(path: Path) -> dict[str, list[Any]]:
 
 
 @JSON
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=files())
 def test_uninstall_gives_back_every_byte_and_twice_is_once(harness: Harness, data: bytes) -> None:
     with a_home():
@@ -94,7 +94,7 @@ def test_uninstall_gives_back_every_byte_and_twice_is_once(harness: Harness, dat
         assert uninstall(harness) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=files(), more=st.sampled_from(["before", "after", "rewritten"]))
 def test_what_others_changed_since_stays_when_ours_goes(data: bytes, more: str) -> None:
     with a_home():
@@ -121,7 +121,44 @@ def test_what_others_changed_since_stays_when_ours_goes(data: bytes, more: str) 
         assert left == expected
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    value=st.dictionaries(TEXTS, VALUES, min_size=1, max_size=3),
+    hooks=st.one_of(st.none(), HOOKS),
+    indent=st.sampled_from([1, 2, 4, "\t"]),
+    newline=st.sampled_from(["\n", "\r\n"]),
+)
+def test_an_edit_elsewhere_leaves_what_it_would_have_left_without_us(
+    value: dict[str, Any], hooks: Any, indent: Any, newline: str
+) -> None:
+    value = {key: one for key, one in value.items() if key != "hooks"} | {"z": 1} | ({"hooks": hooks} if hooks else {})
+    data = (json.dumps(value, indent=indent) + "\n").replace("\n", newline).encode("utf-8", "surrogatepass")
+    opening, edit = data.index(b"{") + 1, (newline + '"x": [1], // mine').encode()
+    with a_home():
+        path = put(CLAUDE, data)
+        setup(CLAUDE)
+        now = path.read_bytes()
+        path.write_bytes(now[:opening] + edit + now[opening:])
+        uninstall(CLAUDE)
+        assert path.read_bytes() == data[:opening] + edit + data[opening:]
+
+
 @settings(max_examples=40, deadline=None)
+@given(data=st.one_of(st.binary(max_size=30), st.text('{}[],:"/*\\ \n\rtruehoks1e+-.', max_size=30).map(str.encode)))
+def test_whatever_the_bytes_they_are_edited_well_or_left_alone(data: bytes) -> None:
+    with a_home():
+        path = put(CLAUDE, data)
+        try:
+            setup(CLAUDE)
+        except InvalidSettings:
+            assert path.read_bytes() == data
+            return
+        assert {event: len(found) for event, found in ours(path).items()} == dict.fromkeys(CLAUDE.events, 1)
+        uninstall(CLAUDE)
+        assert path.read_bytes() == data
+
+
+@settings(max_examples=25, deadline=None)
 @given(data=files(), deadline=st.integers(50, 9000))
 def test_another_deadline_replaces_in_place_and_uninstall_still_gives_back_every_byte(
     data: bytes, deadline: int
