@@ -41,6 +41,10 @@ TIDY_EVERY: Final = 6 * 3600.0
 """Seconds between two looks for what the journal has kept long enough; a fraction of a second of work."""
 FIRST_SYNC: Final = 5.0
 """Seconds from being ready to the first sync, where syncing goes by itself."""
+SWITCH_SECONDS: Final = 0.0005
+"""How long a thread may go on before it lets another one have the interpreter (Python's default: 5 ms). A whisper asks for
+it some hundred times (after each SQLite call, each product of matrices), so beside an import the default made it wait for
+half a second; a switch costs some microseconds."""
 DESCRIPTORS: Final = 8192
 """Open files wished for: connections, Chroma's segments, git. macOS grants 256 unless asked."""
 
@@ -59,6 +63,7 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
         handed = sockets.activated(os.environ)
         signals = Signals()
         _more_descriptors()
+        sys.setswitchinterval(SWITCH_SECONDS)
 
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
         ormah = Ormah.open(config)

@@ -12,7 +12,7 @@ from ormahd.errors import Unavailable
 from ormahd.index import cache
 from ormahd.index.database import Database
 from ormahd.index.embed import give_back
-from ormahd.index.meaning import Meaning
+from ormahd.index.meaning import GENTLE_BATCH, SETTLE_BATCH, Meaning
 from ormahd.index.rows import micros
 from ormahd.index.vectors import ChromaTrouble
 
@@ -22,6 +22,12 @@ REST_S = 1.0
 """Seconds without a change after which Chroma is told: a write to it costs 30 ms, however small."""
 FULL = 500
 """Nodes that Chroma has to learn, from which it is told although somebody is still writing."""
+PATIENCE = 30
+"""So many times as long as a write to Chroma took nothing more is written to it, where everything is searched without it
+anyway: a whisper that comes in between is not held up, and one in thirty by some 0.05 s."""
+IMPATIENCE = 4
+"""The same in a vault so large that a search without Chroma takes longer than one with it."""
+LONGEST_REST_S = 5.0
 RETRY_S = 30.0
 """Seconds after a failure before it is tried again, at most; the first time after half a second, then doubled."""
 
@@ -43,6 +49,8 @@ class Filler:
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._hurry = 0
+        self._settling = 0
+        self._rest_until = 0.0
         self._woken = False  # so that a call that comes during a step is not lost
         self._seen = 0
         self._failures = 0
@@ -73,6 +81,7 @@ class Filler:
         end = time.monotonic() + timeout
         with self._turn:
             self._hurry += 1
+            self._settling += settled
             self._woken = True
             self._turn.notify_all()
             try:
@@ -83,6 +92,7 @@ class Filler:
                     self._turn.wait(min(left, 1.0))
             finally:
                 self._hurry -= 1
+                self._settling -= settled
         return True
 
     def _done(self, settled: bool) -> bool:
@@ -190,8 +200,13 @@ class Filler:
             before, self._seen = self._seen, meaning.changes
             if not self._hurry and meaning.unsettled < FULL and before != self._seen:
                 return REST_S  # somebody is still writing
+            begun = time.monotonic()
+            if not self._settling and begun < self._rest_until:
+                return self._rest_until - begun
             with self._database.read() as connection:
-                done = meaning.settle(connection)
+                done = meaning.settle(connection, SETTLE_BATCH if self._settling else GENTLE_BATCH)
+            rest = (time.monotonic() - begun) * (PATIENCE if meaning.matrix.quick else IMPATIENCE)
+            self._rest_until = time.monotonic() + min(rest, LONGEST_REST_S)
             with self._applying, self._database.write() as connection:
                 meaning.settled(connection, done)
             return 0.0
