@@ -9,7 +9,7 @@ from ormahd.actions.feedback import feedback
 from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, result
 from ormahd.whisper.pipeline import Whisper
-from ormahd.whisper.steps import Asked
+from ormahd.whisper.steps import Asked, Candidate
 
 
 class WhisperMethods:
@@ -28,13 +28,8 @@ class WhisperMethods:
         said = self._whisper.whisper(asked, explain=params.explain)
         return schema.WhisperResult(
             text=said.text,
-            nodes=[
-                schema.WhisperNode(
-                    id=one.id, short_id=one.row.short_id, type=one.row.type.value, title=one.row.title,
-                    score=round(one.relevance, 6), shown=one.shown or "title",
-                )
-                for one in said.nodes
-            ],
+            nodes=[_node(one) for one in said.nodes if one.shown != "exploring"],
+            exploring=next((_node(one) for one in said.nodes if one.shown == "exploring"), None),
             silence=None if said.silence is None else said.silence.value,
             event=said.event,
             review=said.review,
@@ -47,3 +42,10 @@ class WhisperMethods:
             self._whisper.ormah, params.node_id, params.signal, caller, source=params.source, event=params.event
         )
         return result(done, schema.FeedbackResult)
+
+
+def _node(one: Candidate) -> schema.WhisperNode:
+    return schema.WhisperNode(
+        id=one.id, short_id=one.row.short_id, type=one.row.type.value, title=one.row.title,
+        score=round(one.relevance, 6), shown=one.shown or "title",
+    )  # fmt: skip

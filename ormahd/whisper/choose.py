@@ -27,16 +27,17 @@ def judge(pool: Pool, heard: Heard, asked: Asked, settings: WhisperSettings) -> 
     by what is linked to him, however little the words have in common; who names another space is answered from there."""
     said = frozenset(words(heard.prompt))
     about_user = heard.scores.get(Intent.IDENTITY.value, 0.0) if Intent.IDENTITY in heard.intents else 0.0
+    standing = {id(one) for one in pool.preferences}  # those have to apply by what they say
     for one in (*pool.candidates, *pool.preferences):
         one.numbers["text"] = one.relevance
-        linked = about_user if one.id in pool.identity else 0.0
+        linked = about_user if one.id in pool.identity and id(one) not in standing else 0.0
         one.numbers["identity"] = linked
         certain = 0.4 + 0.6 * one.row.confidence
         one.numbers["certain"] = certain
         one.numbers["place"] = _place(one, asked, said, settings)
         one.relevance = max(one.relevance, linked) * certain * one.numbers["place"]
         one.order = one.score
-        if one.source in ("activated", "conflict"):
+        if one.source in ("activated", "conflict") and not linked:
             one.dropped = "gather: it came by an edge; its own text was not found"
 
 
@@ -77,6 +78,21 @@ def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings
             one.dropped = f"affinity: relevance {one.relevance:.3f} below {settings.log_relevance}"
 
 
+def timely(candidates: Sequence[Candidate], heard: Heard, asked: Asked, *, topical: bool) -> None:
+    """What is there for its time alone is of this space or global; and where the prompt names a topic, and something of that
+    time is about it, it is not needed."""
+    if not heard.temporal:
+        return
+    about = any(one.source == "search" for one in alive(candidates)) and topical
+    for one in alive(candidates):
+        if one.source != "temporal":
+            continue
+        if asked.space is not None and one.row.space not in (asked.space, None):
+            one.dropped = "time: of another space"
+        elif about:
+            one.dropped = "time: others of that time are about the topic"
+
+
 def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> None:
     """A prompt about the user alone: global memories where there are any; and where the words fit some, only those."""
     if not heard.identity_only:
@@ -87,9 +103,10 @@ def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSet
             if one.row.space is not None:
                 one.dropped = "identity: not global"
     left = alive(candidates)
-    if any(one.numbers["text"] >= settings.injection_gate for one in left):
+    best = max((one.numbers["text"] for one in left), default=0.0)
+    if best >= settings.log_relevance:  # it asks for one trait, not for all
         for one in left:
-            if one.numbers["text"] < settings.log_relevance:
+            if one.numbers["text"] < best - settings.companions:
                 one.dropped = "identity: others fit the words"
 
 
@@ -124,25 +141,30 @@ def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked, margin: f
     return False
 
 
-def unknown(candidates: Sequence[Candidate], before: Before) -> bool:
-    """Let go what the session's context holds already. True when something was."""
-    found = False
-    for one in alive(candidates):
-        if context_key(one.row) in before.known:
-            one.dropped = "session: its context holds it already"
-            found = True
-    return found
+def unknown(candidates: Sequence[Candidate], before: Before) -> float:
+    """Let go what the session's context holds already. The largest relevance among those; 0 where there was none."""
+    known = [one for one in alive(candidates) if context_key(one.row) in before.known]
+    for one in known:
+        one.dropped = "session: its context holds it already"
+    return max((one.relevance for one in known), default=0.0)
 
 
-def gate(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> list[Candidate]:
-    """Whoever is relevant enough, best first; each further memory has to be a little surer than the one before."""
+def gate(
+    candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings, *, known: float = 0.0
+) -> list[Candidate]:
+    """Whoever is relevant enough, best first; each further memory has to be a little surer than the one before. `known`:
+    relevance of what the context holds already; where that answers the prompt, what fits so-so is noise as ever."""
     left = sorted(alive(candidates), key=lambda one: (-one.order, -one.row.created.timestamp(), one.id))
+    best = max((known, *(one.relevance for one in left)))
     chosen: list[Candidate] = []
     for one in left:
-        timely = heard.temporal and one.source == "temporal"
         least = settings.injection_gate + settings.crowding * len(chosen)
-        if not timely and one.relevance < least:
+        if heard.temporal:  # the time itself speaks for it, and the floor was its gate
+            least = 0.0
+        if one.relevance < least:
             one.dropped = f"gate: relevance {one.relevance:.3f} below {least:.3f}"
+        elif one.relevance < best - settings.companions and not heard.temporal:
+            one.dropped = f"companions: relevance {one.relevance:.3f} far below {best:.3f}"
         elif len(chosen) >= settings.max_nodes:
             one.dropped = f"gate: beyond the {settings.max_nodes} best"
         else:

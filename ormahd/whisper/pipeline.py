@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ormahd.core.stems import stems
 from ormahd.core.words import words
 from ormahd.journal import whispers
+from ormahd.ranking.hear import topics
 from ormahd.ranking.search import Rules
 from ormahd.whisper import affinity, choose, hear, quiet, render, review
 from ormahd.whisper.gather import Pool, gather
@@ -144,11 +145,13 @@ class _Course:
         boosts = self._boosts(heard, [*candidates, *pool.preferences])
         choose.boost(candidates, boosts, settings)
         choose.boost(pool.preferences, boosts, settings)
-        choose.identity(candidates, heard, settings)
         topic = heard.topic
+        choose.timely(candidates, heard, self.asked, topical=bool(topics(heard.query)))
+        choose.identity(candidates, heard, settings)
         choose.topical(candidates, pool, heard, lambda one: _overlaps(one, topic), settings.topic_cosine)
-        known = choose.unknown([*candidates, *pool.preferences], self.before)
-        chosen = choose.gate(candidates, heard, settings)
+        known = choose.unknown(candidates, self.before)
+        choose.unknown(pool.preferences, self.before)
+        chosen = choose.gate(candidates, heard, settings, known=known)
         preferences = choose.standing(pool.preferences, chosen, settings)
         if not chosen and not preferences:
             return Answer(Silence.KNOWN if known else Silence.GATE, heard, pool)
@@ -227,7 +230,7 @@ class _Course:
         asked, heard = self.asked, found.heard
         vector = heard.vector if heard is not None else None
         shown = {context_key(one.row): one.shown for one in nodes if one.shown is not None}
-        said = Said(heard.prompt if heard is not None else asked.prompt, vector, self.now, bool(nodes))
+        said = Said(heard.prompt if heard is not None else asked.prompt, vector, self.ormah.clock(), bool(nodes))
         self.whisper.sessions.heard(asked.session_id, said, shown=shown)
         pool = found.pool
         floor = self.settings.log_relevance

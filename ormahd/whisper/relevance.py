@@ -10,16 +10,16 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-LATE: Final = 4.7
+LATE: Final = 5.2
 """Late interaction weighted by rarity: does the memory have what is special about the prompt?"""
-WORDS: Final = 3.8
+WORDS: Final = 4.0
 """The words in common (bm25, saturating, `search.words_half`)."""
-BREVITY: Final = 3.5
+BREVITY: Final = 1.7
 """A memory of few words says little about anything."""
-FAR: Final = 8.6
+FAR: Final = 7.4
 NEAR: Final = 0.4
 """Cosine below which a memory is about something else, however well its words fit; each 0.1 below costs `FAR` / 10."""
-BASE: Final = -5.9
+BASE: Final = -5.0
 SLOPE: Final = 0.5
 """Of the fitted logit, so that what was nearly relevant lies between 0.4 and 0.5, where feedback can reach it."""
 

@@ -26,13 +26,15 @@ class WhisperNode(Result):
     score: float
     """Relevance, 0 to 1, absolute; after feedback. What is compared with the gate."""
     shown: str
-    """`full`, `title`, `preference`, or `exploring`: below the gate, to learn from."""
+    """`full`, `title`, `preference` or `exploring`."""
 
 
 class WhisperResult(Result):
     text: str
     """What the agent is to read; empty: silence."""
     nodes: list[WhisperNode] = []
+    exploring: WhisperNode | None = None
+    """One below the gate, labelled so in the text, to learn from; it is not counted as whispered."""
     silence: str | None = None
     """Why nothing is said; null: something is."""
     event: str | None = None

@@ -21,7 +21,7 @@ from ormahd.whisper.steps import Asked, Before, Candidate, Heard, Intent, contex
 from ormahd.whisper.told import recompute
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
-SETTINGS = WhisperSettings(crowding=0.0)
+SETTINGS = WhisperSettings(crowding=0.0, companions=1.0)
 HERE = Asked("which database do we use", "ormah")
 _NUMBERS = itertools.count()
 
@@ -190,7 +190,7 @@ def test_a_question_about_one_trait_is_not_answered_with_all() -> None:
     fits, other = candidate(0.7, space=None), candidate(0.1, space=None)
     what = heard(Intent.IDENTITY, identity=0.8)
     found = judged(fits, other, what=what, identity=[fits.id, other.id])
-    choose.identity(found.candidates, what, SETTINGS)
+    choose.identity(found.candidates, what, WhisperSettings())
     assert (fits.dropped, other.dropped) == (None, "identity: others fit the words")
 
 
@@ -234,7 +234,7 @@ def test_as_good_here_is_at_home_here() -> None:
 def test_what_the_context_holds_is_not_said_again() -> None:
     one, other = candidate(), candidate()
     found = choose.unknown([one, other], Before(recent=(), known=frozenset({context_key(one.row)})))
-    assert found
+    assert found == 0.6
     assert one.dropped == "session: its context holds it already"
     assert other.dropped is None
 
@@ -262,6 +262,30 @@ def test_each_further_memory_has_to_be_surer() -> None:
     settings = WhisperSettings(crowding=0.05)
     first, second, third = candidate(0.52, order=0.9), candidate(0.52, order=0.8), candidate(0.56, order=0.7)
     assert choose.gate([first, second, third], heard(), settings) == [first, third]
+
+
+def test_what_fits_so_so_does_not_join_what_fits_well() -> None:
+    settings = WhisperSettings(crowding=0.0, companions=0.1)
+    best, near, far = candidate(0.8, order=0.1), candidate(0.71, order=0.3), candidate(0.69, order=0.9)
+    assert choose.gate([best, near, far], heard(), settings) == [near, best]
+    assert far.dropped == "companions: relevance 0.690 far below 0.800"
+    alone = candidate(0.65)
+    assert choose.gate([alone], heard(), settings, known=0.8) == []
+
+
+def test_what_is_there_for_its_time_is_of_this_space() -> None:
+    here, everywhere, there = (candidate(0.0, source="temporal", space=space) for space in ("ormah", None, "billing"))
+    choose.timely([here, everywhere, there], heard(Intent.TEMPORAL), HERE, topical=False)
+    assert [one.dropped for one in (here, everywhere, there)] == [None, None, "time: of another space"]
+
+
+def test_a_topic_within_a_time_is_answered_by_the_topic() -> None:
+    about, newest = candidate(0.5), candidate(0.0, source="temporal")
+    choose.timely([about, newest], heard(Intent.TEMPORAL), HERE, topical=True)
+    assert newest.dropped == "time: others of that time are about the topic"
+    alone = candidate(0.0, source="temporal")
+    choose.timely([alone], heard(Intent.TEMPORAL), HERE, topical=True)
+    assert alone.dropped is None
 
 
 def test_temporal_results_pass_the_gate_and_come_newest_first() -> None:
