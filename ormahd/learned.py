@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ormahd.core.judgement import FOLDER, Small, is_feedback, model_name
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from ormahd.vault.vault import Vault
 
 log = logging.getLogger("ormah")
+
+TOGETHER = 200
+"""Judgements that are embedded anew before they begin to count."""
+PAUSE = 0.1
+"""Seconds of rest between two of them, at most; else four times what the one took."""
 
 
 class Learned:
@@ -96,25 +103,34 @@ class Learned:
             self._judgements = Judgements.of(self._files.all(), model, anew=self._anew)
             self._made = now
 
-    def embed_anew(self) -> int:
+    def embed_anew(self, stopping: Callable[[], bool] = lambda: False) -> int:
         """Embed the prompts of judgements that were made with another model, where their text is known: committed with
-        them, or still in the whisper log. Takes some milliseconds each; returns how many."""
+        them, or still in the whisper log. The newest first, and with pauses, because whispers want the model too: some 50 ms
+        each. Returns how many."""
         embedder = self._index.embedder
         if embedder is None:
             return 0
-        idle = [one for one in self.judgements.idle if one.model != model_name(embedder.name)]
-        texts = whispers.prompts(self._state, {one.event for one in idle})
-        made = {}
-        for one in idle:
-            text = one.prompt or texts.get(one.event)
-            if text:
-                made[one.id] = Small.of(embedder.embed_query(text).vector)
-        with self._lock:
-            self._look()
-            if self._anew_of == model_name(embedder.name):
-                self._anew = {**self._anew, **made}
+        model, made = model_name(embedder.name), 0
+        idle = [one for one in self.judgements.idle if one.model != model]
+        texts = whispers.prompts(self._state, {one.event for one in idle if not one.prompt})
+        known = [(one, text) for one in idle if (text := one.prompt or texts.get(one.event))]
+        known.sort(key=lambda pair: pair[0].confirmed_at, reverse=True)
+        for start in range(0, len(known), TOGETHER):
+            vectors = {}
+            for one, text in known[start : start + TOGETHER]:
+                if stopping():
+                    return made
+                begun = time.monotonic()
+                vectors[one.id] = Small.of(embedder.embed_query(text).vector)
+                time.sleep(min(PAUSE, 4 * (time.monotonic() - begun)))
+            with self._lock:
                 self._look()
-        return len(made)
+                if self._anew_of != model:
+                    return made
+                self._anew = {**self._anew, **vectors}
+                self._look()
+            made += len(vectors)
+        return made
 
     def bad_lines(self) -> list[tuple[str, int, str]]:
         """Lines of judgements that cannot be read: (path, number from 1, why)."""

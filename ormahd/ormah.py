@@ -259,7 +259,7 @@ class Ormah:
     def tidy_journal(self) -> None:
         """Forget prompts whose days are over; make judgements of another model comparable where that can be done."""
         whispers.prune(self.state, self.settings.whisper.keep_days)
-        self.learned.embed_anew()
+        self.learned.embed_anew(stopping=lambda: self.phase == "stopping")
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Every file of the vault that the index ought to hold, read now."""

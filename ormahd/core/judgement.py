@@ -176,10 +176,10 @@ def _small(row: dict[str, Any]) -> Small | None:
     if not isinstance(text, str) or not isinstance(scale, (int, float)) or isinstance(scale, bool):
         return None
     try:
-        steps = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+        steps, size = base64.b64decode(text, validate=True), float(scale)
+    except (binascii.Error, ValueError, OverflowError):
         return None
-    return Small(steps, float(scale)) if steps and math.isfinite(scale) and scale > 0 else None
+    return Small(steps, size) if steps and math.isfinite(size) and size > 0 else None
 
 
 def _date(value: Any) -> datetime | None:

@@ -380,7 +380,18 @@ def test_lines_of_another_model_or_of_nobody(house: House) -> None:
         ("warning", 2),
         ("info", None),
     ]
-    # its prompt was committed with it (by a machine that does): embedded anew at the next start
+    # the log still knows its prompt: embedded anew at the next start
+    file.write_text(json.dumps(foreign) + "\n")
+    house.restart()
+    wait_until(lambda: score(house, node) > plain + 0.1, "it is embedded anew")
+    assert house.json("doctor")["findings"] == []
+    # the log is gone
+    assert house.stop() == 0
+    shutil.rmtree(house.state)
+    house.start()
+    assert score(house, node) == pytest.approx(plain, abs=1e-6)
+    assert [one["level"] for one in house.json("doctor")["findings"]] == ["info"]
+    # its prompt was committed with it, by a machine that does so
     file.write_text(json.dumps(foreign | {"prompt": PROMPT, "signal": -1}) + "\n")
     house.restart()
     wait_until(lambda: score(house, node) < plain - 0.1, "it is embedded anew")

@@ -68,7 +68,8 @@ def test_a_vector_in_eight_bits_has_nearly_the_same_cosines() -> None:
     [
         ({"signal": 0}, "signal"), ({"signal": True}, "signal"), ({"signal": 1.0}, "signal"), ({"signal": "1"}, "signal"),
         ({"source": "guessed"}, "source"), ({"node_id": "97acbe8e"}, "node_id"), ({"confirmed_at": "2026-11-21T20:00:00"}, "zone"),
-        ({"vector": "?"}, "vector"), ({"vector": ""}, "vector"), ({"scale": 0}, "scale"), ({"scale": None}, "scale"),
+        ({"vector": "?"}, "vector"), ({"vector": ""}, "vector"), ({"scale": 0}, "scale"), ({"scale": None}, "scale"), ({"scale": 10**400}, "scale"),
+        ({"confirmed_at": "0001-01-01T00:00:00+23:00"}, "zone"),
         ({"event": None}, "event"), ({"id": "another"}, "id"), ({"space": 7}, "space"), ({"model": ""}, "model"),
         ({"signal": [1]}, "signal"), ({"source": ["explicit"]}, "source"),
     ],
