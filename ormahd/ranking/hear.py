@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from ormahd.core.node import ABOUT_SELF, SearchQuery
-from ormahd.core.words import IDENTITY_WORDS, QUESTION_WORDS, is_question, query_terms, words
+from ormahd.core.words import IDENTITY_WORDS, QUESTION_WORDS, STOP_WORDS, is_question, query_terms, words
 from ormahd.index.rows import Filter
 from ormahd.ranking.times import Period, find_period
 from ormahd.settings import SearchSettings
@@ -85,7 +85,7 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: Sear
 
 def topics(text: str) -> frozenset[str]:
     """The words of a question that say what it is about: none where it asks for a time, or for the user, alone."""
-    return frozenset(query_terms(text)) - _IDLE - QUESTION_WORDS - IDENTITY_WORDS
+    return frozenset(words(text)) - STOP_WORDS - _IDLE - QUESTION_WORDS - IDENTITY_WORDS
 
 
 def _tuple(values: list[T] | None) -> tuple[T, ...] | None:

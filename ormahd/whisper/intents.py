@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ormahd.core.words import STOP_WORDS, words
+from ormahd.core.words import words
 from ormahd.ranking.hear import topics
 from ormahd.whisper.steps import Float, Intent
 
@@ -151,7 +151,7 @@ class Archetypes:
 def resumes(prompt: str, vector: Float, archetypes: Archetypes) -> bool:
     """True for "where were we?": it asks to resume, and says nothing of what."""
     nearest = archetypes.nearest(Intent.CONTINUATION, vector)
-    return nearest is not None and nearest < RESUME and topics(prompt) - STOP_WORDS <= _resuming()
+    return nearest is not None and nearest < RESUME and topics(prompt) <= _resuming()
 
 
 @cache
@@ -168,7 +168,7 @@ def classify(scores: Mapping[Intent, float], prompt: str, threshold: float) -> f
     asked for, so continuation beside it says nothing.
     """
     floor = max(threshold, scores[Intent.GENERAL])
-    found = {kind for kind, score in scores.items() if score >= floor and kind is not Intent.GENERAL}
+    found: set[Intent] = {kind for kind, score in scores.items() if score >= floor} - {Intent.GENERAL}
     if Intent.IDENTITY in found and not FIRST_PERSON.intersection(words(prompt[:1_000])):
         found.discard(Intent.IDENTITY)
     others = found - {Intent.CONVERSATIONAL}

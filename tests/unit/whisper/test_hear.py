@@ -1,0 +1,260 @@
+"""Hear: the kinds of a prompt, what is searched for, its time and topic. With the hashing stand-in, which knows the examples
+themselves; `tests/quality/test_intents.py` holds the kinds with the real model."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ormahd.index.embed import QueryVectors
+from ormahd.index.hashing import Hashing
+from ormahd.settings.whisper import WhisperSettings
+from ormahd.whisper.hear import EARLIER_CHARACTERS, WINDOW, Archetypes, early, hear, topic
+from ormahd.whisper.intents import ARCHETYPES, classify
+from ormahd.whisper.steps import Asked, Before, Heard, Intent, Said
+
+NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
+SETTINGS = WhisperSettings()
+HASHING = Hashing()
+EXAMPLES = Archetypes(HASHING.embed_query)
+
+
+def understood(prompt: str, *earlier: str, space: str | None = None) -> Heard:
+    recent = tuple(Said(text, None, NOW - timedelta(minutes=1), True) for text in earlier) or None
+    return hear(
+        Asked(prompt, space), Before(recent), embed=HASHING.embed_query, archetypes=EXAMPLES, now=NOW, settings=SETTINGS
+    )
+
+
+def deaf(prompt: str, *earlier: str) -> Heard:
+    """Without a model."""
+    recent = tuple(Said(text, None, NOW, True) for text in earlier) or None
+    return hear(
+        Asked(prompt, None), Before(recent), embed=lambda _: None, archetypes=Archetypes(lambda _: None), now=NOW,
+        settings=SETTINGS,
+    )  # fmt: skip
+
+
+def test_how_many_examples() -> None:
+    """Reference 4.4: temporal 8, identity 16, continuation 12, conversational 12."""
+    counts = {kind: len(examples) for kind, examples in ARCHETYPES.items() if kind is not Intent.GENERAL}
+    assert counts == {Intent.TEMPORAL: 8, Intent.IDENTITY: 16, Intent.CONTINUATION: 12, Intent.CONVERSATIONAL: 12}
+
+
+@pytest.mark.parametrize("kind", list(ARCHETYPES))
+def test_an_example_is_of_its_kind(kind: Intent) -> None:
+    for example in ARCHETYPES[kind]:
+        assert kind in understood(example).intents or kind is Intent.CONTINUATION
+
+
+def test_general_is_what_matches_nothing() -> None:
+    heard = understood("how does the billing worker retry?")
+    assert heard.intents == {Intent.GENERAL}
+    assert heard.query == heard.prompt == "how does the billing worker retry?"
+    assert heard.vector is not None
+    assert not heard.follow_up
+    assert (heard.after, heard.before) == (None, None)
+    assert set(heard.scores) == {kind.value for kind in ARCHETYPES}
+
+
+# ---------------------------------------------------------------- the rules among kinds
+
+
+def scored(*, prompt: str = "me", **scores: float) -> set[Intent]:
+    every = {kind: scores.get(kind.value, 0.0) for kind in ARCHETYPES}
+    return set(classify(every, prompt, 0.65))
+
+
+def test_several_kinds() -> None:
+    """Seed: "classification drives later branching"; several may match."""
+    assert scored(temporal=0.7, identity=0.8) == {Intent.TEMPORAL, Intent.IDENTITY}
+    assert scored(temporal=0.64) == {Intent.GENERAL}
+    assert scored(temporal=0.65) == {Intent.TEMPORAL}
+
+
+def test_a_greeting_gives_way_within_the_margin() -> None:
+    assert scored(conversational=0.8, temporal=0.66) == {Intent.TEMPORAL}
+    assert scored(conversational=0.82, temporal=0.66) == {Intent.CONVERSATIONAL}
+    assert scored(conversational=0.9) == {Intent.CONVERSATIONAL}
+    assert scored(conversational=0.7, temporal=0.6) == {Intent.CONVERSATIONAL}
+
+
+def test_identity_cancels_continuation() -> None:
+    assert scored(identity=0.7, continuation=0.9) == {Intent.IDENTITY}
+
+
+def test_nobody_asks_for_themselves_without_saying_so() -> None:
+    assert scored(identity=0.9, prompt="what is their job?") == {Intent.GENERAL}
+    assert scored(identity=0.9, prompt="what's my job?") == {Intent.IDENTITY}
+    assert scored(identity=0.9, prompt="what does the user like?") == {Intent.IDENTITY}
+
+
+def test_a_topic_of_its_own_comes_nearer() -> None:
+    assert scored(temporal=0.7, general=0.8) == {Intent.GENERAL}
+    assert understood("what did we decide about the retries?").intents == {Intent.GENERAL}
+
+
+def test_a_text_without_direction_is_general() -> None:
+    """Reference 4.4: "Zero vector → general"."""
+
+    def nothing(_: str) -> QueryVectors:
+        one = HASHING.embed_query("x")
+        return QueryVectors(np.zeros_like(one.vector), one.token_ids, one.tokens, one.wide)
+
+    def broken(_: str) -> QueryVectors:
+        one = HASHING.embed_query("x")
+        return QueryVectors(np.full_like(one.vector, np.nan), one.token_ids, one.tokens, one.wide)
+
+    for embed in (nothing, broken):
+        heard = hear(Asked("who am I?", None), Before(), embed=embed, archetypes=EXAMPLES, now=NOW, settings=SETTINGS)
+        assert heard.intents == {Intent.GENERAL}
+        assert heard.vector is None
+        assert heard.scores == {}
+
+
+# ---------------------------------------------------------------- time
+
+
+def test_temporal_has_a_window_and_loses_the_phrase() -> None:
+    """Seed: "temporal prompts relax some thresholds"; reference: the time window and the stripped query."""
+    heard = understood("what did we do yesterday?")
+    assert heard.temporal
+    assert heard.query == "what did we do ?"
+    assert (heard.after, heard.before) == (NOW - timedelta(days=2), NOW - timedelta(days=1))
+
+
+def test_temporal_without_a_period_means_the_last_days() -> None:
+    heard = understood("summarize the recent changes")
+    assert (heard.after, heard.before) == (NOW - WINDOW, None)
+    assert heard.query == heard.prompt
+
+
+def test_a_period_beside_a_topic_is_no_question_about_time() -> None:
+    heard = understood("the import error since the upgrade yesterday, fix it")
+    assert heard.intents == {Intent.GENERAL}
+    assert heard.after is None
+
+
+def test_without_a_model_a_plain_question_about_a_time_is_known() -> None:
+    """Brief fallback: word patterns."""
+    heard = deaf("what did we do last week?")
+    assert heard.intents == {Intent.TEMPORAL}
+    assert heard.vector is None
+    assert heard.after == NOW - timedelta(days=14)
+    assert deaf("why did the deploy fail last week?").intents == {Intent.GENERAL}
+    assert deaf("who am I?").intents == {Intent.GENERAL}
+
+
+def test_nothing_but_a_period_is_searched_for_as_it_is() -> None:
+    assert understood("yesterday?").query == "yesterday?"
+
+
+# ---------------------------------------------------------------- follow-ups
+
+
+def test_a_follow_up_is_searched_with_the_last_two_prompts() -> None:
+    """Seed: "continuation query: recent_prompts[-2:] + [prompt]"."""
+    heard = understood("what about that one?", "how do we deploy?", "how does the worker retry?", "which queue is it?")
+    assert heard.follow_up
+    assert heard.query == "how does the worker retry?\nwhich queue is it?\nwhat about that one?"
+    assert "queue" in heard.topic
+    assert "deploi" not in heard.topic
+
+
+def test_prompts_that_said_nothing_are_passed_over() -> None:
+    heard = understood("what about that one?", "how does the worker retry?", "which queue is it?", "ok", "go on")
+    assert heard.query == "how does the worker retry?\nwhich queue is it?\nwhat about that one?"
+
+
+def test_earlier_prompts_are_cut() -> None:
+    heard = understood("what about that one?", "x" * 5_000)
+    assert heard.query == "x" * EARLIER_CHARACTERS + "\nwhat about that one?"
+
+
+def test_other_prompts_are_not_expanded() -> None:
+    """Seed: "The search query is only expanded for follow-up prompts"; base query: current prompt."""
+    heard = understood("how does the cache expire?", "which queue is it?")
+    assert not heard.follow_up
+    assert heard.query == "how does the cache expire?"
+
+
+def test_without_earlier_prompts_there_is_nothing_to_follow() -> None:
+    assert not understood("what about that one?").follow_up
+
+
+@pytest.mark.parametrize(
+    "prompt", ["what about the second queue?", "and how about production?", "how does it do that?"]
+)
+def test_what_leans_on_the_prompt_before_is_known_by_its_words(prompt: str) -> None:
+    assert deaf(prompt, "which queue does the worker use?").follow_up
+    assert not deaf(prompt).follow_up
+
+
+@pytest.mark.parametrize(
+    "prompt", ["what about the memory leak in the importer of the old data?", "who am I?", "rename the queue"]
+)
+def test_what_stands_by_itself_is_no_follow_up(prompt: str) -> None:
+    assert not deaf(prompt, "which queue does the worker use?").follow_up
+
+
+def test_where_were_we_at_the_beginning_asks_for_the_newest() -> None:
+    """With earlier prompts they say what it is about, and no window hides what is older than three days."""
+    heard = understood("where were we?")
+    assert heard.intents == {Intent.CONTINUATION, Intent.TEMPORAL}
+    assert heard.after == NOW - WINDOW
+    later = understood("where were we?", "how does the worker retry?")
+    assert later.follow_up
+    assert later.after is None
+    assert "worker" in later.query
+
+
+# ---------------------------------------------------------------- topic
+
+
+def test_topic() -> None:
+    """Seed: "extracts topic tokens from the current prompt"; reference: without stop words and the space's name."""
+    assert topic("How do the caches of Acme-API expire?", "acme-api") == {"cach", "expir"}
+    assert topic("how does acme-api talk to the API", "acme-api") == {"talk", "api"}
+    assert topic("what is it", None) == frozenset()
+    assert topic("认证方案", None) == {"认证", "证方", "方案"}
+    assert topic("где настроен кэш?", None) == {"настроен", "кэш"}
+    assert topic("пo-x", "") != frozenset()
+    assert topic("ormahs", "ormah") == {"ormah"}
+    assert topic("is C++ in (a space)?", "(a space)") == {"cplusplu"}
+
+
+@given(st.text(), st.one_of(st.none(), st.text(max_size=20)), st.text(max_size=40))
+def test_any_prompt_is_heard(prompt: str, space: str | None, earlier: str) -> None:
+    heard = understood(prompt, earlier, space=space)
+    assert heard.intents
+    assert heard.prompt in heard.query or heard.temporal
+    assert early(prompt) is not None or heard.query
+
+
+# ---------------------------------------------------------------- the examples' vectors
+
+
+def test_examples_are_embedded_once_and_anew_for_another_model() -> None:
+    asked: list[str] = []
+    there = False
+
+    def embed(text: str) -> QueryVectors | None:
+        asked.append(text)
+        return HASHING.embed_query(text) if there else None
+
+    examples = Archetypes(embed)
+    assert not examples.warm()
+    vector = HASHING.embed_query("who am I?").vector
+    assert examples.scores(vector) is None
+    there = True
+    asked.clear()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: examples.scores(vector), range(8)))
+    assert len(asked) == sum(len(sentences) for sentences in ARCHETYPES.values())
+    assert found[0] is not None
+    assert found[0][Intent.IDENTITY] == pytest.approx(1.0)
+    assert found == [found[0]] * 8
+    assert examples.scores(vector[:100]) is None, "a vector of a model that does not embed any more"

@@ -1,0 +1,92 @@
+"""Quiet: a greeting, and a topic that was served."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+from ormahd.settings.whisper import WhisperSettings
+from ormahd.whisper.quiet import quiet
+from ormahd.whisper.steps import Before, Float, Heard, Intent, Said, Silence
+
+NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
+SETTINGS = WhisperSettings()
+
+
+def unit(*values: float) -> Float:
+    vector = np.array(values, np.float32)
+    return np.asarray(vector / np.linalg.norm(vector), np.float32)
+
+
+NORTH, EAST, NEAR_NORTH = unit(0, 1), unit(1, 0), unit(0.5, 1)
+"""Cosine of north and near north: 0.89."""
+
+
+def heard(vector: Float | None = NORTH, *intents: Intent, follow_up: bool = False) -> Heard:
+    return Heard("p", frozenset(intents or {Intent.GENERAL}), vector, "p", follow_up, frozenset())
+
+
+def said(vector: Float | None, *, answered: bool = True) -> Said:
+    return Said("earlier", vector, NOW, answered)
+
+
+def after(*earlier: Said) -> Before:
+    return Before(recent=earlier or None)
+
+
+def test_conversational_alone_is_silent() -> None:
+    """Seed: "conversational-only prompts skip injection entirely"."""
+    assert quiet(heard(NORTH, Intent.CONVERSATIONAL), Before(), SETTINGS) is Silence.CONVERSATIONAL
+    assert quiet(heard(NORTH, Intent.CONVERSATIONAL, Intent.TEMPORAL), Before(), SETTINGS) is None
+
+
+def test_intent_comes_before_topic_shift() -> None:
+    """Seed: "Intent classification happens before topic-shift skip"."""
+    assert quiet(heard(NORTH, Intent.CONVERSATIONAL), after(said(NORTH)), SETTINGS) is Silence.CONVERSATIONAL
+
+
+def test_the_same_topic_is_silent_when_it_was_served() -> None:
+    """Seed: "compares the current prompt embedding with the centroid of the last few prompts … whisper is skipped"."""
+    assert quiet(heard(), after(said(NEAR_NORTH)), SETTINGS) is Silence.SAME_TOPIC
+
+
+def test_another_topic_is_heard() -> None:
+    assert quiet(heard(), after(said(EAST)), SETTINGS) is None
+
+
+def test_a_topic_that_was_never_served_is_not_starved() -> None:
+    """Issue: "topic-shift never starves a topic that was not served"."""
+    assert quiet(heard(), after(said(NORTH, answered=False)), SETTINGS) is None
+    assert quiet(heard(), after(said(EAST), said(NORTH, answered=False), said(NORTH, answered=False)), SETTINGS) is None
+    served = after(said(NORTH), said(NORTH, answered=False))
+    assert quiet(heard(), served, SETTINGS) is Silence.SAME_TOPIC
+
+
+def test_the_centre_is_that_of_the_last_three() -> None:
+    """Cosine of north with the mean of north, north and east: 0.89; with east once more in it: 0.71."""
+    assert quiet(heard(), after(said(EAST), said(NORTH), said(NORTH), said(EAST)), SETTINGS) is Silence.SAME_TOPIC
+    assert quiet(heard(), after(said(NORTH), said(NORTH), said(EAST), said(EAST)), SETTINGS) is None
+
+
+def test_a_follow_up_is_never_the_same_topic() -> None:
+    """Seed: "Topic-shift skip only applies to non-follow-ups"."""
+    assert quiet(heard(follow_up=True), after(said(NORTH)), SETTINGS) is None
+
+
+def test_the_first_prompt_is_never_the_same_topic() -> None:
+    assert quiet(heard(), Before(), SETTINGS) is None
+
+
+def test_the_setting() -> None:
+    off = SETTINGS.model_copy(update={"topic_shift": False})
+    strict = SETTINGS.model_copy(update={"topic_shift_threshold": 0.95})
+    assert quiet(heard(), after(said(NORTH)), off) is None
+    assert quiet(heard(), after(said(NEAR_NORTH)), strict) is None
+
+
+def test_what_cannot_be_compared() -> None:
+    """No model, a vector of another model, vectors that cancel each other out."""
+    assert quiet(heard(None), after(said(NORTH)), SETTINGS) is None
+    assert quiet(heard(), after(said(None)), SETTINGS) is None
+    assert quiet(heard(), after(said(unit(1, 0, 0))), SETTINGS) is None
+    assert quiet(heard(), after(said(NORTH), said(unit(0, -1))), SETTINGS) is None
+    assert quiet(heard(), after(said(NORTH), said(None)), SETTINGS) is Silence.SAME_TOPIC
