@@ -12,6 +12,7 @@ import fnmatch
 import json
 import tomllib
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,8 +26,6 @@ CORPUS = Path(__file__).with_name("corpus")
 HALVES: Final = ("dev", "held")
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 """A Saturday; what is asked about yesterday or last week is dated from here."""
-SUPPRESSED: Final = ("repeat", "chat")
-"""Kinds of session prompts that are to be answered by silence."""
 
 
 @dataclass(frozen=True)
@@ -85,18 +84,29 @@ class Answer:
     injected: tuple[str, ...]
     silence: str | None
     scores: Mapping[str, float] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
+    """What was injected earlier in the session, be it by its title: it is there, and cannot be missed."""
+    held: frozenset[str] = frozenset()
+    """What was injected with its content: once more would be a repetition, and wrong."""
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        return self.prompt.must - self.named
 
     @property
     def right(self) -> set[str]:
-        return self.prompt.must & set(self.injected)
+        return self.wanted & set(self.injected)
 
     @property
     def wrong(self) -> list[str]:
-        return [key for key in self.injected if key not in self.prompt.must and not self.prompt.allows(key)]
+        return [
+            key for key in self.injected
+            if key in self.held or not (key in self.prompt.must or self.prompt.allows(key))
+        ]  # fmt: skip
 
     @property
-    def missed(self) -> set[str]:
-        return set(self.prompt.must) - set(self.injected)
+    def missed(self) -> frozenset[str]:
+        return self.wanted - set(self.injected)
 
 
 @dataclass(frozen=True)
@@ -107,7 +117,7 @@ class Figures:
 
     @cached_property
     def recall(self) -> float:
-        return share(sum(len(one.right) for one in self.answers), sum(len(one.prompt.must) for one in self.answers))
+        return share(sum(len(one.right) for one in self.answers), sum(len(one.wanted) for one in self.answers))
 
     @cached_property
     def precision(self) -> float:
@@ -236,20 +246,18 @@ def ask(house: House, half: str, only: Iterable[Prompt] | None = None) -> Figure
     """Ask everything, each session in its order."""
     keys = {one.id: one.key for one in memories(half)}
     answers = []
+    told: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     with house.connect() as connection:
         for prompt in prompts(half) if only is None else only:
             session = None if prompt.session is None else f"{half}-{prompt.session}"
             params = {"prompt": prompt.text, "space": prompt.space, "session_id": session}
             said: Any = connection.call("agent.whisper", params, agent="corpus", timeout=60.0)
-            counted = [node for node in said.nodes if node.shown != "exploring"]
-            answers.append(
-                Answer(
-                    prompt,
-                    tuple(keys.get(node.id, node.id) for node in counted),
-                    said.silence,
-                    {keys.get(node.id, node.id): node.score for node in counted},
-                )
-            )
+            shown = {keys.get(node.id, node.id): node for node in said.nodes if node.shown != "exploring"}
+            scores = {key: node.score for key, node in shown.items()}
+            named, held = told[session or f"alone {len(answers)}"]
+            answers.append(Answer(prompt, tuple(shown), said.silence, scores, frozenset(named), frozenset(held)))
+            named.update(shown)
+            held.update(key for key, node in shown.items() if node.shown != "title")
     return Figures(tuple(answers))
 
 
