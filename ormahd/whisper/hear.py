@@ -92,7 +92,11 @@ def hear(
     ):
         # "where were we?" at the beginning of a session: nothing but its newest memories can answer
         intents |= {Intent.TEMPORAL}
-    query = "\n".join([*_earlier(before), prompt]) if follow_up else prompt
+    query = prompt
+    if follow_up:
+        by_words = scores is None or scores[Intent.CONTINUATION] < settings.intent_threshold
+        # "and in production?" has half of its topic in the prompt before; two of them would outweigh its own half
+        query = "\n".join([*_earlier(before, 1 if by_words and topics(prompt) else EARLIER), prompt])
     after = until = None
     if Intent.TEMPORAL in intents:
         after, until = (period.after, period.before) if period is not None else (now - WINDOW, None)
@@ -162,7 +166,7 @@ def _only_time(period: Period) -> bool:
     return len(words(period.rest)) <= PHRASE_WORDS and not topics(period.rest)
 
 
-def _earlier(before: Before) -> list[str]:
+def _earlier(before: Before, count: int) -> list[str]:
     """The last prompts that said something."""
     said = [one.text for one in before.recent or () if early(one.text) is None]
-    return [text[:EARLIER_CHARACTERS] for text in said[-EARLIER:]]
+    return [text[:EARLIER_CHARACTERS] for text in said[-count:]]

@@ -164,6 +164,11 @@ def test_a_follow_up_is_searched_with_the_last_two_prompts() -> None:
     assert "deploi" not in heard.topic
 
 
+def test_half_a_topic_is_searched_with_the_other_half() -> None:
+    heard = deaf("and how about production?", "how does the cache expire?", "how do we deploy to staging?")
+    assert heard.query == "how do we deploy to staging?\nand how about production?"
+
+
 def test_prompts_that_said_nothing_are_passed_over() -> None:
     heard = understood("what about that one?", "how does the worker retry?", "which queue is it?", "ok", "go on")
     assert heard.query == "how does the worker retry?\nwhich queue is it?\nwhat about that one?"
