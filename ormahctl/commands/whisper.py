@@ -26,6 +26,7 @@ SAID = {
     "no_candidates": "no memory resembles it",
     "gate": "no memory is relevant enough",
     "known": "what is relevant stands in this session's context already",
+    "unread": "whoever asked did not wait for the answer",
     "not_ready": "the daemon is still starting",
     "error": "something failed; the log says what",
 }

@@ -7,6 +7,7 @@ replies pile up (and is read no further, then dropped), and no thread ever stand
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import threading
 from collections import deque
@@ -125,6 +126,15 @@ class Channel:
             self._out.clear()
             self._pending = 0
             self.sock.close()
+
+    def gone(self) -> bool:
+        """True when the peer has closed its end altogether, so that nobody will read a reply. Any thread."""
+        with self.lock:
+            if self.closed:
+                return True
+            poller = select.poll()
+            poller.register(self.sock, 0)  # a hang-up is told unasked; a peer that only sends no more has not hung up
+            return any(mask & (select.POLLHUP | select.POLLERR) for _, mask in poller.poll(0))
 
     def say_goodbye(self) -> None:
         """Tell the peer that nothing follows, so that it reads our last reply before it sees the end."""

@@ -25,7 +25,8 @@ from ormahd.rpc.schema import Call, Progress, Reply, Result
 log = logging.getLogger("ormahd.rpc")
 
 Answer = Callable[[Call, Callable[[Progress], None]], Result]
-Hook = Callable[[bytes], bytes]
+Hook = Callable[[bytes, Callable[[], bool]], bytes]
+"""Takes a frame's body, and what tells whether its sender has gone; gives the reply's."""
 
 NAME_CHARACTERS: Final = 40
 
@@ -83,12 +84,13 @@ class Desk:
 
         return frame, write
 
-    def hook(self, body: bytes) -> bytes:
-        """The frame for a hook: empty when nothing is to be printed, which is also the answer to every failure."""
+    def hook(self, body: bytes, gone: Callable[[], bool]) -> bytes:
+        """The frame for a hook: empty when nothing is to be printed, which is also the answer to every failure. Whoever has
+        `gone` while he waited for his turn (his deadline was over) is not answered at all."""
         said = b""
-        if self._hook is not None:
+        if self._hook is not None and not gone():
             try:
-                said = self._hook(body)
+                said = self._hook(body, gone)
             except (Exception, SystemExit) as exc:  # noqa: BLE001 - the named edge: a hook fails open
                 self._counts.add("faults")
                 _log_fault("hook", f"internal {secrets.token_hex(4)}", exc)

@@ -54,8 +54,9 @@ class Hooks:
         self.on_transcript: Callable[[Transcript], None] | None = None
         """Where transcripts go, once somebody ingests them. Called in a harness's time: it takes note and returns."""
 
-    def answer(self, body: bytes) -> bytes:
-        """The bytes that the hook's process prints; b"" for nothing."""
+    def answer(self, body: bytes, gone: Callable[[], bool] = bool) -> bytes:
+        """The bytes that the hook's process prints; b"" for nothing. `gone` tells whether that process has ended meanwhile:
+        what nobody read was not said."""
         begun = time.perf_counter()
         try:
             event = read(body)
@@ -64,24 +65,24 @@ class Hooks:
             return b""
         said, outcome = b"", "sub_agent"
         if not event.of_sub_agent:  # its prompts are an agent's, and its session's id is that of the one it works for
-            said, outcome = self._act(event)
+            said, outcome = self._act(event, gone)
         request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return said
 
-    def _act(self, event: Event) -> tuple[bytes, str]:
+    def _act(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         """What is to be printed, and how it went in a word."""
         if event.act is Act.PROMPT:
-            return self._prompt(event)
+            return self._prompt(event, gone)
         if event.act is Act.START:
-            return self._start(event)
+            return self._start(event, gone)
         if event.act is Act.COMPACTED:
             self._whisper.sessions.compacted(event.session_id)
         self._hand_over(event)
         return b"", "ok"
 
-    def _prompt(self, event: Event) -> tuple[bytes, str]:
+    def _prompt(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         found = self._whisper.whisper(
-            Asked(event.prompt, self._space(event), event.session_id, f"agent:{event.harness}")
+            Asked(event.prompt, self._space(event), event.session_id, f"agent:{event.harness}", gone)
         )
         text = found.text
         if found.silence not in UNHEARD and event.session_id is not None:
@@ -92,7 +93,7 @@ class Hooks:
                 self._hand_over(event)
         return hook_reply.context(event.name, text), "injected" if found.silence is None else found.silence.value
 
-    def _start(self, event: Event) -> tuple[bytes, str]:
+    def _start(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         sessions, session_id = self._whisper.sessions, event.session_id
         if event.source in RENEWED:
             sessions.ended(session_id)
@@ -107,7 +108,8 @@ class Hooks:
             self._ormah.index, space=space, self_id=self._ormah.vault.self_id, known=before.known | before.named,
             now=self._ormah.ranking_clock(), settings=self._settings,
         )  # fmt: skip
-        sessions.told(session_id, said.shown)
+        if not gone():
+            sessions.told(session_id, said.shown)
         return hook_reply.context(event.name, said.text), "injected" if said.text else "known"
 
     def _hand_over(self, event: Event) -> None:

@@ -1,7 +1,8 @@
-"""Who waits for whom: four lanes of worker threads, so that a slow request never stands before a quick one.
+"""Who waits for whom: five lanes of worker threads, so that a slow request never stands before a quick one.
 
 Reading has the most threads. Writing goes through one vault anyway, and may wait seconds for somebody else's git.
 What walks through everything (rebuild, import) is kept to two at a time, and so is looking back at an earlier state.
+Whispers, for which a person's prompt waits, stand behind nothing but each other.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from ormahd.rpc.schema import Call
 log = logging.getLogger("ormahd.lanes")
 
 QUICK: Final = frozenset({
-    "hello", "agent.recall", "agent.get", "agent.whisper", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
+    "hello", "agent.recall", "agent.get", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
     "admin.health", "admin.stats", "admin.tasks", "admin.pause", "admin.resume", "admin.pause_all", "admin.resume_all",
-    "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "hook", "merge",
+    "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "merge",
     "admin.sync_conflicts", "admin.sync_resolve",
 })  # fmt: skip
 """Methods that nobody should wait for; the ones that are not named anywhere are taken for such."""
+WHISPERING: Final = frozenset({"hook", "agent.whisper"})
 WRITING: Final = frozenset({
     "agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback",
     "agent.undo_merge", "agent.resolve_proposal", "history.undo",
@@ -34,6 +36,7 @@ BULK: Final = frozenset({
 })  # fmt: skip
 LOOKING_BACK: Final = "as of"
 """Any question about an earlier state (`as_of`): that is brought back first, which takes a second or some."""
+WHISPERERS: Final = 4
 WRITERS: Final = 4
 HEAVY: Final = 2
 BACK: Final = 2
@@ -94,10 +97,12 @@ class Lanes:
 
     def __init__(self, threads: int) -> None:
         self._read = Lane("read", threads)
+        self._whisper = Lane("whisper", min(WHISPERERS, threads))
         self._write = Lane("write", min(WRITERS, threads))
         self._bulk = Lane("bulk", HEAVY)
         self._back = Lane("back", BACK)
         self._lane: Mapping[str, Lane] = {
+            **dict.fromkeys(WHISPERING, self._whisper),
             **dict.fromkeys(WRITING, self._write),
             **dict.fromkeys(BULK, self._bulk),
             LOOKING_BACK: self._back,
@@ -109,5 +114,6 @@ class Lanes:
     def close(self, seconds: float) -> bool:
         """Wait for all that was put; False when some threads are still at work after `seconds`."""
         end = time.monotonic() + seconds
-        ended = [lane.close(end - time.monotonic()) for lane in (self._read, self._write, self._bulk, self._back)]
+        lanes = (self._read, self._whisper, self._write, self._bulk, self._back)
+        ended = [lane.close(end - time.monotonic()) for lane in lanes]
         return all(ended)

@@ -245,8 +245,10 @@ class Server:
                 channel.send(self._desk.error(kind, read_id(kind, body), _stopping()))
             return
         if kind in OPAQUE:
-            name, answer = ("hook", self._desk.hook) if kind == HOOK else ("merge", self._desk.merge)
-            self._begin(channel, name, functools.partial(self._opaque, channel, answer, body))
+            name, answer = ("merge", functools.partial(self._desk.merge, body))
+            if kind == HOOK:
+                name, answer = ("hook", functools.partial(self._desk.hook, body, channel.gone))
+            self._begin(channel, name, functools.partial(self._opaque, channel, answer))
             return
         try:
             call = read_call(kind, body)
@@ -337,9 +339,9 @@ class Server:
         finally:
             self._finish(channel)
 
-    def _opaque(self, channel: Channel, answer: Callable[[bytes], bytes], body: bytes) -> None:
+    def _opaque(self, channel: Channel, answer: Callable[[], bytes]) -> None:
         try:
-            self._send(channel, answer(body))
+            self._send(channel, answer())
         finally:
             self._finish(channel)
 

@@ -201,6 +201,10 @@ class _Course:
     def answer(self, found: Answer, begun: float) -> Whispered:
         """Put it into words, remember it for the session, log it."""
         event = whispers.new_event()
+        if found.chosen and self.asked.gone():
+            for one in found.chosen:
+                one.shown = None
+            found = Answer(Silence.UNREAD, found.heard, found.pool)
         held = None
         if found.chosen and self.before.recent is None and self.settings.review:
             known = {key.partition(":")[0] for key in self.before.known}

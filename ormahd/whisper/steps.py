@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -48,6 +49,8 @@ class Silence(StrEnum):
     """There were candidates, and none was relevant enough."""
     KNOWN = "known"
     """What is relevant stands in this session's context already."""
+    UNREAD = "unread"
+    """Who asked has gone: his deadline was over before there was an answer."""
     NOT_READY = "not_ready"
     ERROR = "error"
 
@@ -60,6 +63,8 @@ class Asked:
     space: str | None
     session_id: str | None = None
     agent: str = "agent"
+    gone: Callable[[], bool] = field(default=bool, compare=False)
+    """Whether nobody waits for the answer any more: then nothing of it was said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -205,7 +206,8 @@ def test_a_hook_gets_an_empty_reply_while_nobody_answers_hooks():
 
 
 def test_a_hook_is_answered_with_bytes_and_its_faults_with_none():
-    def hook(body: bytes) -> bytes:
+    def hook(body: bytes, gone: Callable[[], bool]) -> bytes:
+        assert not gone()
         return b"said: " + body if body else str(1 / 0).encode()
 
     with serving(hook=hook) as server, connect(server.path) as connection:
