@@ -149,7 +149,7 @@ class _Life:
         minutes = ormah.config.settings.sync.interval_minutes
         self._sync = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
         self._syncs = minutes > 0
-        self._tidy = Timer("journal", ormah.tidy_journal, first=0.0, every=TIDY_EVERY)
+        self._tidy = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
         self._left: list[str] = []
         self.status = 0
 
@@ -190,6 +190,10 @@ class _Life:
     def _phase(self, phase: str) -> None:
         log.info("phase: %s", phase)
         self._supervisor.status(phase)
+
+    def _tidy_journal(self) -> None:
+        days = self._ormah.settings.whisper.keep_days
+        self._ormah.learned.tidy(days, stopping=self._leaving.is_set)
 
     def leave(self) -> None:
         """The first step of stopping: nothing new begins."""

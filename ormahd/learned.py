@@ -132,6 +132,11 @@ class Learned:
             made += len(vectors)
         return made
 
+    def tidy(self, days: float, *, stopping: Callable[[], bool]) -> None:
+        """Forget prompts that were asked longer ago; make judgements of another model comparable where that can be done."""
+        whispers.prune(self._state, days)
+        self.embed_anew(stopping)
+
     def bad_lines(self) -> list[tuple[str, int, str]]:
         """Lines of judgements that cannot be read: (path, number from 1, why)."""
         with self._lock:

@@ -26,7 +26,6 @@ from ormahd.index.embed import QueryVectors, load
 from ormahd.index.index import Index
 from ormahd.index.pasts import Pasts
 from ormahd.index.rows import Difference, Filter, NodeRow
-from ormahd.journal import whispers
 from ormahd.journal.feedback import Judgements
 from ormahd.journal.state import State
 from ormahd.learned import Learned
@@ -255,11 +254,6 @@ class Ormah:
     def judgements(self) -> Judgements:
         """What became of what was whispered, as the vault says now."""
         return self.learned.judgements
-
-    def tidy_journal(self) -> None:
-        """Forget prompts whose days are over; make judgements of another model comparable where that can be done."""
-        whispers.prune(self.state, self.settings.whisper.keep_days)
-        self.learned.embed_anew(stopping=lambda: self.phase == "stopping")
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Every file of the vault that the index ought to hold, read now."""

@@ -186,20 +186,27 @@ def candidates_of(state: State, event: str) -> list[Logged]:
         return [_logged(row) for row in db.execute(_LOGGED + "WHERE l.event = ? ORDER BY l.id", (event,))]
 
 
-def held_back(state: State, since: datetime, spaces: Sequence[str | None], limit: int) -> list[Logged]:
-    """Memories that were considered since then, for prompts of these spaces (None: without one), and never shown: each
-    once, as it was most relevant, most relevant first."""
+def held_back(state: State, since: datetime, spaces: Sequence[str | None], limit: int) -> list[tuple[int, str]]:
+    """Memories that were considered since then, for prompts of these spaces (None: without one), and never shown: (row of
+    the log in which it was most relevant, memory), most relevant first."""
     named = [space for space in spaces if space is not None]
     here = f"(e.space IN ({', '.join('?' * len(named))}){' OR e.space IS NULL' if None in spaces else ''})"
     with state.transaction() as db:
         rows = db.execute(
             # with one max() the other columns are those of its row
-            f"SELECT l.id, max(CASE WHEN l.shown IS NULL AND {here} THEN l.relevance END) AS best "  # noqa: S608 - marks only
+            f"SELECT l.id, l.node_id, max(CASE WHEN l.shown IS NULL AND {here} THEN l.relevance END) AS best "  # noqa: S608 - marks
             f"FROM whisper_event e CROSS JOIN whisper_log l USING (event) WHERE e.time >= ? "
             f"GROUP BY l.node_id HAVING count(l.shown) = 0 AND best IS NOT NULL ORDER BY best DESC, l.id DESC LIMIT ?",
             (*named, _iso(since), limit),
         ).fetchall()
-        return [_logged(db.execute(_LOGGED + "WHERE l.id = ?", (row[0],)).fetchone()) for row in rows]
+    return [(row[0], row[1]) for row in rows]
+
+
+def row(state: State, number: int) -> Logged | None:
+    """A row of the log; None where it was forgotten."""
+    with state.transaction() as db:
+        found = db.execute(_LOGGED + "WHERE l.id = ?", (number,)).fetchone()
+    return None if found is None else _logged(found)
 
 
 def claim_use(state: State, event: str, node_id: str) -> bool:

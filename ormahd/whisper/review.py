@@ -8,9 +8,10 @@ prompt that it was held back for belong to the space where the person works, or 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ormahd.core.node import Tier
@@ -18,8 +19,11 @@ from ormahd.journal import reviews, whispers
 from ormahd.whisper.affinity import judged
 
 if TYPE_CHECKING:
+    from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
 
+TIERS: Final = (Tier.CORE, Tier.WORKING)
+"""What can be whispered."""
 HELD: Final = timedelta(days=7)
 """How long ago it was held back, at most; and it was not shown since then."""
 REST: Final = timedelta(days=14)
@@ -52,21 +56,30 @@ def pick(ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[
 
     Writes nothing: `went_out` is to be called once the whisper that carries it really went out.
     """
-    tiers = (Tier.CORE, Tier.WORKING)  # what can be whispered
-    present = ormah.state.clock()
+    present, settings = ormah.state.clock(), ormah.settings.affinity
     held = whispers.held_back(ormah.state, present - HELD, (space, None), POOL)
-    rows = ormah.index.notes([one.node_id for one in held], connections=False)
-    fit = {row.id for row in rows.values() if row.space in (space, None) and row.tier in tiers and not row.expired(now)}
-    fit -= {ormah.vault.self_id, *besides}
     resting = reviews.resting(ormah.state, since=present - REST, unanswered=UNANSWERED)
     judgements, model = ormah.judgements, ormah.learned.model
-    for one in [one for one in held if one.node_id in fit][:TOP]:
-        if one.node_id in resting or one.model != model:
+    for number, row in islice(_fit(ormah, held, space, now, {ormah.vault.self_id, *besides}), TOP):
+        if row.id in resting:
             continue
-        if not judged(one.vector, one.node_id, judgements, ormah.settings.affinity):
-            row = rows[one.node_id]
+        one = whispers.row(ormah.state, number)
+        if one is not None and one.model == model and not judged(one.vector, row.id, judgements, settings):
             return Review(row.id, row.title, row.content, _short(one.prompt), one.time, one.event)
     return None
+
+
+def _fit(
+    ormah: Ormah, held: Sequence[tuple[int, str]], space: str | None, now: datetime, besides: Collection[str]
+) -> Iterator[tuple[int, NodeRow]]:
+    """Those of what was held back that could be whispered here today, with their row of the log."""
+    for start in range(0, len(held), TOP):
+        part = held[start : start + TOP]
+        rows = ormah.index.notes([node_id for _, node_id in part], connections=False)
+        for number, node_id in part:
+            row = None if node_id in besides else rows.get(node_id)
+            if row is not None and row.space in (space, None) and row.tier in TIERS and not row.expired(now):
+                yield number, row
 
 
 def went_out(ormah: Ormah, review: Review, event: str) -> None:

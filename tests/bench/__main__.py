@@ -12,6 +12,7 @@ NAMES = {
     "as-of": "as_of",
     "purge": "purge_cost",
     "undo": "undo_figures",
+    "feedback": "feedback_cost",
 }
 """What is asked for: the module with its `main`."""
 

@@ -151,15 +151,25 @@ def test_held_back_is_what_was_never_shown(state: State, clock: Clock) -> None:
     record(state, Considered(A, 0.42, 0.42), Considered(B, 0.45, 0.45), space="ormah", prompt="here")
     best = record(state, Considered(B, 0.48, 0.30), space=None, prompt="nowhere")
     record(state, Considered(C, 0.49, 0.49), space="other", prompt="elsewhere")
-    found = whispers.held_back(state, since, ("ormah", None), 10)
-    assert [(one.node_id, one.relevance, one.prompt) for one in found] == [(B, 0.48, "nowhere"), (A, 0.42, "here")]
+
+    def held(*spaces: str | None) -> list[str]:
+        return [node for _, node in whispers.held_back(state, since, spaces, 10)]
+
+    assert held("ormah", None) == [B, A]
+    found = [whispers.row(state, number) for number, _ in whispers.held_back(state, since, ("ormah", None), 10)]
+    assert [(one.node_id, one.relevance, one.prompt) for one in found if one] == [
+        (B, 0.48, "nowhere"),
+        (A, 0.42, "here"),
+    ]
+    assert found[0] is not None
     assert found[0].event == best
-    assert [one.node_id for one in whispers.held_back(state, since, (None,), 10)] == [B]
-    assert [one.node_id for one in whispers.held_back(state, since, ("other",), 10)] == [C]
+    assert held(None) == [B]
+    assert held("other") == [C]
     record(state, Considered(B, 0.6, 0.6, "title"), space="other")
-    assert [one.node_id for one in whispers.held_back(state, since, ("ormah", None), 10)] == [A]
+    assert held("ormah", None) == [A]
     record(state, Considered(A, 0.3, 0.3, "exploring"), space=None)
-    assert whispers.held_back(state, since, ("ormah", None), 10) == []
+    assert held("ormah", None) == []
+    assert whispers.row(state, 10_000) is None
 
 
 def test_a_use_is_claimed_once(state: State) -> None:
