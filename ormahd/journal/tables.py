@@ -76,7 +76,7 @@ CREATE INDEX session_prompt_session ON session_prompt (session_id, id);
 
 _JUDGED = """
 ALTER TABLE whisper_log ADD COLUMN used INTEGER NOT NULL DEFAULT 0;  -- a judgement said it was of use: counted once
--- what the review loop asks, without reading prompts and vectors: a week of 3,000 prompts takes 11 ms instead of 30
+-- what the review loop asks, without reading prompts and vectors: a week of 3,000 prompts takes 9 ms instead of 30
 DROP INDEX whisper_log_event;
 CREATE INDEX whisper_log_event ON whisper_log (event, node_id, shown, relevance);
 DROP INDEX whisper_event_time;
