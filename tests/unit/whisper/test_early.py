@@ -98,6 +98,8 @@ def test_chitchat_is_whole() -> None:
         "deploy it",
         "show me the retention policy",
         "what about the second migration?",
+        "what was done?",
+        "what do I do?",
         "ja, und was haben wir zur Anmeldung beschlossen?",
         "merci, et la base de données ?",
         "да, а где настроен кэш?",
