@@ -1,0 +1,192 @@
+"""What hooks make of frames and texts, without a process: transcripts handed over, limits, words of each harness."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ormahd.config import load
+from ormahd.errors import BadRequest
+from ormahd.ormah import Ormah
+from ormahd.rpc import hook_reply
+from ormahd.rpc.hook_frame import HARNESSES, Act, read
+from ormahd.rpc.hooks import Hooks, Transcript
+from ormahd.rpc.lanes import WHISPERERS
+from ormahd.rpc.wire import connect
+from ormahd.whisper.pipeline import Whisper
+from tests.contract.serving import Answers, serving, until
+from tests.surroundings import surroundings
+
+
+@pytest.fixture
+def hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
+    environ = surroundings(tmp_path) | {
+        "ORMAH_VAULT": str(tmp_path / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing", "ORMAH_WHISPER_STORE_INTERVAL": "3",
+        "ORMAH_WHISPER_NUDGE_INTERVAL": "0",
+    }  # fmt: skip
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    ormah = Ormah.open(load(None, environ))
+    try:
+        yield Hooks(Whisper.of(ormah, lambda: None))
+    finally:
+        ormah.close()
+
+
+def body(harness: str, event: str, space: str = "", **said: Any) -> bytes:
+    return b"\0".join((harness.encode(), event.encode(), b"/tmp/shop", space.encode(), json.dumps(said).encode()))
+
+
+def test_each_end_of_something_hands_its_transcript_over(hooks: Hooks) -> None:
+    handed: list[Transcript] = []
+    hooks.on_transcript = handed.append
+    for harness, events in HARNESSES.items():
+        for event, act in events.items():
+            handed.clear()
+            assert (
+                act is Act.PROMPT
+                or hooks.answer(body(harness, event, session_id="s", transcript_path="/t/s.jsonl")) == b""
+            )
+            expected = (
+                [Transcript(harness, event, "s", "/t/s.jsonl", "shop")]
+                if act in {Act.TRANSCRIPT, Act.COMPACTED}
+                else []
+            )
+            assert handed == expected, (harness, event)
+
+
+def test_every_so_many_prompts_the_transcript_is_handed_over(hooks: Hooks) -> None:
+    handed: list[Transcript] = []
+    hooks.on_transcript = handed.append
+    for number in range(7):
+        hooks.answer(
+            body(
+                "claude-code",
+                "UserPromptSubmit",
+                "kiosk",
+                session_id="s",
+                transcript_path="/t",
+                prompt=f"a prompt of {number}",
+            )
+        )
+        hooks.answer(
+            body("claude-code", "UserPromptSubmit", session_id="s", transcript_path="/t", prompt="/clear", agent_id="a")
+        )
+    assert handed == [Transcript("claude-code", "UserPromptSubmit", "s", "/t", "kiosk")] * 2
+
+
+def test_without_anybody_to_hand_over_to_nothing_happens(hooks: Hooks) -> None:
+    assert hooks.answer(body("codex", "Stop", session_id="s", transcript_path=None)) == b""
+
+
+def test_who_has_gone_was_told_nothing(hooks: Hooks) -> None:
+    ormah = hooks._ormah
+    from ormahd.actions.caller import Caller
+    from ormahd.actions.remember import remember
+    from ormahd.core.node import CreateNodeRequest, Tier
+
+    remember(
+        ormah,
+        CreateNodeRequest(content="Deploys happen on Fridays.", title="Deploy day", tier=Tier.CORE),
+        Caller("test"),
+    )
+    start = body("claude-code", "SessionStart", session_id="s", source="startup")
+    resume = body("claude-code", "SessionStart", session_id="s", source="resume")
+    assert b"Deploy day" in hooks.answer(start, lambda: True)
+    assert b"Deploy day" in hooks.answer(resume, lambda: False)
+    assert hooks.answer(resume, lambda: False) == b""
+
+
+def test_what_cannot_be_read_is_refused_without_being_quoted() -> None:
+    for given in (
+        b"",
+        b"a\0b",
+        b"claude-code\0NoEvent\0\0\0{}",
+        b"emacs\0Stop\0\0\0{}",
+        b"gemini\0UserPromptSubmit\0\0\0{}",
+    ):
+        with pytest.raises(BadRequest):
+            read(given)
+    with pytest.raises(BadRequest) as refused:
+        read(body("claude-code", "UserPromptSubmit", prompt="a secret of mine")[:-3])
+    assert "secret" not in refused.value.message
+
+
+def test_only_the_prompt_has_to_be_what_it_ought_to_be() -> None:
+    event = read(
+        body(
+            "codex", "UserPromptSubmit", prompt="x\0y", session_id=5, cwd=[], transcript_path={}, source=1, agent_id=""
+        )
+    )
+    assert (event.prompt, event.session_id, event.cwds, event.transcript, event.source) == (
+        "x\0y",
+        None,
+        ("/tmp/shop",),
+        None,
+        None,
+    )
+    assert not event.of_sub_agent
+    assert read(body("codex", "Stop", prompt=7)).prompt == ""
+
+
+def test_a_text_is_cut_at_a_line_and_keeps_its_mark() -> None:
+    text = "\n".join(["heading", *("数" * 100 for _ in range(60)), "<!-- ormah:whisper abc -->"])
+    cut = hook_reply.fitting(text)
+    assert len(cut.encode()) <= hook_reply.MOST_BYTES
+    lines = cut.split("\n")
+    assert (lines[0], lines[-1]) == ("heading", "<!-- ormah:whisper abc -->")
+    assert set(lines[1:-1]) == {"数" * 100}
+    assert hook_reply.fitting("short\n<!-- ormah:whisper -->") == "short\n<!-- ormah:whisper -->"
+    assert len(hook_reply.fitting("x" * 50_000).encode()) <= hook_reply.MOST_BYTES
+    assert json.loads(hook_reply.context("Stop", "half \ud800"))["hookSpecificOutput"]["additionalContext"] == "half ?"
+
+
+def test_whispers_wait_for_nobody_else() -> None:
+    answers = Answers()
+    gate = answers.gate("reads")
+
+    def ask(path: object) -> None:
+        with connect(path) as connection:  # type: ignore[arg-type]
+            connection.call("agent.recall", {"query": "wait reads"})
+
+    with serving(answers, hook=lambda given, _: b"said " + given, threads=WHISPERERS) as server:
+        threads = [threading.Thread(target=ask, args=(server.path,)) for _ in range(3 * WHISPERERS)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(answers.begun) == WHISPERERS)
+        with connect(server.path) as connection:
+            assert connection.hook(b"x", 20) == b"said x"
+        gate.set()
+        for thread in threads:
+            thread.join(20)
+
+
+def test_who_went_away_while_he_waited_is_not_answered() -> None:
+    begun: list[bytes] = []
+    held = threading.Event()
+
+    def hook(given: bytes, gone: Any) -> bytes:
+        begun.append(given)
+        held.wait(20)
+        return b""
+
+    with serving(hook=hook) as server:
+        busy = [connect(server.path) for _ in range(WHISPERERS)]
+        for number, one in enumerate(busy):
+            one._send(b"h\0\0\0\x01" + str(number).encode(), None)
+        until(lambda: len(begun) == WHISPERERS)
+        late, patient = connect(server.path), connect(server.path)
+        late._send(b"h\0\0\0\x04late", None)
+        late.close()
+        patient._send(b"h\0\0\0\x07patient", None)
+        until(lambda: server.clients == WHISPERERS + 2)
+        held.set()
+        until(lambda: b"patient" in begun)
+        for one in (*busy, patient):
+            one.close()
+    assert b"late" not in begun
