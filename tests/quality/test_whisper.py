@@ -35,7 +35,8 @@ def test_the_corpus_is_what_it_promises() -> None:
 def test_floors(half: str) -> None:
     with whisper.daemon(half) as house:
         figures = whisper.ask(house, half)
-    said = f"{figures.table()}\n{figures.misses()}"
+    # what the held back half gets wrong is not looked at: who tunes the gate would tune it on that
+    said = f"{half}\n{figures.table()}" + (f"\n{figures.misses()}" if half == "dev" else "")
     assert figures.f1 >= 0.88, said
     assert figures.false_injection <= 0.05, said
     assert figures.suppression >= 0.95, said
