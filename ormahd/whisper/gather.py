@@ -8,10 +8,12 @@ from datetime import datetime
 from typing import Protocol
 
 from ormahd.core.node import EdgeType, NodeType, SearchQuery, Tier
+from ormahd.core.stems import stems
+from ormahd.core.words import query_terms, words
 from ormahd.index.rows import Edge, Filter, NodeRow
 from ormahd.ranking.gather import Query, Searchable
 from ormahd.ranking.search import Hit, Rules, rank
-from ormahd.whisper.relevance import common_words, relevance
+from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent
 
 SPOKEN_OF = [Tier.CORE, Tier.WORKING]
@@ -59,7 +61,8 @@ def gather(
     ids = dict.fromkeys([hit.node_id for hit in ranked.results])
     rows = index.notes([*ids, *(one.node_id for one in standing), *(identity - ids.keys())], connections=False)
     notes = index.count()
-    candidates = list(_candidates(ranked.results, rows, self_id, notes))
+    said = stems(query_terms(heard.query))
+    candidates = list(_candidates(ranked.results, rows, self_id, notes, said))
     for node_id in sorted(identity - ids.keys()):
         row = rows.get(node_id)
         if row is not None and row.tier in SPOKEN_OF and not row.expired(now):
@@ -67,7 +70,7 @@ def gather(
     home = {asked.space, None}
     return Pool(
         candidates,
-        list(_candidates(standing, rows, self_id, notes)),
+        list(_candidates(standing, rows, self_id, notes, said)),
         identity,
         max((best for space, best in ranked.spaces.items() if asked.space is None or space in home), default=0.0),
         max(
@@ -84,7 +87,9 @@ def neighbours(edges: Iterable[Edge], self_id: str) -> frozenset[str]:
     return frozenset(end for edge in linked for end in (edge.source, edge.target)) - {self_id}
 
 
-def _candidates(hits: Sequence[Hit], rows: Mapping[str, NodeRow], self_id: str, notes: int) -> Iterable[Candidate]:
+def _candidates(
+    hits: Sequence[Hit], rows: Mapping[str, NodeRow], self_id: str, notes: int, said: frozenset[str]
+) -> Iterable[Candidate]:
     for hit in hits:
         row = rows.get(hit.node_id)
         if row is None or row.id == self_id:
@@ -92,6 +97,9 @@ def _candidates(hits: Sequence[Hit], rows: Mapping[str, NodeRow], self_id: str, 
         numbers = dict(hit.numbers)
         if "words" in numbers:
             numbers["common"] = common_words(numbers["words"], notes)
+            if notes < FEW:
+                shared = said & stems(words(f"{row.title or ''} {row.content}"))
+                numbers["common"] = max(numbers["common"], few_words(len(shared)))
         text = relevance(numbers)
         if hit.source in ("search", "temporal"):
             one = Candidate(row, hit.score, hit.source, numbers=numbers)

@@ -33,12 +33,25 @@ FITTED: Final = 3_000
 """Notes of the vault that it was fitted in. Of a word that is in one note only, bm25 makes 2.4 where there are 5 notes and
 17 where there are 3,000; what the word tells is the same."""
 FEWEST: Final = 5
+HALF: Final = 20.0
+"""`search.words_half`, as it was when this was fitted."""
 
 
 def common_words(words: float, notes: int) -> float:
     """The witness `words` (bm25 / (bm25 + half)) as it would be in a vault of `FITTED` notes."""
     scale = _rarest(FITTED) / _rarest(max(notes, FEWEST))
     return scale * words / (1.0 - words + scale * words)
+
+
+FEW: Final = 30
+"""Notes below which bm25 says nothing: a word that half of two notes have counts 0 there."""
+SHARED: Final = 8.0
+"""What bm25 makes of a rare word in common, in a vault of `FITTED` notes."""
+
+
+def few_words(shared: int) -> float:
+    """The same witness in a vault of a few notes: each word in common is taken for a rare one."""
+    return SHARED * shared / (SHARED * shared + HALF)
 
 
 def relevance(numbers: Mapping[str, float]) -> float | None:

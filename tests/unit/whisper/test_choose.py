@@ -16,7 +16,7 @@ from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper import choose
 from ormahd.whisper.affinity import Boost
 from ormahd.whisper.gather import Pool
-from ormahd.whisper.relevance import common_words, cross, relevance
+from ormahd.whisper.relevance import common_words, cross, few_words, relevance
 from ormahd.whisper.steps import Asked, Before, Candidate, Heard, Intent, context_key
 from ormahd.whisper.told import recompute
 
@@ -84,6 +84,12 @@ def test_a_word_tells_the_same_in_a_small_vault() -> None:
         bm25 = 2.2 * math.log((notes - 0.5) / 1.5)
         seen.append(common_words(bm25 / (bm25 + 20.0), notes))
     assert seen == [pytest.approx(seen[2])] * 4
+
+
+def test_in_a_vault_of_two_notes_a_word_in_common_counts() -> None:
+    """Of a word that half of two notes have, bm25 makes nothing."""
+    assert few_words(0) == 0.0
+    assert 0.2 < few_words(1) < few_words(2) < 0.5
 
 
 def test_the_cross_encoder_stands_on_the_same_scale() -> None:
@@ -318,11 +324,11 @@ def test_exploration_adds_the_best_of_those_that_feedback_does_not_know() -> Non
 
 
 def test_standing_preferences_have_a_gate_of_their_own() -> None:
-    fits, less, out = candidate(0.45), candidate(0.41), candidate(0.39)
+    fits, less, out = candidate(0.55), candidate(0.51), candidate(0.49)
     there = candidate(0.6)
     again = dataclasses.replace(there)
     assert choose.standing([less, out, fits, again], [there], SETTINGS) == [fits, less]
-    assert choose.standing([candidate(0.45)], [], SETTINGS.model_copy(update={"preferences": 0})) == []
+    assert choose.standing([candidate(0.55)], [], SETTINGS.model_copy(update={"preferences": 0})) == []
 
 
 def test_the_first_two_are_shown_in_full() -> None:
