@@ -92,7 +92,7 @@ class Index(Reader):
                 deltas = {model: cache.follow(connection, model, ids, now) for model in cache.models(connection)}
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
-            self._frequencies.changed()
+            self._changed()
             for meaning in self._meanings():
                 meaning.take(deltas[meaning.number])
         self._filler.wake()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ FEW_EXPIRED = 500
 """Expired nodes up to which it is quicker to know them all than to ask about each of some hundred."""
 WIDENINGS = 3
 """How often Chroma is asked, for three times as many each time, before all that pass are scored."""
+COUNTS = 1000
+"""Filters whose count is remembered."""
 LATE_PIECES = 4
 """Pieces of a long note whose tokens are compared with a question's."""
 
@@ -42,6 +45,7 @@ class Reader:
         self._filler = filler
         self._strength: Mapping[str, Strength] = {}
         self._frequencies = text.Frequencies()
+        self._counts: dict[Filter, int] = {}
 
     # What is known
 
@@ -103,8 +107,20 @@ class Reader:
             return lookup.newest(connection, chosen, limit)
 
     def count(self, chosen: Filter = EVERYTHING) -> int:
-        with self._database.read() as connection:
-            return lookup.count(connection, chosen)
+        """How many nodes the filter lets through. Remembered until something changes, but where it depends on the time."""
+        known = self._counts  # whoever changes the index puts another one in its place
+        found = known.get(chosen)
+        if found is None:
+            with self._database.read() as connection:
+                found = lookup.count(connection, chosen)
+            if chosen.alive_at is None and len(known) < COUNTS:
+                known[chosen] = found
+        return found
+
+    def _changed(self) -> None:
+        """Notes came, changed or went, and that is committed."""
+        self._frequencies.changed()
+        self._counts = {}
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
         """Those of `ids` that the filter lets through, in their order."""
@@ -167,7 +183,7 @@ class Reader:
         everything = len(meaning.matrix)
         pool = limit + limit // 4 + SPARE  # few notes have expired, so nearly all pass
         if chosen.narrow:
-            passing = self.count(chosen)
+            passing = self.count(replace(chosen, alive_at=None))  # what has expired is little
             if passing <= max(EXACT, FEW * everything):
                 return self._exact(vector, limit, chosen)
             pool = int(1.25 * limit * everything / passing) + SPARE
