@@ -11,6 +11,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +284,28 @@ def test_alive_after_index_and_state_were_deleted(house: House) -> None:
     with pytest.raises(NotFound):
         judge(house, node, event="k3v9x2m7q4hd")
     assert judge(house, node, -1).counted, "what was whispered since can be judged"
+
+
+def test_many_agents_judge_at_once_and_a_kill_loses_nothing(house: House) -> None:
+    nodes = [remember(house, f"Kayak {number} is stored in the boathouse.") for number in range(6)]
+    events = [whisper(house, f"is kayak {number} stored in the boathouse").event for number in range(6)]
+    with ThreadPoolExecutor(8) as agents:
+        answers = list(
+            agents.map(
+                lambda turn: judge(
+                    house, nodes[turn % 6], 1, event=events[turn % 6], source=("explicit", "implicit")[turn % 2]
+                ),
+                range(24),
+            )
+        )
+    house.kill()
+    assert sum(one.counted for one in answers) == 6, "each of them was said four times"
+    assert sorted((line["node_id"], line["source"]) for line in lines(house)) == sorted(
+        (nodes[number], ("explicit", "implicit")[number % 2]) for number in range(6)
+    )
+    house.start()
+    assert house.git("status", "--porcelain") == ""
+    assert house.json("stats")["whisper"]["useful"] == 6
 
 
 def test_two_machines_have_the_judgements_of_both() -> None:
