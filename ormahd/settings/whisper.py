@@ -59,9 +59,9 @@ class WhisperSettings(Group):
         "in the corpus of `tests/quality` 80 instead of 71.",
     )
     preference_gate: Share = Field(
-        default=0.50,
-        description="The gate for standing preferences. From 0.40: below 0.5 one in fifteen of the corpus' silent prompts got "
-        "one that did not apply, and one in nine of the right ones was won.",
+        default=0.42,
+        description="The gate for standing preferences: they apply to a task without speaking of it. They are looked for where "
+        "something is to be done, not for questions.",
     )
     topic_cosine: Share = Field(
         default=0.55,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ormahd.core.stems import stems
-from ormahd.core.words import words
+from ormahd.core.words import is_question, words
 from ormahd.journal import whispers
 from ormahd.ranking.hear import topics
 from ormahd.ranking.search import Rules
@@ -19,7 +19,7 @@ from ormahd.whisper import affinity, choose, hear, quiet, render, review
 from ormahd.whisper.gather import Pool, gather
 from ormahd.whisper.relevance import cross
 from ormahd.whisper.session import Sessions
-from ormahd.whisper.steps import Asked, Candidate, Heard, Said, Silence, Whispered, context_key
+from ormahd.whisper.steps import Asked, Candidate, Heard, Intent, Said, Silence, Whispered, context_key
 from ormahd.whisper.told import trace
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class _Course:
         pool = gather(
             self.ormah.index, heard, self.asked, self_id=self.ormah.vault.self_id, embed=self.embed, now=self.now,
             rules=Rules(settings.search, settings.space, settings.activation), limit=self.settings.pool,
-            preferences=self.settings.preferences > 0 and not heard.temporal,
+            preferences=self.settings.preferences > 0 and applies(heard),
         )  # fmt: skip
         self.degraded += pool.degraded
         if not pool.candidates and not pool.preferences:
@@ -255,6 +255,12 @@ class _Course:
 
 UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})
 """Prompts to which not even `maintenance_due` is added: nobody asked an agent anything."""
+
+
+def applies(heard: Heard) -> bool:
+    """Whether standing preferences are looked for: they apply to what is to be done, not to a question, unless that is about
+    the user."""
+    return not heard.temporal and (Intent.IDENTITY in heard.intents or not is_question(heard.prompt))
 
 
 def _overlaps(one: Candidate, topic: frozenset[str]) -> bool:
