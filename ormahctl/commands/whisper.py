@@ -91,7 +91,8 @@ def whisper(
         render.note(f"silent: {SAID.get(said.silence or '', said.silence)}")
     if explain and isinstance(said.trace, dict):
         _explain(said.trace)
-    render.degraded(said.degraded)
+    # the reranker is a wish: where its files are not, that is as it should be
+    render.degraded([part for part in said.degraded if explain or part != "reranker"])
 
 
 def _explain(trace: dict[str, object]) -> None:

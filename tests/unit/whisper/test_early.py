@@ -96,6 +96,8 @@ def test_chitchat_is_whole() -> None:
         "what is my name?",
         "what do you know about me?",
         "deploy it",
+        "ship the new version",
+        "merge the auth branch",
         "show me the retention policy",
         "what about the second migration?",
         "what was done?",
