@@ -10,8 +10,9 @@ from ormahctl import render
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd import __version__
-from ormahd.rpc.schema import HealthResult, NoParams, SyncHealth
+from ormahd.rpc.schema import EmbeddingHealth, HealthResult, NoParams, SyncHealth
 
+RUNTIMES = {"onnx": "ONNX Runtime", "torch": "torch"}
 SECONDS = 10.0
 """A daemon that cannot say in this time how it is, is not well."""
 
@@ -34,7 +35,7 @@ def status(session: Session) -> None:
     pending = f", {render.count(index.pending_vectors, 'text')} waiting for the model" if index.pending_vectors else ""
     state = "up to date" if index.fresh else "catching up"
     _line("index", f"{state}, {render.count(index.notes, 'note')}, {render.size(index.bytes)}{pending}")
-    _line("model", render.line(index.model))
+    _line("model", render.line(index.model) + _served(health.embedding))
     _line("watcher", render.line(health.watcher))
     _line("socket", render.line(health.socket))
     clients = render.count(health.clients, "client")
@@ -53,6 +54,16 @@ def status(session: Session) -> None:
         _line("warning", render.paint(render.line(warning), "yellow"))
     sys.stdout.flush()
     skew(health.version)
+
+
+def _served(embedding: EmbeddingHealth | None) -> str:
+    """What runs the model; nothing to say until it is loaded."""
+    if embedding is None or embedding.runtime not in RUNTIMES:
+        return ""
+    why = f" ({render.line(embedding.why)})" if embedding.why else ""
+    if embedding.vectors is not None and embedding.tokens is not None:
+        why = f" (as sentence-transformers: cosine {min(embedding.vectors, embedding.tokens):.7f})"
+    return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}, {embedding.precision}{why}"
 
 
 def _sync(sync: SyncHealth) -> None:

@@ -1,12 +1,14 @@
 """Texts to vectors: what an embedder is. The ones there are: `embed_model.py` (the real one), `hashing.py`.
 
-One forward pass gives the vector of a text (as the model pools it) and the vectors of its tokens. Importing this
-module costs nothing; `load` takes seconds, because torch does.
+One forward pass gives the vector of a text (as the model pools it) and the vectors of its tokens. The real one runs on
+ONNX Runtime (`embed_onnx.py`) where that was compared with sentence-transformers (`embed_check.py`), else on torch
+(`embed_torch.py`). Importing this module costs nothing; `load` takes half a second, or seconds with torch.
 """
 
 from __future__ import annotations
 
 import ctypes
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +17,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd.errors import Unavailable
 from ormahd.index import late
 from ormahd.index.late import Float, Int8
 from ormahd.settings import EmbeddingSettings
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +58,30 @@ class QueryVectors:
     """The tokens' vectors before they were made small: unit, float32[m, dimensions]."""
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What runs a model, and what was measured of it."""
+
+    runtime: str
+    """`onnx`, `torch` or `hashing`."""
+    version: str
+    """Of ONNX Runtime or torch."""
+    precision: str = "fp32"
+    why: str | None = None
+    """Why it is not ONNX Runtime, where that was wished for."""
+    vectors: float | None = None
+    tokens: float | None = None
+    """The least cosine to what sentence-transformers gives, of the vectors and of the token vectors, over `texts`."""
+    texts: int = 0
+
+
 class Embedder(Protocol):
     """What the index needs of a model. All methods may be called from many threads."""
 
     @property
     def name(self) -> str: ...
+    @property
+    def served(self) -> Served: ...
     @property
     def fingerprint(self) -> str:
         """Two embedders with the same fingerprint give the same vectors."""
@@ -77,19 +101,47 @@ class Embedder(Protocol):
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
-    """The embedder that the settings name; takes seconds. `directory`: where the token basis is kept (the index's).
+    """The embedder that the settings name. `directory`: the index's, where what was computed of a model is kept.
 
-    Raises Unavailable, with the mend, when the model's files are not on this machine.
+    Takes half a second on ONNX Runtime, seconds on torch; the first time with a model that was never compared with
+    sentence-transformers, as long as that comparison takes (about ten seconds, in a process of its own).
+
+    Raises Unavailable, with the mend, when the model's files are not on this machine, or do not run on what
+    `embedding.runtime` asks for.
     """
     if settings.model == "hashing":
         from ormahd.index.hashing import Hashing
 
         return Hashing(late_dimensions=settings.late_dimensions)
-    from ormahd.index.embed_model import SentenceTransformers
-
-    made = SentenceTransformers(settings, directory)
+    made = _load(settings, directory)
     give_back()
     return made
+
+
+def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
+    from ormahd.index import embed_files
+    from ormahd.index.embed_model import Model
+
+    where = embed_files.find_model(settings.model)
+    folder = embed_files.folder_of(where)
+    identity = embed_files.identity(where, folder)
+    why = None
+    if settings.runtime != "torch" and folder is not None:
+        from ormahd.index import embed_check
+
+        try:
+            about, onnx, served = embed_check.open_onnx(folder, identity, directory)
+            return Model(settings, about, onnx, identity, directory, served)
+        except Unavailable as unfit:
+            if settings.runtime == "onnx":
+                raise
+            why = str(unfit.data.get("why") or unfit.message)
+            log.log(logging.WARNING if unfit.data.get("fault") else logging.INFO, "%s; it runs on torch", unfit.message)
+    from ormahd.index.embed_torch import Torch
+
+    torch = Torch(where, settings)
+    about = torch.about(settings.model)
+    return Model(settings, about, torch, identity, directory, Served("torch", torch.version, torch.precision, why))
 
 
 def give_back() -> None:

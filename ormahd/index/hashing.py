@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ormahd.core.words import words
 from ormahd.index import late
-from ormahd.index.embed import DocumentVectors, Piece, QueryVectors
+from ormahd.index.embed import DocumentVectors, Piece, QueryVectors, Served
 from ormahd.index.late import Float
 from ormahd.index.pieces import split
 
@@ -32,6 +32,7 @@ class Hashing:
     """Feature hashing of words, in the shape of a real embedder."""
 
     name = "hashing"
+    served = Served("hashing", "")
     dimensions = DIMENSIONS
 
     def __init__(self, late_dimensions: int = 128, *, salt: str = "") -> None:

@@ -58,6 +58,7 @@ class AdminMethods:
             queued=ormah.vault.waiting, busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
             threads=threading.active_count(), clients=self._clients(), sync=self._sync(),
             warnings=[*ormah.warnings, *ormah.vault.notices()],
+            embedding=None if ormah.index.embedder is None else result(ormah.index.embedder.served, schema.EmbeddingHealth),
         )  # fmt: skip
 
     def _sync(self) -> schema.SyncHealth | None:

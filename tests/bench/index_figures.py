@@ -23,9 +23,9 @@ import numpy as np
 from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Tier
 from ormahd.core.note import compose, digest, path_for
-from ormahd.index import embed
+from ormahd.index import embed, embed_files
 from ormahd.index.embed import DocumentVectors, Embedder, Piece, QueryVectors
-from ormahd.index.embed_model import SentenceTransformers
+from ormahd.index.embed_torch import Torch
 from ormahd.index.index import Index
 from ormahd.index.late import calibration, quantise, unit
 from ormahd.index.rows import Filter
@@ -181,12 +181,12 @@ def ask(index: Index, embedder: Embedder, notes: Notes) -> None:
 
 def encode(embedder: Embedder, texts: list[str]) -> None:
     """The model's own speed beside ours, in turns, so that other work on the machine hits both."""
-    assert isinstance(embedder, SentenceTransformers)
     raw, ours = [], []
+    reference = Torch(embed_files.find_model(embedder.name), EmbeddingSettings())
     for at in range(0, len(texts), 500):
         some = texts[at : at + 500]
         begun = time.perf_counter()
-        embedder._model.encode(some, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
+        reference.model.encode(some, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
         middle = time.perf_counter()
         embedder.embed_documents(some)
         raw.append(middle - begun)

@@ -11,7 +11,8 @@ import pytest
 
 from ormahd.errors import Unavailable
 from ormahd.index import embed, embed_files, late
-from ormahd.index.embed_model import SentenceTransformers
+from ormahd.index.embed_model import Model
+from ormahd.index.embed_torch import Torch
 from ormahd.settings import EmbeddingSettings
 
 TEXTS = [
@@ -21,9 +22,10 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformers:
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> Model:
     made = embed.load(EmbeddingSettings(), tmp_path_factory.mktemp("index"))
-    assert isinstance(made, SentenceTransformers)
+    assert isinstance(made, Model)
+    assert made.served.runtime == "onnx"
     return made
 
 
@@ -34,8 +36,9 @@ def test_importing_costs_nothing() -> None:
     assert embed_files.BUNDLED not in sys.modules
 
 
-def test_vectors_are_those_of_sentence_transformers(embedder: SentenceTransformers) -> None:
-    theirs = embedder._model.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
+def test_vectors_are_those_of_sentence_transformers(embedder: Model) -> None:
+    reference = Torch(embed_files.find_model("all-MiniLM-L6-v2"), EmbeddingSettings())
+    theirs = reference.model.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
     ours = np.stack([document.vector for document in embedder.embed_documents(TEXTS)])
     assert (theirs * ours).sum(axis=1).min() > 0.99999
     urgent = np.stack([document.vector for document in embedder.embed_documents(TEXTS, urgent=True)])
@@ -44,7 +47,7 @@ def test_vectors_are_those_of_sentence_transformers(embedder: SentenceTransforme
     assert (theirs * asked).sum(axis=1).min() > 0.99999
 
 
-def test_tokens_are_the_texts_own_and_keep_their_cosines(embedder: SentenceTransformers) -> None:
+def test_tokens_are_the_texts_own_and_keep_their_cosines(embedder: Model) -> None:
     text = "The user prefers green tea."
     (document,) = embedder.embed_documents([text])
     (piece,) = document.pieces
@@ -58,7 +61,7 @@ def test_tokens_are_the_texts_own_and_keep_their_cosines(embedder: SentenceTrans
     assert np.abs(cosines - exact).max() < 0.12
 
 
-def test_a_long_text_is_embedded_piece_by_piece(embedder: SentenceTransformers) -> None:
+def test_a_long_text_is_embedded_piece_by_piece(embedder: Model) -> None:
     text = (
         " ".join(f"Paragraph {number} speaks about topic {number}." for number in range(300))
         + " The secret is tangerine."
@@ -77,7 +80,7 @@ def test_a_long_text_is_embedded_piece_by_piece(embedder: SentenceTransformers) 
     assert all(len(piece.token_ids) <= embedder._window - embedder._specials for piece in heavy.pieces)
 
 
-def test_a_long_question_keeps_its_beginning_and_its_end(embedder: SentenceTransformers) -> None:
+def test_a_long_question_keeps_its_beginning_and_its_end(embedder: Model) -> None:
     filler = "lorem ipsum dolor sit amet " * 2000
     question = embedder.embed_query(f"pineapple {filler} helicopter")
     tokens = question.token_ids.tolist()
@@ -86,7 +89,7 @@ def test_a_long_question_keeps_its_beginning_and_its_end(embedder: SentenceTrans
     assert len(tokens) <= embedder._window
 
 
-def test_the_basis_is_found_again_after_the_index_is_deleted(embedder: SentenceTransformers, tmp_path: Path) -> None:
+def test_the_basis_is_found_again_after_the_index_is_deleted(embedder: Model, tmp_path: Path) -> None:
     one = embedder._load_basis(tmp_path / "one", 128)
     kept = embedder._load_basis(tmp_path / "one", 128)
     other = embedder._load_basis(tmp_path / "other", 128)
@@ -96,7 +99,7 @@ def test_the_basis_is_found_again_after_the_index_is_deleted(embedder: SentenceT
     assert embedder._load_basis(tmp_path / "one", 128).tobytes() == one.tobytes()
 
 
-def test_many_threads_ask_while_one_embeds(embedder: SentenceTransformers) -> None:
+def test_many_threads_ask_while_one_embeds(embedder: Model) -> None:
     expected = embedder.embed_query("what about tea?")
     failures: list[BaseException] = []
     stop = threading.Event()

@@ -29,6 +29,22 @@ class IndexHealth(Result):
     """True when nothing that was seen in the vault is still to be indexed."""
 
 
+class EmbeddingHealth(Result):
+    """What runs the embedding model, and what was measured of it."""
+
+    runtime: str
+    """`onnx`, `torch` or `hashing`."""
+    version: str
+    precision: str
+    why: str | None
+    """Why it is torch, where `embedding.runtime` left the choice."""
+    vectors: float | None
+    tokens: float | None
+    """The least cosine to what sentence-transformers gives, of vectors and token vectors; null where nothing was compared."""
+    texts: int
+    """How many were compared."""
+
+
 class SyncHealth(Result):
     """How syncing goes, as far as this life of the daemon knows."""
 
@@ -70,6 +86,8 @@ class HealthResult(Result):
     warnings: list[str] = []
     log_file: str | None = None
     """Null where the log goes to stderr only (under systemd: the journal)."""
+    embedding: EmbeddingHealth | None = None
+    """Null until the model is loaded."""
 
 
 class WhisperStats(Result):

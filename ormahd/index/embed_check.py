@@ -1,0 +1,253 @@
+"""Whether a model on ONNX Runtime gives what sentence-transformers gives: measured once per model, then remembered.
+
+`python -m ormahd.index.embed_check MODEL FILE` loads the model both ways, compares vectors and token vectors, and
+writes a `Record` to FILE. It is a process of its own, so that the daemon never has torch in it. The default model's
+record comes with the package (`embed_checked.json`); another's is kept beside the index, named by the model's files.
+
+A record holds a few of the reference's vectors. Each load embeds those texts again: so a damaged file, or a version of
+ONNX Runtime that computes something else, is noticed before it answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.resources
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ormahd.index import late
+from ormahd.index.embed import Served
+from ormahd.index.embed_files import stay_offline
+from ormahd.index.embed_model import About, Runtime, ids_of, run
+from ormahd.index.embed_onnx import OnnxRuntime, parts, unfit
+from ormahd.index.late import Float
+from ormahd.settings import EmbeddingSettings
+
+PACKAGED = "embed_checked.json"
+LEAST = 0.99999
+"""The least cosine to the reference; rounding alone leaves 0.999999 and more."""
+EVERY = 3
+"""Of the sentences of `calibration.txt`, one in so many is compared."""
+SECONDS = 900.0
+"""How long a comparison may take: a model of two gigabytes on a slow machine."""
+FORMAT = 1
+"""Counts up when graph, comparison or record change, so that every model is compared again."""
+
+log = logging.getLogger(__name__)
+
+
+class Probe(msgspec.Struct, frozen=True):
+    text: str
+    vector: bytes
+    """As sentence-transformers gives it: unit, float32, little endian."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    key: str
+    """Of the model's files, see `key_of`."""
+    refused: str | None = None
+    """Why the model runs on torch; then nothing else is filled in."""
+    pooling: str = ""
+    window: int = 0
+    pad: int = 0
+    query: str = ""
+    document: str = ""
+    texts: int = 0
+    vectors: float = 0.0
+    tokens: float = 0.0
+    """The least cosines, see `embed.Served`."""
+    probes: list[Probe] = []
+    versions: dict[str, str] = {}
+    """Of the libraries that were compared."""
+
+
+def open_onnx(folder: Path, identity: Sequence[str], directory: Path) -> tuple[About, OnnxRuntime, Served]:
+    """The model in `folder` on ONNX Runtime. `directory`: where records are kept.
+
+    Raises Unavailable, with the reason, when it does not give there what it gives with sentence-transformers.
+    """
+    parts(folder)  # what cannot be is seen before a process is started for it
+    record = _record(folder, identity, directory)
+    if record.refused is not None:
+        raise unfit(folder, record.refused)
+    runtime = OnnxRuntime(folder, record.pooling)
+    about = About(tokenizer(folder), record.window, record.pad, record.query, record.document)
+    for probe in record.probes:
+        cosine = float(_pass(about, runtime, [probe.text])[0][0] @ np.frombuffer(probe.vector, "<f4"))
+        if not cosine >= LEAST:
+            why = f"it gives other vectors than when it was compared with sentence-transformers (cosine {cosine:.6f})"
+            raise unfit(folder, why, fault=True)
+    return (
+        about,
+        runtime,
+        Served(runtime.name, runtime.version, "fp32", None, record.vectors, record.tokens, record.texts),
+    )
+
+
+def tokenizer(folder: Path) -> Any:
+    """The model's own, without truncation and padding."""
+    from tokenizers import Tokenizer
+
+    stay_offline()
+    try:
+        found = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # it raises nothing more special
+        raise unfit(folder, f"tokenizer.json: {error}") from error
+    found.no_truncation()
+    found.no_padding()
+    return found
+
+
+# Records
+
+
+def key_of(identity: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join([*identity, str(FORMAT)]).encode()).hexdigest()
+
+
+def _record(folder: Path, identity: Sequence[str], directory: Path) -> Record:
+    key = key_of(identity)
+    packaged = read((importlib.resources.files("ormahd.index") / PACKAGED).read_bytes(), key)
+    if packaged is not None:
+        return packaged
+    file = directory / f"checked-{key[:16]}.json"
+    try:
+        kept = read(file.read_bytes(), key)
+    except OSError:
+        kept = None
+    return kept or _compare_apart(folder, key, file)
+
+
+def read(data: bytes, key: str) -> Record | None:
+    """The record, or None where it is not whole, or of another model."""
+    try:
+        found = msgspec.json.decode(data, type=Record)
+    except msgspec.DecodeError:
+        return None
+    return found if found.key == key else None
+
+
+def _compare_apart(folder: Path, key: str, file: Path) -> Record:
+    """Have a process of its own compare, and write `file`."""
+    log.info("comparing the embedding model in %s on ONNX Runtime with sentence-transformers, once", folder)
+    command = [sys.executable, "-m", "ormahd.index.embed_check", str(folder), str(file), key]
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Its stdin is a pipe that nobody writes to: when we end, however that is, it is told.
+        with (
+            tempfile.TemporaryFile() as said,
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said) as child,
+        ):
+            try:
+                status = child.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                raise unfit(folder, f"comparing it took longer than {SECONDS:.0f} s", fault=True) from None
+            said.seek(0)
+            last = said.read().decode(errors="replace").strip().rpartition("\n")[2][:300]
+        found = read(file.read_bytes(), key) if status == 0 else None
+    except OSError as error:
+        raise unfit(folder, f"it could not be compared: {error.strerror}", fault=True) from error
+    if found is None:
+        raise unfit(folder, f"it could not be compared (exit {status}): {last}", fault=True)
+    return found
+
+
+# Comparing, in the child
+
+
+def compare(folder: Path, key: str) -> Record:
+    """Load the model both ways and compare; seconds, or minutes for a large one."""
+    from ormahd.index.embed_torch import Torch
+
+    reference = Torch(folder, EmbeddingSettings(model=str(folder)))
+    about = reference.about(str(folder))
+    pooling = reference.pooling()
+    if pooling is None:
+        return Record(key, refused="it does not end with a pooling by mean or first token")
+    if about.tokenizer.to_str() != tokenizer(folder).to_str():
+        return Record(key, refused="its tokenizer differs from what its tokenizer.json says")
+    onnx = OnnxRuntime(folder, pooling)
+    if about.window > onnx.positions:
+        return Record(key, refused=f"its window of {about.window} tokens is longer than its {onnx.positions} positions")
+    lines = late.calibration()[::EVERY]
+    texts = ["", *lines, *(" ".join(lines[at:]) for at in (0, len(lines) // 2))]  # the last two fill the window
+    probes = [texts[0], lines[0], lines[-1], " ".join(lines[:4])]
+    vectors = tokens = 1.0
+    theirs = _encode(reference, probes)
+    for at in range(0, len(texts), 4):  # four of different lengths, and each alone
+        some = texts[at : at + 4]
+        for batch in (some, *([one] for one in some)):
+            ours, ours_tokens = _pass(about, onnx, batch)
+            wanted, wanted_tokens = _pass(about, reference, batch)
+            vectors = min(vectors, least(ours, wanted))
+            tokens = min(tokens, *map(least, ours_tokens, wanted_tokens))
+    vectors = min(vectors, least(_pass(about, onnx, probes)[0], theirs))
+    if not min(vectors, tokens) >= LEAST:
+        why = f"its vectors differ from those of sentence-transformers (cosine {vectors:.6f}, of tokens {tokens:.6f})"
+        return Record(key, refused=why)
+    return Record(
+        key, None, pooling, about.window, about.pad, about.query, about.document, len(texts),
+        round(vectors, 7), round(tokens, 7),
+        [Probe(text, vector.astype("<f4").tobytes()) for text, vector in zip(probes, theirs, strict=True)],
+        {name: importlib.metadata.version(name) for name in ("onnxruntime", "sentence-transformers", "torch", "transformers")},
+    )  # fmt: skip
+
+
+def _encode(reference: Any, texts: Sequence[str]) -> Float:
+    """By sentence-transformers' own door."""
+    reference.model.default_prompt_name = None
+    made = reference.model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+    return np.asarray(made, np.float32)
+
+
+def _pass(about: About, runtime: Runtime, texts: Sequence[str]) -> tuple[Float, list[Float]]:
+    windows = [ids_of(about.tokenizer.encode(text), about.window) for text in texts]
+    vectors, _, tokens = run(runtime, windows, about.pad)
+    return vectors, tokens
+
+
+def least(one: Float, other: Float) -> float:
+    """The least cosine of rows of unit length; 1 where there are none."""
+    return float(np.einsum("ij,ij->i", one, other, dtype=np.float64).min(initial=1.0))
+
+
+def write(record: Record, file: Path) -> None:
+    """All of it or nothing, also when the power fails or the disk is full."""
+    new = file.with_name(f"{file.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as opened:
+            opened.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+            opened.flush()
+            os.fsync(opened.fileno())
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _end_with_parent() -> None:
+    """Stdin ends when whoever started us does."""
+    while sys.stdin.buffer.read(1):
+        pass
+    os._exit(1)
+
+
+def main(folder: str, file: str, key: str) -> None:
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    os.nice(5)
+    write(compare(Path(folder), key), Path(file))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
