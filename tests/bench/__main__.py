@@ -13,6 +13,7 @@ NAMES = {
     "purge": "purge_cost",
     "undo": "undo_figures",
     "feedback": "feedback_cost",
+    "hook": "hook_cost",
 }
 """What is asked for: the module with its `main`."""
 
