@@ -5,7 +5,7 @@ from __future__ import annotations
 from ormahd.errors import BY_CODE
 from ormahd.rpc import schema
 from ormahd.rpc.document import FILE, current
-from ormahd.rpc.lanes import BULK, QUICK, WRITING
+from ormahd.rpc.lanes import BULK, QUICK, WHISPERING, WRITING
 
 
 def test_the_document_is_fresh():
@@ -26,8 +26,8 @@ def test_every_field_of_the_schema_can_be_explained():
 
 
 def test_every_method_has_its_lane():
-    assert set(schema.METHODS) <= QUICK | WRITING | BULK, "say in rpc/lanes.py who may wait for the new method"
-    assert len(QUICK | WRITING | BULK) == len(QUICK) + len(WRITING) + len(BULK)
+    assert set(schema.METHODS) <= QUICK | WHISPERING | WRITING | BULK, "say in rpc/lanes.py who may wait for the new method"
+    assert len(QUICK | WHISPERING | WRITING | BULK) == len(QUICK) + len(WHISPERING) + len(WRITING) + len(BULK)
     assert {"admin.rebuild", "admin.verify", "admin.import", "admin.export", "admin.run_task"} <= BULK
     assert {
         method for method, (params, _) in schema.METHODS.items() if "request_id" in params.__struct_fields__
