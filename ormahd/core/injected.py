@@ -41,6 +41,8 @@ _BREAK = re.compile(r"(\\*)n|\r?\n")
 _STOP = re.compile(r'(?<!\\)(\\*)(["n]|\r?\n)')
 _ANGLE = re.compile(r"(?<!\\)\\+u003([ce])", re.IGNORECASE)
 _MARK_END = re.compile(r"--(?:>|\\+u003e)", re.IGNORECASE)
+_ESCAPED_MARK = "&lt;" + MARK[1:]
+_ESCAPED = re.compile(rf"(?:^|(?<=\\n))  &gt;(?= |$|\\)|&lt;({re.escape(MARK[1:])}(?: [\w-]*)? ?--)&gt;", re.MULTILINE)
 _PARAGRAPH = re.compile(r"([ \t>|│⎿]*)(.*)")
 
 
@@ -60,7 +62,10 @@ def alone(line: str, *, event: str | None = None) -> str:
 
 
 def strip(text: str) -> str:
-    """`text` without the blocks that we injected: also indented, quoted, inside of JSON strings, cut off, several."""
+    """`text` without the blocks that we injected: also indented, quoted, inside of JSON strings, cut off, several, and with
+    `&lt;` and `&gt;` for angle brackets, as Gemini CLI takes in what a hook says."""
+    if _ESCAPED_MARK in text:
+        text = _ESCAPED.sub(lambda found: f"<{found[1]}>" if found[1] else "  >", text)
     if "# Ormah " in text:
         kept, at = [], 0
         for start, end in _blocks(text):

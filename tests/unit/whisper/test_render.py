@@ -370,3 +370,17 @@ def test_rendering_changes_no_candidate() -> None:
     before = dataclasses.replace(node)
     text(node)
     assert node == before
+
+
+@pytest.mark.parametrize("wrapped", ["{}", "<hook_context>{}</hook_context>"])
+def test_what_gemini_cli_made_of_it_is_taken_out_too(wrapped: str) -> None:
+    """It puts `&lt;` and `&gt;` for angle brackets (packages/core/src/hooks/types.ts, getAdditionalContext)."""
+    lines = ["- **[decision]** Shop (id: 12345678) · agent:x · 2026-11-21", "  > a <b> & c", "  >", "  > more"]
+    for block in (it.enclose(lines, event="abc"), it.enclose(lines)):
+        taken_in = wrapped.format(block.replace("<", "&lt;").replace(">", "&gt;"))
+        rest = f"before\n{wrapped.format('')}\nafter".replace("\n\n", "\n")
+        assert it.strip(f"before\n{taken_in}\nafter") == rest
+        assert json.loads(it.strip(json.dumps({"text": taken_in}))) == {"text": wrapped.format("")}
+    alone = f"Ormah: a line of ours.\n{it.MARK} -->".replace("<", "&lt;").replace(">", "&gt;")
+    assert it.strip(f"before\n{alone}\nafter") == "before\nafter"
+    assert it.strip("  &gt; somebody's own &lt;b&gt;") == "  &gt; somebody's own &lt;b&gt;"
