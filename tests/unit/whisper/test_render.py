@@ -383,4 +383,5 @@ def test_what_gemini_cli_made_of_it_is_taken_out_too(wrapped: str) -> None:
         assert json.loads(it.strip(json.dumps({"text": taken_in}))) == {"text": wrapped.format("")}
     alone = f"Ormah: a line of ours.\n{it.MARK} -->".replace("<", "&lt;").replace(">", "&gt;")
     assert it.strip(f"before\n{alone}\nafter") == "before\nafter"
-    assert it.strip("  &gt; somebody's own &lt;b&gt;") == "  &gt; somebody's own &lt;b&gt;"
+    theirs = "  &gt; somebody's own &lt;b&gt;"
+    assert it.strip(theirs) == theirs
