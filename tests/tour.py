@@ -1,6 +1,7 @@
 """`make run`: Ormah at work on a fresh vault, through the commands a person types.
 
-Starts the daemon in directories of its own, remembers real things, finds them by words that do not occur in them, edits a
+Starts the daemon in directories of its own, remembers real things, finds them by words that do not occur in them, whispers the ones that
+matter for a prompt, edits a
 note as a person would and finds the edit, and shows the vault's git log. Ends with 1 when anything is not as promised.
 """
 
@@ -53,6 +54,16 @@ QUESTIONS = [
 ]
 
 
+WHISPERS: list[tuple[list[str], str | None]] = [
+    (["--space", "app", "the login test is red again, why?"], "passes midnight in UTC"),
+    (["--space", "app", "when was the staging database refreshed?"], "every Sunday night"),
+    (["--space", "app", "what am I allergic to?"], "EpiPen"),
+    (["--space", "app", "center the logo in the header"], None),
+    (["thanks, looks good!"], None),
+]
+"""Prompts to an agent, and what it is told before it answers; None: nothing."""
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ormah-tour-") as home:
         os.environ.update(
@@ -84,6 +95,9 @@ def tour(vault: Path) -> int:
     say("Found by words that do not occur in them")
     missed = [question for question, word in QUESTIONS if not found(question, word)]
 
+    say("Whispered into a prompt before the agent answers, or silence")
+    missed += [prompt[-1] for prompt, word in WHISPERS if not whispered(prompt, word)]
+
     say("A person edits a note in an editor; the daemon takes it in")
     note = next(vault.rglob("person_siobhan*.md"))
     print(f"$ sed -i 's/fastest on Signal/fastest by carrier pigeon/' {note.relative_to(vault)}")
@@ -105,7 +119,8 @@ def tour(vault: Path) -> int:
         print("NOT AS PROMISED: " + "; ".join(missed), file=sys.stderr)
         return 1
     print(
-        f"{len(MEMORIES)} remembered, {len(QUESTIONS)} of {len(QUESTIONS)} questions found, the edit found: as promised."
+        f"{len(MEMORIES)} remembered, {len(QUESTIONS)} of {len(QUESTIONS)} questions found, "
+        f"{len(WHISPERS)} prompts answered or left alone, the edit found: as promised."
     )
     return 0
 
@@ -121,7 +136,7 @@ def ctl(*args: str, show: bool = True) -> str:
     if done.returncode:
         raise SystemExit(f"ormahctl {args[0]} ended with {done.returncode}: {done.stdout}{done.stderr}")
     if show:
-        print(done.stdout, flush=True)
+        print(done.stdout + done.stderr, flush=True)
     return done.stdout
 
 
@@ -129,6 +144,12 @@ def found(question: str, word: str) -> bool:
     ctl("recall", question, "-n", "1")
     best = json.loads(ctl("--json", "recall", question, "-n", "1", show=False))["results"]
     return bool(best) and word in f"{best[0]['title']} {best[0]['content']}"
+
+
+def whispered(prompt: list[str], word: str | None) -> bool:
+    ctl("whisper", *prompt)
+    said = json.loads(ctl("--json", "whisper", *prompt, show=False))
+    return said["silence"] is not None if word is None else word in said["text"]
 
 
 def git(vault: Path, *args: str) -> str:

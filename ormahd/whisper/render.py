@@ -173,7 +173,9 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
 
 
 def _same(content: str, title: str | None) -> bool:
-    return title is not None and " ".join(content.split()) == " ".join(title.split())
+    """Whether the content says no more than the line above it: the title, or without one the content's own beginning."""
+    said = " ".join(content.split())
+    return said == " ".join(title.split()) if title is not None else len(said) <= UNTITLED
 
 
 def _review(review: Review, now: datetime, characters: int) -> list[str]:
