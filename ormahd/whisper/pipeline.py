@@ -232,10 +232,13 @@ class _Course:
         """Remember the prompt for the session's next one, and what was considered for it (seeds: not what was found by its
         time). True when feedback can speak of it."""
         asked, heard = self.asked, found.heard
+        if found.silence is Silence.OFF:
+            return False  # where nothing is to be said, nothing is to be kept either
         vector = heard.vector if heard is not None else None
         shown = {context_key(one.row): one.shown for one in nodes if one.shown is not None}
         said = Said(heard.prompt if heard is not None else asked.prompt, vector, self.ormah.clock(), bool(nodes))
-        self.whisper.sessions.heard(asked.session_id, said, shown=shown)
+        if found.silence not in UNHEARD:
+            self.whisper.sessions.heard(asked.session_id, said, shown=shown)
         pool = found.pool
         floor = self.settings.log_relevance
         considered = [
@@ -254,7 +257,7 @@ class _Course:
 
 
 UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})
-"""Prompts to which not even `maintenance_due` is added: nobody asked an agent anything."""
+"""Prompts to which not even `maintenance_due` is added, and which no session counts: nobody asked an agent anything."""
 
 
 def applies(heard: Heard) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -78,6 +81,11 @@ def context(house: House, harness: str, event: str, said: dict[str, Any], **more
 def ask(house: House, prompt: str, session_id: str, **more: Any) -> str:
     said = {"prompt": prompt, "session_id": session_id, "cwd": str(house.home), **more}
     return context(house, "claude-code", "UserPromptSubmit", said)
+
+
+def count(house: House, select: str) -> int:
+    with contextlib.closing(sqlite3.connect(f"file:{house.state / 'state.sqlite3'}?mode=ro", uri=True)) as db:
+        return int(db.execute(select).fetchone()[0])
 
 
 def start(house: House, session_id: str, source: str, harness: str = "claude-code", **more: Any) -> str:
@@ -195,6 +203,13 @@ def test_the_agent_is_reminded_every_so_often_also_in_silence(house: House) -> N
     one = session()
     said = [ask(house, f"zebras of Madagascar, number {number}", one) for number in range(6)]
     assert [bool(text) for text in said] == [False, False, True] * 2
+    for _ in range(3):  # nobody's prompts are not counted
+        assert ask(house, "/compact", one) == ""
+    assert [bool(ask(house, f"zebras of Madagascar, number {number}", one)) for number in range(6, 9)] == [
+        False,
+        False,
+        True,
+    ]
     assert "`remember`" in said[2]
     assert WHISPERS not in said[2]
     spoke = session()
@@ -272,12 +287,6 @@ def test_a_daemon_that_hangs_is_left_and_what_nobody_read_was_not_said(house: Ho
 
 def test_an_answer_that_nobody_waits_for_is_logged_as_unread(house: House) -> None:
     """The peer hangs up while its prompt is being answered: as often as it takes to hit that moment."""
-    import socket
-    import sqlite3
-
-    def unread() -> int:
-        with sqlite3.connect(f"file:{house.state / 'state.sqlite3'}?mode=ro", uri=True) as db:
-            return int(db.execute("SELECT count(*) FROM whisper_event WHERE outcome = 'unread'").fetchone()[0])
 
     def hang_up() -> bool:
         said = json.dumps({"prompt": PROMPT, "session_id": session()}).encode()
@@ -286,12 +295,11 @@ def test_an_answer_that_nobody_waits_for_is_logged_as_unread(house: House) -> No
             peer.connect(os.fspath(house.socket))
             peer.sendall(b"h" + len(body).to_bytes(4, "big") + body)
             time.sleep(0.002)  # not a wait for something: somewhere within the answer
-        return unread() > 0
+        return count(house, "SELECT count(*) FROM whisper_event WHERE outcome = 'unread'") > 0
 
     wait_until(hang_up, "an answer was under way when its asker went")
-    with sqlite3.connect(f"file:{house.state / 'state.sqlite3'}?mode=ro", uri=True) as db:
-        shown = "SELECT count(*) FROM whisper_log JOIN whisper_event USING (event) WHERE outcome = 'unread' AND (was_injected OR shown IS NOT NULL)"
-        assert db.execute(shown).fetchone() == (0,)
+    unread = "SELECT count(*) FROM whisper_log JOIN whisper_event USING (event) WHERE outcome = 'unread'"
+    assert not count(house, f"{unread} AND (was_injected OR shown IS NOT NULL)")
 
 
 def test_much_text_of_a_script_with_long_characters_stays_below_what_codex_takes() -> None:
@@ -318,7 +326,11 @@ def test_spaces_without_whispers_and_whispering_switched_off() -> None:
         said = {"prompt": PROMPT, "session_id": session(), "cwd": "/tmp", "source": "startup"}
         for event in ("UserPromptSubmit", "SessionStart"):
             assert run(house, "claude-code", event, said, env={"ORMAH_SPACE": "diary"}) == b""
+        assert not count(house, "SELECT count(*) FROM whisper_event")  # nor is anything of it kept
+        assert not count(house, "SELECT count(*) FROM session")
+        for event in ("UserPromptSubmit", "SessionStart"):
             assert run(house, "claude-code", event, said) != b""
+        assert count(house, "SELECT count(*) FROM whisper_event") == 1
 
 
 def test_the_same_through_the_command(house: House) -> None:
