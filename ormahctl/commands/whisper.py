@@ -27,12 +27,13 @@ SAID = {
     "gate": "no memory is relevant enough",
     "known": "what is relevant stands in this session's context already",
     "unread": "whoever asked did not wait for the answer",
-    "not_ready": "the daemon is still starting",
-    "error": "something failed; the log says what",
+    "not_ready": "the daemon is still loading its model",
+    "unread": "nobody waited for the answer any more",
 }
 """Why nothing was said, for people."""
 LEAST = 12
 """Candidates shown to people; --json has them all."""
+NAMES = {"late_rare": "late interaction", "common": "words", "certain": "confidence", "affinity": "feedback"}
 NUMBERS = ("text", "cosine", "late_rare", "common", "brevity", "cross", "identity", "certain", "place", "affinity")
 
 
@@ -105,16 +106,13 @@ def _explain(trace: dict[str, object]) -> None:
         if not isinstance(rows, list) or not rows:
             continue
         rows.sort(key=lambda row: -row["relevance"])
-        used = [number for number in NUMBERS if any(number in row for row in rows)]
         render.out()
         render.out(render.paint(f"{name} ({len(rows)})", "bold"))
-        cells = [
-            [row["node_id"][:8], shown(row["relevance"]), shown(row["order"]), *(shown(row.get(one)) for one in used),
-             row["shown"] or row["dropped"] or "-", render.cut(render.line(row["title"] or ""), 40)]
-            for row in rows[:LEAST]
-        ]  # fmt: skip
-        render.table(
-            ["id", "relevance", "order", *used, "shown, or let go by", "title"], cells, right=range(1, 3 + len(used))
-        )
+        for row in rows[:LEAST]:
+            title = render.cut(render.line(row["title"] or ""), 60)
+            render.out(f"{row['relevance']:.3f}  {row['node_id'][:8]}  {title}")
+            numbers = ", ".join(f"{NAMES.get(one, one)} {row[one]:.3g}" for one in NUMBERS if one in row)
+            render.out("       " + (row["shown"] or row["dropped"] or ""))
+            render.out("       " + render.paint(f"{numbers}; order {row['order']:.3g}", "dim"))
         if len(rows) > LEAST:
             render.out(f"and {len(rows) - LEAST} more (--json)")

@@ -132,6 +132,8 @@ class _Course:
             preferences=self.settings.preferences > 0 and applies(heard),
         )  # fmt: skip
         self.degraded += pool.degraded
+        if heard.vector is None:
+            return Answer(Silence.NOT_READY, heard, pool)
         if not pool.candidates and not pool.preferences:
             return Answer(Silence.NO_CANDIDATES, heard, pool)
         return self._choose(heard, pool)
@@ -157,7 +159,9 @@ class _Course:
             return Answer(Silence.KNOWN if known else Silence.GATE, heard, pool)
         exploring = None
         if settings.exploration and not heard.temporal:
-            exploring = choose.explore(candidates, chosen, boosts.keys(), room=settings.max_nodes - len(chosen))
+            known_of = {*boosts, *(one.id for one in preferences)}
+            room = settings.max_nodes - len(chosen) - len(preferences)
+            exploring = choose.explore(candidates, chosen, known_of, room=room)
         return Answer(None, heard, pool, tuple(choose.arrange(chosen, preferences, exploring, settings)))
 
     # ------------------------------------------------------------ what the stages ask for
@@ -212,8 +216,9 @@ class _Course:
             held = review.pick(self.ormah, self.asked.space, now=self.now, besides=besides)
         due = self.settings.maintenance and self.whisper.maintenance_due() and found.silence not in UNHEARD
         text = render.compose(
-            found.chosen, now=self.now, settings=self.settings, maintenance_due=due, review=held, event=event
-        )
+            found.chosen, now=self.now, settings=self.settings, maintenance_due=due, review=held,
+            event=event if self._learnable(found) else None,
+        )  # fmt: skip
         nodes = tuple(one for one in found.chosen if one.id not in text.left_out)
         logged = self._log(event, found, nodes, begun)
         if held is not None and text.reviewed and logged:
@@ -241,19 +246,25 @@ class _Course:
             self.whisper.sessions.heard(asked.session_id, said, shown=shown)
         pool = found.pool
         floor = self.settings.log_relevance
-        considered = [
-            whispers.Considered(one.id, one.numbers.get("before_feedback", one.relevance), one.relevance, one.shown)
-            for one in ((*pool.candidates, *pool.preferences) if pool is not None else ())
-            if one.source == "search"
-            and (one.shown is not None or (one.relevance >= floor and "affinity" in one.numbers))
-        ]
+        considered: dict[str, whispers.Considered] = {}
+        for one in (*pool.candidates, *pool.preferences) if pool is not None else ():
+            told = one.shown is not None
+            serious = told or (one.relevance >= floor and "affinity" in one.numbers)
+            # one that was found both ways is logged as it was shown
+            if one.source == "search" and serious and (told or one.id not in considered):
+                before = one.numbers.get("before_feedback", one.relevance)
+                considered[one.id] = whispers.Considered(one.id, before, one.relevance, one.shown)
         whispers.record(
             self.ormah.state, event=event, prompt=said.text, outcome=whispers.SPOKEN if nodes else str(found.silence),
             milliseconds=(time.perf_counter() - begun) * 1000, vector=vector, model=self.ormah.learned.model,
-            candidates={one.node_id: one for one in considered}.values(), space=asked.space,
+            candidates=considered.values(), space=asked.space,
             session_id=asked.session_id, agent=asked.agent,
         )  # fmt: skip
-        return asked.session_id is not None and vector is not None
+        return self._learnable(found)
+
+    def _learnable(self, found: Answer) -> bool:
+        """Whether feedback will be able to speak of this whisper."""
+        return self.asked.session_id is not None and found.heard is not None and found.heard.vector is not None
 
 
 UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})

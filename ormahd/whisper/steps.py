@@ -52,7 +52,7 @@ class Silence(StrEnum):
     UNREAD = "unread"
     """Who asked has gone: his deadline was over before there was an answer."""
     NOT_READY = "not_ready"
-    ERROR = "error"
+    """The model is not loaded yet, so that nothing can be judged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,59 @@
+"""What a whisper leaves behind, without a process: nothing before the model is there; each memory logged once, as it was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.actions.caller import Caller
+from ormahd.actions.remember import remember
+from ormahd.config import load
+from ormahd.core.node import CreateNodeRequest, NodeType
+from ormahd.journal import whispers
+from ormahd.ormah import Ormah
+from ormahd.whisper.pipeline import Whisper
+from ormahd.whisper.steps import Asked, Silence
+from tests.surroundings import surroundings
+
+PERSON = Caller("person", None)
+
+
+@pytest.fixture
+def ormah(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ormah]:
+    environ = surroundings(tmp_path) | {"ORMAH_VAULT": str(tmp_path / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing"}
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    found = Ormah.open(load(None, environ))
+    yield found
+    found.close()
+
+
+def store(ormah: Ormah, content: str, kind: NodeType = NodeType.FACT) -> str:
+    return remember(ormah, CreateNodeRequest(content=content, type=kind, source="person"), PERSON).node_id
+
+
+def test_until_the_model_is_there_nothing_is_said(ormah: Ormah) -> None:
+    """Seeds: nothing where "there is no engine instance"; words alone are no measure for a gate."""
+    store(ormah, "The ferry to the island leaves at noon.")
+    asked = Asked("when does the ferry to the island leave?", None, "s")
+    found = Whisper.of(ormah, lambda: None).whisper(asked)
+    assert (found.text, found.silence, found.event) == ("", Silence.NOT_READY, None)
+    ormah.warm()
+    assert Whisper.of(ormah, lambda: None).whisper(asked).silence is None
+
+
+def test_a_preference_that_is_found_both_ways_is_logged_as_it_was_shown(ormah: Ormah) -> None:
+    ormah.warm()
+    rule = store(ormah, "Ferry tickets are always booked with the island line.", NodeType.PREFERENCE)
+    for number in range(3):
+        store(ormah, f"The ferry to the island number {number} leaves at noon with cars.")
+    found = Whisper.of(ormah, lambda: None).whisper(Asked("book ferry tickets with the island line", None, "s"))
+    assert rule in [one.id for one in found.nodes]
+    assert len({one.id for one in found.nodes}) == len(found.nodes)
+    assert found.event is not None
+    logged = {one.node_id: one.shown for one in whispers.candidates_of(ormah.state, found.event)}
+    shown = {one.id: one.shown for one in found.nodes}
+    assert {node_id: how for node_id, how in logged.items() if how is not None} == shown
+    assert len(whispers.candidates_of(ormah.state, found.event)) == len(logged)
