@@ -82,6 +82,8 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
     # Before numpy is imported. Our products are small, and a second thread for them waits spinning: on a machine that is
     # busy otherwise a recall took half as long again.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Whoever imports it first, Chroma or we: ONNX Runtime's telemetry is on unless this is set before (embed_onnx.py).
+    os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
     found = load(vault, config, socket)
     if detach and not is_supervised(os.environ, os.getpid()):
         return detached(found)

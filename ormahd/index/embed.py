@@ -124,6 +124,8 @@ def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
 
     where = embed_files.find_model(settings.model)
     folder = embed_files.folder_of(where)
+    if folder is not None and embed_files.BUNDLED in folder.parts:
+        embed_files.check_weights(folder)
     identity = embed_files.identity(where, folder)
     why = None
     if settings.runtime != "torch" and folder is not None:

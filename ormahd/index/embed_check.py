@@ -238,7 +238,7 @@ def write(record: Record, file: Path) -> None:
 
 def _end_with_parent() -> None:
     """Stdin ends when whoever started us does."""
-    while sys.stdin.buffer.read(1):
+    while os.read(0, 1):  # not sys.stdin: its lock would be held when the interpreter ends
         pass
     os._exit(1)
 

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import logging
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,12 @@ def identity(where: Path | str, folder: Path | None) -> list[str]:
 
 
 def sha256_of(path: Path) -> str:
+    found = path.stat()
+    return _sha256(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=64)
+def _sha256(path: Path, _mtime_ns: int, _size: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -75,8 +82,6 @@ def stay_offline() -> None:
 
 def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
     stay_offline()
-    if isinstance(where, Path) and BUNDLED in where.parts:
-        check_weights(where)
     try:
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging as chatter

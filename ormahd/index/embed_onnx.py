@@ -50,13 +50,14 @@ class OnnxRuntime:
         Raises Unavailable, with the reason, when this model does not run here.
         """
         shape, weights, file = parts(folder)
-        self.version = _version()
+        onnxruntime = _library()
+        self.version = str(onnxruntime.__version__)
         self._pooling = pooling
         self._first = shape.first
         self.positions = weights["embeddings.position_embeddings.weight"].dims[0] - shape.first
         """Tokens that a text may have."""
         self._width = shape.width
-        self._session = _session(embed_graph.graph(shape, weights, file.name), file.parent, folder)
+        self._session = _session(onnxruntime, embed_graph.graph(shape, weights, file.name), file.parent, folder)
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
         """See `embed_model.Runtime`."""
@@ -150,7 +151,10 @@ def _reading(folder: Path, name: str) -> Iterator[None]:
         raise unfit(folder, f"{name} is not as expected ({error!r})") from error
 
 
-def _version() -> str:
+def _library() -> Any:
+    """ONNX Runtime, told to stay silent before it is there: since 1.29 it writes a device id into the cache directory
+    and sends events over the network, unless one of these says no (the second is the older name)."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
     try:
         import onnxruntime
     except ImportError as error:
@@ -159,13 +163,11 @@ def _version() -> str:
             hint="install the package `onnxruntime`",
             data={"why": "it is not there"},
         ) from error
-    return str(onnxruntime.__version__)
+    return onnxruntime
 
 
-def _session(graph: bytes, weights: Path, folder: Path) -> Any:
+def _session(onnxruntime: Any, graph: bytes, weights: Path, folder: Path) -> Any:
     """A session over `graph`, whose weights lie in the folder `weights`, of the model in `folder`."""
-    import onnxruntime
-
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors: they are raised as well

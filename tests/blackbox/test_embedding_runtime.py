@@ -1,0 +1,53 @@
+"""What runs the model, seen from outside: the status, the process's libraries, its files."""
+
+from pathlib import Path
+
+from ormahd.index.embed_files import DEFAULT_MODEL
+from tests.house import open_house
+
+
+def test_the_daemon_embeds_without_torch_and_tells_nobody() -> None:
+    with open_house(ORMAH_EMBEDDING_MODEL=DEFAULT_MODEL) as house:
+        house.start()
+        stored = house.json("remember", "Invoices of the billing service lie in PostgreSQL.")
+        found = house.json("recall", "which database keeps the bills?")
+        assert found["degraded"] in ([], ["reranker"])
+        assert found["results"][0]["id"] == stored["id"]
+
+        served = house.json("status")["embedding"]
+        assert (served["runtime"], served["precision"], served["why"]) == ("onnx", "fp32", None)
+        assert min(served["vectors"], served["tokens"]) > 0.99999
+        shown = house.ctl("status").stdout
+        assert f"all-MiniLM-L6-v2 · ONNX Runtime {served['version']}, fp32" in shown
+
+        assert house.process is not None
+        maps = Path(f"/proc/{house.process.pid}/maps").read_text()
+        assert "onnxruntime" in maps
+        assert "libtorch" not in maps
+        assert not list(house.home.rglob("*onnxruntime*")), "its telemetry is on"
+
+
+def test_torch_serves_where_it_is_asked_for_and_finds_the_same_vectors_in_the_index() -> None:
+    with open_house(ORMAH_EMBEDDING_MODEL=DEFAULT_MODEL) as house:
+        house.start()
+        house.json("remember", "Invoices of the billing service lie in PostgreSQL.")
+        before = house.json("recall", "which database keeps the bills?", "--explain")
+        house.stop()
+        house.settings["ORMAH_EMBEDDING_RUNTIME"] = "torch"
+        house.start()
+        served = house.json("status")["embedding"]
+        assert served["runtime"] == "torch"
+        assert served["vectors"] is None
+        assert "· torch " in house.ctl("status").stdout
+        after = house.json("recall", "which database keeps the bills?", "--explain")
+        assert [one["id"] for one in before["results"]] == [one["id"] for one in after["results"]]
+        assert abs(before["results"][0]["score"] - after["results"][0]["score"]) < 1e-3
+
+
+def test_a_model_that_cannot_be_served_is_said_in_words() -> None:
+    with open_house(ORMAH_EMBEDDING_RUNTIME="onnx", ORMAH_EMBEDDING_MODEL="nobody/there") as house:
+        house.start()
+        status = house.json("status")
+        assert status["embedding"] is None
+        assert status["degraded"] == ["vectors"]
+        assert any("nobody/there" in warning for warning in status["warnings"])
