@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
+from ormahd import way
 from ormahd.actions.amend import clean, commit, make_room_in_core, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import stem
@@ -103,7 +104,7 @@ def import_lines(
     failed: list[Failure] = []
     wanted: list[tuple[int, ImportLine, str, str | None, list[str]]] = []
     redacted = 0
-    for number, text in enumerate(lines, first_line):
+    for number, text in way.giving(enumerate(lines, first_line)):
         if not text.strip().lstrip("\ufeff"):
             continue
         try:
@@ -120,7 +121,7 @@ def import_lines(
             tags.insert(0, ABOUT_SELF)
         wanted.append((number, line, content, title, tags))
     # the slow part, outside every lock and while the batch before is being committed
-    for at in range(0, len(wanted), STEP):
+    for at in way.giving(range(0, len(wanted), STEP)):
         ormah.index.embed_ahead([(title, content) for _, _, content, title, _ in wanted[at : at + STEP]])
         if progress is not None:
             progress(min(at + STEP, len(wanted)), len(wanted), "embedding")
@@ -164,7 +165,7 @@ def _store(
     fresh: dict[tuple[str | None, NodeType, str | None, str], _New] = {}
     skipped, failed = 0, []
     ids: set[str] = set()
-    for number, line, content, title, tags in wanted:
+    for number, line, content, title, tags in way.giving(wanted):
         key = (line.space, line.type, title, content.strip())
         if key in fresh or ormah.index.equal(line.space, line.type, title, content) is not None:
             skipped += 1
@@ -183,7 +184,7 @@ def _store(
         )
         fresh[key] = _New(number, line, node_id, path, content, title, tags)
     new = list(fresh.values())
-    for item in list(new):
+    for item in way.giving(list(new)):
         try:
             item.links = [_edge(ormah, new, asked) for asked in item.line.connections]
             item.data = _compose(item, now, caller)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
+from ormahd import way
 from ormahd.errors import Unavailable
 from ormahd.index import cache
 from ormahd.index.database import Database
@@ -144,6 +145,7 @@ class Filler:
         return min(RETRY_S, 0.25 * 2.0**self._failures)
 
     def _step(self) -> float:
+        way.give()
         for meaning in (self.active, self.next):
             if meaning is None:
                 continue

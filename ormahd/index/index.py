@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 
+from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.node import Strength
 from ormahd.errors import Unavailable
@@ -81,7 +82,8 @@ class Index(Reader):
         Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this
         batch, kept as `position`; None leaves it.
         """
-        entries = [write.entry(path, data, state, self.blob_id(data)) for path, (data, state) in upserts.items()]
+        files = upserts.items() if len(upserts) <= AT_ONCE else way.giving(upserts.items())
+        entries = [write.entry(path, data, state, self.blob_id(data)) for path, (data, state) in files]
         made = self._embed_now(entries)
         now = micros(self._clock())
         with self._applying:

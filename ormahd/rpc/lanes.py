@@ -7,6 +7,7 @@ Whispers, for which a person's prompt waits, stand behind nothing but each other
 
 from __future__ import annotations
 
+import functools
 import logging
 import queue
 import threading
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from ormahd import way
 from ormahd.rpc.schema import Call
 
 log = logging.getLogger("ormahd.lanes")
@@ -109,6 +111,8 @@ class Lanes:
         }
 
     def put(self, method: str, task: Callable[[], None]) -> None:
+        if method in WHISPERING:
+            task = functools.partial(_first, task)
         self._lane.get(method, self._read).put(task)
 
     def close(self, seconds: float) -> bool:
@@ -117,3 +121,8 @@ class Lanes:
         lanes = (self._read, self._whisper, self._write, self._bulk, self._back)
         ended = [lane.close(end - time.monotonic()) for lane in lanes]
         return all(ended)
+
+
+def _first(task: Callable[[], None]) -> None:
+    with way.first():
+        task()

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
+from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind, parse
 from ormahd.settings import VaultSettings
@@ -135,7 +136,7 @@ class Reconciler:
             self.begin(found)
             self.said = {path: said for path, said in self.said.items() if path in found.present}
             tree = self.look.tree(self.head)
-            for path, seen in sorted(found.changed.items(), key=lambda item: (len(item[0]), item[0])):
+            for path, seen in way.giving(sorted(found.changed.items(), key=lambda item: (len(item[0]), item[0]))):
                 try:
                     file = self.read(seen, tree)
                 except OSError as exc:

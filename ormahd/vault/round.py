@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind, parse
 from ormahd.vault.change import Kind, sha256
@@ -159,7 +160,7 @@ class Round:
     # Changed files
 
     def take(self, changed: Mapping[str, Seen], *, forced: bool = False) -> None:
-        for count, path in enumerate(sorted(changed, key=lambda path: (len(path), path))):
+        for count, path in enumerate(way.giving(sorted(changed, key=lambda path: (len(path), path)))):
             try:
                 self.one(changed[path], forced)
             except OSError as exc:

@@ -1,0 +1,64 @@
+"""Work in bulk lets those pass who go first, for a bounded time, and nobody else waits."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ormahd import way
+
+
+def test_with_nobody_there_nobody_waits() -> None:
+    begun = time.monotonic()
+    assert list(way.giving(range(100_000))) == list(range(100_000))
+    assert time.monotonic() - begun < 5
+
+
+def test_a_step_waits_until_those_who_go_first_have_passed() -> None:
+    passed: list[bool] = []
+    inside, leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with way.first(), way.first():  # one that is asked within another one
+            inside.set()
+            leave.wait(30)
+
+    urgent = threading.Thread(target=first)
+    urgent.start()
+    assert inside.wait(30)
+
+    def bulk() -> None:
+        way.give()
+        passed.append(leave.is_set())
+
+    begun = time.monotonic()
+    waiting = threading.Thread(target=bulk)
+    waiting.start()
+    waiting.join(30)
+    assert passed == [False]  # nobody went on: its patience has an end
+    assert time.monotonic() - begun >= way.LONGEST_S
+    leave.set()
+    urgent.join(30)
+    assert way._clear.is_set()
+
+
+def test_bulk_comes_to_its_end_where_somebody_always_goes_first() -> None:
+    done = threading.Event()
+
+    def bulk() -> None:
+        for _ in way.giving(range(2_000)):
+            pass
+        done.set()
+
+    with way.first():
+        threading.Thread(target=bulk, daemon=True).start()
+        assert done.wait(30)
+
+
+def test_a_failure_of_who_went_first_does_not_hold_up_the_others() -> None:
+    try:
+        with way.first():
+            raise ValueError
+    except ValueError:
+        pass
+    assert way._clear.is_set()
