@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd import way
 from ormahd.index import late
 from ormahd.index.embed import DocumentVectors, Piece, QueryVectors, Served
 from ormahd.index.late import Float
@@ -161,10 +162,16 @@ class Model:
         passes = ([windows[at] for at in batch] for batch in batches)
         if urgent and len(batches) == 1:
             results: Iterator[list[Made]] = map(self._forward, passes)
+        elif urgent:
+            results = self._pool.map(self._forward, passes)
         else:
-            results = (self._pool if urgent else self._quiet).map(self._forward, passes)
+            results = self._quiet.map(self._forward_by_the_way, passes)
         made = dict(zip(itertools.chain(*batches), itertools.chain.from_iterable(results), strict=True))
         return [made[at] for at in range(len(windows))]
+
+    def _forward_by_the_way(self, windows: Sequence[Ids]) -> list[Made]:
+        way.give()
+        return self._forward(windows)
 
     def _forward(self, windows: Sequence[Ids]) -> list[Made]:
         vectors, ids, wide = run(self._runtime, windows, self._pad)
