@@ -26,7 +26,6 @@ SAID = {
     "no_candidates": "no memory resembles it",
     "gate": "no memory is relevant enough",
     "known": "what is relevant stands in this session's context already",
-    "unread": "whoever asked did not wait for the answer",
     "not_ready": "the daemon is still loading its model",
     "unread": "nobody waited for the answer any more",
 }

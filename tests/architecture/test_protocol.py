@@ -26,7 +26,9 @@ def test_every_field_of_the_schema_can_be_explained():
 
 
 def test_every_method_has_its_lane():
-    assert set(schema.METHODS) <= QUICK | WHISPERING | WRITING | BULK, "say in rpc/lanes.py who may wait for the new method"
+    assert set(schema.METHODS) <= QUICK | WHISPERING | WRITING | BULK, (
+        "say in rpc/lanes.py who may wait for the new method"
+    )
     assert len(QUICK | WHISPERING | WRITING | BULK) == len(QUICK) + len(WHISPERING) + len(WRITING) + len(BULK)
     assert {"admin.rebuild", "admin.verify", "admin.import", "admin.export", "admin.run_task"} <= BULK
     assert {
