@@ -1,8 +1,9 @@
 """Whether a model on ONNX Runtime gives what sentence-transformers gives: measured once per model, then remembered.
 
-`python -m ormahd.index.embed_check MODEL FILE` loads the model both ways, compares vectors and token vectors, and
+`python -m ormahd.index.embed_check MODEL FILE KEY` loads the model both ways, compares vectors and token vectors, and
 writes a `Record` to FILE. It is a process of its own, so that the daemon never has torch in it. The default model's
-record comes with the package (`embed_checked.json`); another's is kept beside the index, named by the model's files.
+record comes with the package (`embed_checked.json`; without arguments the command makes it anew); another's is kept
+beside the index, named by the model's files.
 
 A record holds a few of the reference's vectors. Each load embeds those texts again: so a damaged file, or a version of
 ONNX Runtime that computes something else, is noticed before it answers.
@@ -28,7 +29,7 @@ import numpy as np
 
 from ormahd.index import late
 from ormahd.index.embed import Served
-from ormahd.index.embed_files import stay_offline
+from ormahd.index.embed_files import BUNDLED, DEFAULT_MODEL, find_model, identity, stay_offline
 from ormahd.index.embed_model import About, Runtime, ids_of, run
 from ormahd.index.embed_onnx import OnnxRuntime, parts, unfit
 from ormahd.index.late import Float
@@ -72,13 +73,13 @@ class Record(msgspec.Struct, frozen=True):
     """Of the libraries that were compared."""
 
 
-def open_onnx(folder: Path, identity: Sequence[str], directory: Path) -> tuple[About, OnnxRuntime, Served]:
-    """The model in `folder` on ONNX Runtime. `directory`: where records are kept.
+def open_onnx(folder: Path, lines: Sequence[str], directory: Path) -> tuple[About, OnnxRuntime, Served]:
+    """The model in `folder`, of this `identity`, on ONNX Runtime. `directory`: where records are kept.
 
     Raises Unavailable, with the reason, when it does not give there what it gives with sentence-transformers.
     """
     parts(folder)  # what cannot be is seen before a process is started for it
-    record = _record(folder, identity, directory)
+    record = _record(folder, key_of(lines), directory)
     if record.refused is not None:
         raise unfit(folder, record.refused)
     runtime = OnnxRuntime(folder, record.pooling)
@@ -112,12 +113,12 @@ def tokenizer(folder: Path) -> Any:
 # Records
 
 
-def key_of(identity: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join([*identity, str(FORMAT)]).encode()).hexdigest()
+def key_of(lines: Sequence[str]) -> str:
+    """The name of a model's record, by its `embed_files.identity`."""
+    return hashlib.sha256("\n".join([*lines, str(FORMAT)]).encode()).hexdigest()
 
 
-def _record(folder: Path, identity: Sequence[str], directory: Path) -> Record:
-    key = key_of(identity)
+def _record(folder: Path, key: str, directory: Path) -> Record:
     packaged = read((importlib.resources.files("ormahd.index") / PACKAGED).read_bytes(), key)
     if packaged is not None:
         return packaged
@@ -141,7 +142,7 @@ def read(data: bytes, key: str) -> Record | None:
 def _compare_apart(folder: Path, key: str, file: Path) -> Record:
     """Have a process of its own compare, and write `file`."""
     log.info("comparing the embedding model in %s on ONNX Runtime with sentence-transformers, once", folder)
-    command = [sys.executable, "-m", "ormahd.index.embed_check", str(folder), str(file), key]
+    command = [sys.executable, "-P", "-m", "ormahd.index.embed_check", str(folder), str(file), key]
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Its stdin is a pipe that nobody writes to: when we end, however that is, it is told.
@@ -243,11 +244,17 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def main(folder: str, file: str, key: str) -> None:
-    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
-    os.nice(5)
-    write(compare(Path(folder), key), Path(file))
+def main(arguments: Sequence[str]) -> None:
+    if arguments:
+        folder, file, key = Path(arguments[0]), Path(arguments[1]), arguments[2]
+        threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+        os.nice(5)
+    else:
+        found = find_model(DEFAULT_MODEL)
+        assert isinstance(found, Path), f"the package {BUNDLED} is not installed"
+        folder, file, key = found, Path(__file__).with_name(PACKAGED), key_of(identity(found, found))
+    write(compare(folder, key), file)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1:])

@@ -37,9 +37,8 @@ HINT = "leave embedding.runtime at `auto`, or set it to `torch`; it is slower an
 class OnnxRuntime:
     """Forward passes, each on the thread that asks: bulk work and questions run beside each other.
 
-    A question gains little from a second thread, and loses much where another process wants the core: p50 of 14 tokens
-    on two free cores 3.9 ms with one, 2.6 with two that wait spinning, 3.6 with two that sleep; with both cores taken
-    43, 41 and 39 ms.
+    A second thread for a question helps on a free machine and harms on a busy one, where it counts: 14 tokens took 2.6
+    ms instead of 4.2 with two threads that wait spinning, 8.2 instead of 4.5 beside other work (load 4 on 2 cores).
     """
 
     name = "onnx"
