@@ -25,6 +25,10 @@ BLOCK = 4096
 """Rows in one allocation (3 MB at 384 dimensions)."""
 DECIMALS = 6
 """Of a cosine: float16 vectors are good for three or four."""
+ROUNDED = 2.0 * 10**-DECIMALS
+"""By how much two cosines may change places when they are rounded."""
+SPARE = 8
+"""A share of the rows (one in so many) that is looked at beyond those asked for."""
 DEAD = 0.25
 """Share of dead rows from which the living ones are copied together."""
 
@@ -35,7 +39,7 @@ class _View:
 
     blocks: tuple[Half, ...]
     wide: tuple[Float, ...]
-    owners: tuple[NDArray[np.void], ...]
+    owners: Sequence[str]
     used: int
 
     def floats(self, number: int) -> Float:
@@ -43,15 +47,12 @@ class _View:
         block = self.wide[number] if number < len(self.wide) else self.blocks[number]
         return block[: min(BLOCK, self.used - number * BLOCK)].astype(np.float32, copy=False)
 
-    def owner(self, row: int) -> bytes:
-        """Whose row it is, or was."""
-        return bytes(self.owners[row // BLOCK][row % BLOCK])
-
     def rows(self, rows: NDArray[np.int64]) -> Float:
         """Some rows as float32."""
         found = np.empty((len(rows), self.blocks[0].shape[1]), np.float32)
-        for number in np.unique(rows // BLOCK):
-            here = rows // BLOCK == number
+        of = rows // BLOCK
+        for number in np.flatnonzero(np.bincount(of)).tolist():
+            here = of == number
             block = self.wide[number] if number < len(self.wide) else self.blocks[number]
             found[here] = block[rows[here] % BLOCK]
         return found
@@ -66,10 +67,10 @@ class Matrix:
         self._most_wide = -(-quick // BLOCK)
         self._quick = quick
         self._lock = threading.Lock()
-        self._places: dict[bytes, tuple[int, int]] = {}  # id -> first row, number of rows
+        self._places: dict[str, tuple[int, int]] = {}  # id -> first row, number of rows
         self._blocks: list[Half] = []
         self._wide: list[Float] = []
-        self._owners: list[NDArray[np.void]] = []
+        self._owners: list[str] = []  # whose row it is, or was
         self._used = 0
         self._live = 0
 
@@ -78,7 +79,7 @@ class Matrix:
         return len(self._places)
 
     def __contains__(self, node_id: str) -> bool:
-        return _key(node_id) in self._places
+        return node_id in self._places
 
     @property
     def pieces(self) -> int:
@@ -92,46 +93,44 @@ class Matrix:
     @property
     def memory(self) -> int:
         """Bytes of the vectors."""
-        parts: list[NDArray[Any]] = [*self._blocks, *self._wide, *self._owners]
+        parts: list[NDArray[Any]] = [*self._blocks, *self._wide]
         return sum(part.nbytes for part in parts)
 
     def put(self, items: Iterable[tuple[str, Half]]) -> None:
         """Set the vectors (float16[pieces, dimensions]) of nodes."""
         with self._lock:
             for node_id, vectors in items:
-                key = _key(node_id)
-                self._forget(key)
-                self._append(key, vectors)
+                self._forget(node_id)
+                self._append(node_id, vectors)
             self._compact()
 
     def remove(self, ids: Collection[str]) -> None:
         with self._lock:
             for node_id in ids:
-                self._forget(_key(node_id))
+                self._forget(node_id)
             self._compact()
 
-    def _forget(self, key: bytes) -> None:
-        place = self._places.pop(key, None)
+    def _forget(self, node_id: str) -> None:
+        place = self._places.pop(node_id, None)
         if place is not None:
             self._live -= place[1]
 
-    def _append(self, key: bytes, vectors: Half) -> None:
+    def _append(self, node_id: str, vectors: Half) -> None:
         """A node's rows stand together, also across the border of two blocks."""
-        self._places[key] = (self._used, len(vectors))
+        self._places[node_id] = (self._used, len(vectors))
+        self._owners += [node_id] * len(vectors)
         self._live += len(vectors)
         done = 0
         while done < len(vectors):
             at = self._used % BLOCK
             if self._used // BLOCK == len(self._blocks):
                 self._blocks.append(np.empty((BLOCK, self.dimensions), np.float16))
-                self._owners.append(np.zeros(BLOCK, "V16"))
                 if len(self._wide) < self._most_wide:
                     self._wide.append(np.empty((BLOCK, self.dimensions), np.float32))
             some = vectors[done : done + BLOCK - at]
             self._blocks[-1][at : at + len(some)] = some
             if len(self._wide) == len(self._blocks):
                 self._wide[-1][at : at + len(some)] = some
-            self._owners[-1][at : at + len(some)] = np.void(key)
             self._used += len(some)
             done += len(some)
 
@@ -140,26 +139,25 @@ class Matrix:
             return
         old, places = self._view(), self._places
         self._blocks, self._wide, self._owners, self._places, self._used, self._live = [], [], [], {}, 0, 0
-        for key, (first, count) in places.items():
-            self._append(key, old.rows(np.arange(first, first + count)).astype(np.float16))
+        for node_id, (first, count) in places.items():
+            self._append(node_id, old.rows(np.arange(first, first + count)).astype(np.float16))
 
     def _view(self) -> _View:
-        return _View(tuple(self._blocks), tuple(self._wide), tuple(self._owners), self._used)
+        return _View(tuple(self._blocks), tuple(self._wide), self._owners, self._used)
 
     def vectors(self, node_id: str) -> Float | None:
         """float32[pieces, dimensions] of one node."""
         with self._lock:
-            place, view = self._places.get(_key(node_id)), self._view()
+            place, view = self._places.get(node_id), self._view()
         return None if place is None else view.rows(np.arange(place[0], place[0] + place[1]))
 
     def count(self, node_id: str) -> int:
         """Pieces of one node."""
-        return self._places.get(_key(node_id), (0, 0))[1]
+        return self._places.get(node_id, (0, 0))[1]
 
     def ids(self) -> list[str]:
         with self._lock:
-            keys = list(self._places)
-        return [_name(key) for key in keys]
+            return list(self._places)
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
         """Cosine of `vector` (unit) and the nearest piece of each node; nodes without vectors are left out."""
@@ -170,14 +168,14 @@ class Matrix:
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
         """Cosines of several unit vectors and the nearest piece of each node: float64[len(ids), len(vectors)], NaN for
         nodes without vectors."""
-        keys = [_key(node_id) for node_id in ids]
         with self._lock:
-            places = [self._places.get(key) for key in keys]
+            places = [self._places.get(node_id) for node_id in ids]
             view = self._view()
-        found = np.full((len(keys), len(vectors)), np.nan)
-        at = [number for number, place in enumerate(places) if place is not None]
-        if at:
-            found[at] = _scores(view, [place for place in places if place is not None], vectors)
+        there = [place for place in places if place is not None]
+        if len(there) == len(ids):
+            return _scores(view, there, vectors)
+        found = np.full((len(ids), len(vectors)), np.nan)
+        found[[number for number, place in enumerate(places) if place is not None]] = _scores(view, there, vectors)
         return found
 
     def nearest(self, vector: Float, limit: int) -> list[tuple[str, float]]:
@@ -188,19 +186,20 @@ class Matrix:
         if not view.used or limit < 1:
             return []
         scores = np.concatenate([view.floats(number) @ vector for number in range(len(view.blocks))])
-        wanted = limit
+        wanted = limit + limit // SPARE + 1
         while True:
-            wanted = min(2 * wanted, len(scores))
-            rows = np.argpartition(-scores, wanted - 1)[:wanted]
-            near = {view.owner(row) for row in rows.tolist()}
+            wanted = min(wanted, len(scores))
+            rows = np.argpartition(scores, len(scores) - wanted)[-wanted:]
+            near = {view.owners[row] for row in rows.tolist()}
             with self._lock:  # a dead row's node may have gone, or have other vectors now
-                alive = [(key, self._places[key]) for key in near if key in self._places]
+                alive = [(node_id, self._places[node_id]) for node_id in near if node_id in self._places]
             exact = _scores(view, [place for _, place in alive], vector[None])[:, 0].tolist()
-            pairs = [(_name(key), cosine) for (key, _), cosine in zip(alive, exact, strict=True)]
-            found = sorted(pairs, key=lambda item: (-item[1], item[0]))[:limit]
-            # Long notes fill the rows with their pieces: more of them, until nothing better can stand outside.
-            if wanted == len(scores) or (len(found) == limit and found[-1][1] >= float(scores[rows].min())):
-                return found
+            best = sorted([(-cosine, node_id) for (node_id, _), cosine in zip(alive, exact, strict=True)])[:limit]
+            # Long notes fill the rows with their pieces: more of them, until nothing as good can stand outside.
+            outside = float(scores[rows].min()) + ROUNDED
+            if wanted == len(scores) or (len(best) == limit and -best[-1][0] > outside):
+                return [(node_id, -less) for less, node_id in best]
+            wanted *= 2
 
 
 def _scores(view: _View, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
@@ -216,14 +215,3 @@ def _scores(view: _View, places: Sequence[tuple[int, int]], vectors: Float) -> N
         scores[at : at + len(some)] = view.rows(some) @ vectors.T
     # Rounded, because the last bits depend on how many rows were multiplied together.
     return np.maximum.reduceat(scores, ends - counts, axis=0).astype(np.float64).round(DECIMALS)
-
-
-def _key(node_id: str) -> bytes:
-    """An id in 16 bytes; three times as fast as through UUID, and hundreds are looked up for one question."""
-    return bytes.fromhex(node_id.replace("-", ""))
-
-
-def _name(key: bytes) -> str:
-    """The id of which these are the bytes."""
-    text = key.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
