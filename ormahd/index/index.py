@@ -19,6 +19,7 @@ from ormahd.index import cache, text, verify, write
 from ormahd.index.database import Database
 from ormahd.index.embed import DocumentVectors, Embedder
 from ormahd.index.fill import Filler
+from ormahd.index.kept import Kept
 from ormahd.index.late import Float
 from ormahd.index.meaning import Meaning
 from ormahd.index.reader import Reader
@@ -281,6 +282,7 @@ class Index(Reader):
     def set_strength(self, strength: Mapping[str, Strength]) -> None:
         """What use has made of nodes, by id, as last folded; nodes that are not in it have the default."""
         self._strength = dict(strength)
+        self._kept = Kept()
 
     def close(self) -> None:
         """Close everything; what is still to be written to Chroma is written at the next start."""

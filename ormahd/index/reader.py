@@ -17,7 +17,9 @@ from ormahd.index import cache, links, lookup, text
 from ormahd.index.cache import TokenVectors
 from ormahd.index.database import Database
 from ormahd.index.fill import Filler
+from ormahd.index.kept import CANDIDATES, COUNTS, Kept
 from ormahd.index.late import Float
+from ormahd.index.meaning import Meaning
 from ormahd.index.rows import Candidate, Edge, Filter, NodeRow, Stats, Unresolved
 
 EVERYTHING = Filter()
@@ -27,12 +29,8 @@ EXACT = 2000
 """The same as a number of nodes: scoring them takes as long as asking Chroma for some hundred."""
 SPARE = 20
 """Neighbours fetched beyond what the filter is expected to take away."""
-FEW_EXPIRED = 500
-"""Expired nodes up to which it is quicker to know them all than to ask about each of some hundred."""
 WIDENINGS = 3
 """How often Chroma is asked, for three times as many each time, before all that pass are scored."""
-COUNTS = 1000
-"""Filters whose count is remembered."""
 LATE_PIECES = 4
 """Pieces of a long note whose tokens are compared with a question's."""
 
@@ -45,7 +43,7 @@ class Reader:
         self._filler = filler
         self._strength: Mapping[str, Strength] = {}
         self._frequencies = text.Frequencies()
-        self._counts: dict[Filter, int] = {}
+        self._kept = Kept()
 
     # What is known
 
@@ -93,8 +91,16 @@ class Reader:
 
     def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]:
         """What ranking asks of nodes, by full id; unknown ones are left out."""
-        with self._database.read() as connection:
-            return lookup.candidates(connection, lookup.full(ids), self._strength)
+        known = self._kept.candidates  # whoever changes the index puts another one in its place
+        found = {node_id: one for node_id in ids if (one := known.get(node_id)) is not None}
+        missing = [node_id for node_id in ids if node_id not in found]
+        if missing:
+            with self._database.read() as connection:
+                others = lookup.candidates(connection, lookup.full(missing), self._strength)
+            if len(known) < CANDIDATES:
+                known.update(others)
+            found |= others
+        return found
 
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
         """Ids of all nodes that the filter lets through."""
@@ -108,7 +114,7 @@ class Reader:
 
     def count(self, chosen: Filter = EVERYTHING) -> int:
         """How many nodes the filter lets through. Remembered until something changes, but where it depends on the time."""
-        known = self._counts  # whoever changes the index puts another one in its place
+        known = self._kept.counts
         found = known.get(chosen)
         if found is None:
             with self._database.read() as connection:
@@ -120,7 +126,7 @@ class Reader:
     def _changed(self) -> None:
         """Notes came, changed or went, and that is committed."""
         self._frequencies.changed()
-        self._counts = {}
+        self._kept = Kept()
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
         """Those of `ids` that the filter lets through, in their order."""
@@ -162,8 +168,10 @@ class Reader:
 
     def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:  # fmt: skip
         """Nodes with any word of `query` (a text, or terms): (id, bm25), best first, higher is better."""
+        kept = self._kept
         with self._database.read() as connection:
-            return text.search(connection, query, limit, chosen, self._frequencies)
+            found = kept.search(connection, text.terms_of(query), limit, chosen, self._frequencies)
+            return text.search(connection, query, limit, chosen, self._frequencies) if found is None else found
 
     def search_plain(self, query: str | Sequence[str], limit: int) -> list[tuple[str, float]]:
         """The same among files that are no nodes: (path, bm25)."""
@@ -185,7 +193,7 @@ class Reader:
         if chosen.narrow:
             passing = self.count(replace(chosen, alive_at=None))  # what has expired is little
             if passing <= max(EXACT, FEW * everything):
-                return self._exact(vector, limit, chosen)
+                return self._exact(meaning, vector, limit, chosen)
             pool = int(1.25 * limit * everything / passing) + SPARE
         for _ in range(WIDENINGS):
             found = meaning.search(vector, pool)
@@ -193,20 +201,25 @@ class Reader:
             if len(kept) >= limit or len(found) < pool:
                 return [hit for hit in found if hit[0] in kept][:limit]
             pool *= 3
-        return self._exact(vector, limit, chosen)
+        return self._exact(meaning, vector, limit, chosen)
 
     def _passing(self, ids: Sequence[str], chosen: Filter) -> set[str]:
         """`keep` for nodes that have vectors. Where being alive is all that is asked, those that are not are few."""
-        if chosen.alive_at is not None and not chosen.narrow:
+        if not chosen.narrow:
             with self._database.read() as connection:
-                gone = lookup.expired(connection, chosen.alive_at, FEW_EXPIRED)
-            if len(gone) < FEW_EXPIRED:
+                gone = self._kept.gone(connection, chosen)
+            if gone is not None:
                 return set(ids) - gone
         return set(self.keep(ids, chosen))
 
-    def _exact(self, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
-        scores = self.cosines(vector, self.ids(chosen))
-        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
+    def _exact(self, meaning: Meaning, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
+        """All that the filter lets through, scored."""
+        kept = self._kept
+        with self._database.read() as connection:
+            gone = kept.gone(connection, chosen)
+            passing = kept.passing(connection, chosen if gone is None else replace(chosen, alive_at=None))
+        scores = meaning.matrix.similarities(vector[None], passing.ids)[:, 0]
+        return passing.best(scores, np.flatnonzero(~np.isnan(scores)), limit, gone or frozenset())
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
         """Exact cosine of `vector` and the best piece of each node; nodes without vectors are left out."""

@@ -29,7 +29,8 @@ STALE = 0.02
 """Share of files by which a large index may grow before the counted words are counted again."""
 COUNTED_ANEW = 20_000
 """Files up to which words are counted again after every change, so that the answers depend on the notes alone."""
-_RANK = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
+RANK = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
+"""Negative in FTS5: the lower, the better."""
 
 
 def heading(title: str | None, path: str) -> str | None:
@@ -84,12 +85,15 @@ class Frequencies:
         return {term: known[term] for term in terms}
 
 
-def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts: Frequencies) -> tuple[str, float]:
-    """The MATCH expression, and by how much bm25 exaggerates with it."""
-    terms = query_terms(query) if isinstance(query, str) else list(dict.fromkeys(query))
-    files = connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0]
+def largest(connection: sqlite3.Connection) -> int:
+    """The largest key of a file: in an index that only grew, how many there are."""
+    return int(connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0])
+
+
+def split(connection: sqlite3.Connection, terms: Sequence[str], files: int, counts: Frequencies) -> tuple[list[str], list[str]]:  # fmt: skip
+    """The words that choose the rows, and those that only count in their scores."""
     if files <= SMALL or len(terms) < 2:
-        return fts_match(terms), 1.0
+        return list(terms), []
     rows = counts.rows(connection, terms, files)
     rare: list[str] = []
     common: list[str] = []
@@ -100,6 +104,16 @@ def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts
             rare.append(term)
         elif total <= COUNTED:
             common.append(term)
+    return rare, common
+
+
+def terms_of(query: str | Sequence[str]) -> list[str]:
+    return query_terms(query) if isinstance(query, str) else list(dict.fromkeys(query))
+
+
+def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts: Frequencies) -> tuple[str, float]:
+    """The MATCH expression, and by how much bm25 exaggerates with it."""
+    rare, common = split(connection, terms_of(query), largest(connection), counts)
     if not common:
         return fts_match(rare), 1.0
     # bm25 adds up every phrase of the expression, so each word stands in it twice.
@@ -118,7 +132,7 @@ def search(
     match, times = _question(connection, query, counts)
     condition, values = chosen.sql()
     rows = connection.execute(
-        f"SELECT n.id, {_RANK} AS score FROM words JOIN node n ON n.number = words.rowid "
+        f"SELECT n.id, {RANK} AS score FROM words JOIN node n ON n.number = words.rowid "
         f"WHERE words MATCH ? AND {condition} ORDER BY score, n.id LIMIT ?",
         (match, *values, limit),
     )
@@ -131,7 +145,7 @@ def search_plain(
     """The same for files that are no nodes: (path, bm25)."""
     match, times = _question(connection, query, counts)
     rows = connection.execute(
-        f"SELECT f.path, {_RANK} AS score FROM words JOIN file f ON f.number = words.rowid "
+        f"SELECT f.path, {RANK} AS score FROM words JOIN file f ON f.number = words.rowid "
         "LEFT JOIN node n ON n.number = f.number AND n.held = 1 "
         "WHERE words MATCH ? AND n.number IS NULL ORDER BY score, f.path LIMIT ?",
         (match, limit),

@@ -1,0 +1,103 @@
+"""What is remembered between two changes answers as the index itself does."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.node import NodeType, Strength, Tier
+from ormahd.index import kept, lookup, text
+from ormahd.index.index import Index
+from ormahd.index.rows import Filter
+from tests.contract.index_notes import NOW, apply, node_id, note, open_index
+
+WORDS = ["boat", "garden", "kettle", "sqlite", "sqlites", "v1.2", "c++", "東京", "naïve", "tram"]
+FILTERS = (
+    Filter(), Filter(alive_at=NOW), Filter(alive_at=NOW, types=(NodeType.GOAL,)), Filter(spaces=("web", "global"), alive_at=NOW),
+    Filter(tags=("red",)), Filter(tiers=()), Filter(created_after=NOW, alive_at=NOW + timedelta(days=3)),
+)  # fmt: skip
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    made = open_index(tmp_path / "index", attach=True)
+    yield made
+    made.close()
+
+
+def some(number: int, chance: random.Random) -> bytes:
+    return note(
+        number, " ".join(chance.choices(WORDS, weights=range(1, 11), k=chance.randint(2, 9))), title=chance.choice(WORDS),
+        type=chance.choice([NodeType.FACT, NodeType.GOAL]), space=chance.choice([None, "web", "other"]),
+        tags=chance.choice([[], ["Red"]]), tier=chance.choice(list(Tier)),
+        valid_until=chance.choice([None, None, NOW, NOW + timedelta(days=1)]), created=NOW - timedelta(days=chance.randint(0, 2)),
+    )  # fmt: skip
+
+
+def asked(index: Index, terms: Sequence[str], limit: int, chosen: Filter) -> list[tuple[str, float]]:
+    with index._database.read() as connection:
+        return text.search(connection, terms, limit, chosen, text.Frequencies())
+
+
+def check(index: Index, chance: random.Random) -> None:
+    for chosen in FILTERS:
+        for _ in range(2):  # the second time it is remembered
+            terms = chance.sample(WORDS, chance.randint(0, 4))
+            limit = chance.choice([1, 3, 10, 500])
+            found, wanted = index.search_text(terms, limit, chosen), asked(index, terms, limit, chosen)
+            assert [one for one, _ in found] == [one for one, _ in wanted]
+            assert [score for _, score in found] == pytest.approx([score for _, score in wanted], rel=1e-12)
+        vector = index.embed_ahead([(None, " ".join(chance.sample(WORDS, 3)))])
+        assert vector is not None
+        near = index.search_vectors(vector[0], 7, chosen)
+        exact = index.cosines(vector[0], index.ids(chosen))
+        assert [score for _, score in near] == pytest.approx(sorted(exact.values(), reverse=True)[:7], abs=2e-6)
+        assert dict(near) == pytest.approx({one: exact[one] for one, _ in near}, abs=2e-6)
+    ids = [node_id(number) for number in range(60)]
+    with index._database.read() as connection:
+        assert index.candidates(ids) == lookup.candidates(connection, ids, index._strength)
+
+
+@pytest.mark.parametrize("bound", [(), ("SMALL",), ("SMALL", "SCORED")])
+def test_it_answers_as_the_index_does(index: Index, monkeypatch: pytest.MonkeyPatch, bound: Sequence[str]) -> None:
+    for name in bound:  # as in a larger index: the rarest words choose, and common ones are learned little by little
+        for module in (text, kept):
+            monkeypatch.setattr(module, name, 5 if name == "SMALL" else 40)
+    chance = random.Random(1)
+    apply(index, {f"{number}.md": some(number, chance) for number in range(50)} | {"plain.md": b"boat and garden"})
+    apply(index, {"copy of 3.md": some(3, chance)})
+    assert index.wait_filled(30)
+    check(index, chance)
+    for _ in range(6):
+        numbers = chance.sample(range(60), 5)
+        apply(
+            index,
+            {f"{number}.md": some(number, chance) for number in numbers[:3]},
+            [f"{one}.md" for one in numbers[3:]],
+        )
+        assert index.wait_filled(30)
+        check(index, chance)
+
+
+def test_use_counts_at_once(index: Index) -> None:
+    apply(index, {"a.md": note(1, "boat")})
+    assert index.candidates([node_id(1)])[node_id(1)].strength == Strength()
+    index.set_strength({node_id(1): Strength(access_count=3)})
+    assert index.candidates([node_id(1)])[node_id(1)].strength.access_count == 3
+
+
+def test_what_is_remembered_is_bounded(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(2)
+    apply(index, {f"{number}.md": some(number, chance) for number in range(40)})
+    monkeypatch.setattr(kept, "POSTINGS", 60)
+    monkeypatch.setattr(kept, "PASSING", 60)
+    for word in WORDS * 2:
+        for chosen in FILTERS:
+            assert index.search_text([word], 5, chosen) == asked(index, [word], 5, chosen)
+        assert index._kept._posted <= 60
+        assert index._kept._passed <= 60
+        assert sum(len(one.numbers) for one in index._kept._postings.values()) == index._kept._posted
+    assert not [chosen for chosen in index._kept._passing if chosen != replace(chosen, alive_at=None)]
