@@ -70,6 +70,7 @@ class Kept:
         self.candidates: dict[str, Candidate] = {}
         self._passing: dict[Filter, Passing] = {}
         self._postings: dict[str, Posting] = {}
+        self._asked: set[Filter] = set()
         self._passed = 0
         self._posted = 0
 
@@ -111,11 +112,19 @@ class Kept:
     def search(
         self, connection: sqlite3.Connection, terms: Sequence[str], limit: int, chosen: Filter, counts: Frequencies
     ) -> list[tuple[str, float]] | None:
-        """`text.search`, word by word; None where that is no use: the index is large, or too much has expired."""
+        """`text.search`, word by word; None where that is no use: the index is large, too much has expired, or a filter is
+        met for the first time, which saves SQLite more than reading whole words costs."""
         if self.files is None:
             self.files = largest(connection)
+        if self.files > COUNTED_ANEW:
+            return None
+        lasting = replace(chosen, alive_at=None)
+        if chosen.narrow and lasting not in self._asked:
+            if len(self._asked) < COUNTS:
+                self._asked.add(lasting)
+            return None
         gone = self.gone(connection, chosen)
-        if self.files > COUNTED_ANEW or gone is None:
+        if gone is None:
             return None
         choose, others = split(connection, terms, self.files, counts)
         if self.files > SMALL and not self._learn(
@@ -124,7 +133,7 @@ class Kept:
             return None
         scores = self._bm25(connection, choose, others)
         if chosen.narrow:
-            passing = self.passing(connection, replace(chosen, alive_at=None))
+            passing = self.passing(connection, lasting)
             scores = scores[np.minimum(passing.numbers, len(scores) - 1)]
             return passing.best(scores, np.flatnonzero(scores), limit, gone)
         numbers = np.flatnonzero(scores)

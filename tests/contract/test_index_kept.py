@@ -44,7 +44,7 @@ def asked(index: Index, terms: Sequence[str], limit: int, chosen: Filter) -> lis
 
 def check(index: Index, chance: random.Random) -> None:
     for chosen in FILTERS:
-        for _ in range(2):  # the second time it is remembered
+        for _ in range(3):  # the first time it is read, from the second or third on remembered
             terms = chance.sample(WORDS, chance.randint(0, 4))
             limit = chance.choice([1, 3, 10, 500])
             found, wanted = index.search_text(terms, limit, chosen), asked(index, terms, limit, chosen)
