@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from ormahd.index.embed_files import DEFAULT_MODEL
 from tests.house import open_house
 
@@ -27,6 +29,7 @@ def test_the_daemon_embeds_without_torch_and_tells_nobody() -> None:
         assert not list(house.home.rglob("*onnxruntime*")), "its telemetry is on"
 
 
+@pytest.mark.soak  # two daemons with torch
 def test_torch_serves_where_it_is_asked_for_and_finds_the_same_vectors_in_the_index() -> None:
     with open_house(ORMAH_EMBEDDING_MODEL=DEFAULT_MODEL) as house:
         house.start()

@@ -224,7 +224,8 @@ def is_waited_for(house: House, why: str, node_id: str, path: str) -> None:
 def went_on(house: House) -> None:
     wait_until(lambda: git(house, "status", "--porcelain") == "", "what waited is committed")
     wait_until(lambda: house.call("admin.health").queued == 0, "what was stored is written")
-    assert words(house, "xylophone")[:1] == ["An edit in the meantime: the xylophone."]
+    found = ["An edit in the meantime: the xylophone."]
+    wait_until(lambda: words(house, "xylophone")[:1] == found, "the edit of the meantime is found")
     assert words(house, "accordion")[:1] == ["Written meanwhile: the accordion."]
     assert git(house, "log", "--format=%s").splitlines().count("Remember: Written meanwhile: the accordion.") == 1
 

@@ -274,6 +274,7 @@ def test_nobody_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert files == {"index"}
 
 
+@pytest.mark.soak  # four loads of torch
 def test_a_model_in_the_cache_of_hugging_face_is_found_by_its_name(
     tiny: Path, compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

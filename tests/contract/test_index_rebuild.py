@@ -104,7 +104,7 @@ def key(edge: Any) -> str:
     return repr(edge)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(history=st.lists(steps, min_size=2, max_size=10), rounds=st.integers(0, 2))
 def test_incremental_is_rebuilt(history: list[tuple[str, Any]], rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

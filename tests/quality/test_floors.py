@@ -92,7 +92,7 @@ def long_floor(it: Stand, questions: Sequence[Question]) -> None:
 
 
 def test_long_notes(stand: Callable[[Sequence[Text]], Stand]) -> None:
-    texts, questions = long_notes(80)
+    texts, questions = long_notes(40)
     long_floor(stand(texts), questions)
 
 

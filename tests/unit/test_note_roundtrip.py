@@ -67,7 +67,7 @@ def _fields(draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_fields())
 def test_what_is_composed_is_read_back(fields: dict[str, Any]) -> None:
     data = compose(**fields)
@@ -88,7 +88,7 @@ def test_what_is_composed_is_read_back(fields: dict[str, Any]) -> None:
     assert compose(**again) == data
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_fields())
 def test_both_parsers_see_the_same_places(fields: dict[str, Any]) -> None:
     text = compose(**fields).decode()
@@ -101,7 +101,7 @@ def test_both_parsers_see_the_same_places(fields: dict[str, Any]) -> None:
         assert fast.raw(a).strip() == slow.raw(b).strip()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(_text)
 @example("agent:x")
 @example("a: b")
@@ -171,7 +171,7 @@ def _without(note: Note, key: str) -> dict[str, Any]:
     return {name: value for name, value in asdict(note).items() if name not in {key, "digest"}}
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=66, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_by_hand(), _setting)
 def test_an_edit_changes_its_key_alone(data: bytes, wish: tuple[str, Any]) -> None:
     before = parse(data, PATH)
@@ -198,7 +198,7 @@ def test_an_edit_changes_its_key_alone(data: bytes, wish: tuple[str, Any]) -> No
     assert _without(parse(cleared, PATH), key) == _without(before, key)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=66, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_by_hand(), st.lists(_link, min_size=1, max_size=3), st.data())
 def test_edges_come_and_go(data: bytes, links: list[Link], more: st.DataObject) -> None:
     links = list({link.key: link for link in links}.values())
@@ -222,7 +222,7 @@ def test_edges_come_and_go(data: bytes, links: list[Link], more: st.DataObject) 
     assert b"\nedges:" not in none
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_by_hand(), _body)
 def test_a_new_text_leaves_the_head_and_the_lines_that_stay(data: bytes, content: str) -> None:
     note = parse(data, PATH)
@@ -241,7 +241,7 @@ def test_a_new_text_leaves_the_head_and_the_lines_that_stay(data: bytes, content
         assert longer.startswith(core)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=133, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.one_of(
         st.binary(max_size=200),
