@@ -133,12 +133,13 @@ class House:
         return next((self.home / "cache_home" / "ormah").iterdir())
 
     def notes(self) -> dict[str, bytes]:
-        """Every note of the vault, by its path."""
-        return {
-            file.relative_to(self.vault).as_posix(): file.read_bytes()
-            for file in sorted(self.vault.rglob("*.md"))
-            if not any(part.startswith(".") for part in file.relative_to(self.vault).parts)
-        }
+        """Every note of the vault, by its path. Hidden folders are not entered: git moves things about in its own."""
+        found: dict[str, bytes] = {}
+        for folder, inner, names in os.walk(self.vault):
+            inner[:] = sorted(name for name in inner if not name.startswith("."))
+            for file in (Path(folder, name) for name in names if name.endswith(".md")):
+                found[file.relative_to(self.vault).as_posix()] = file.read_bytes()
+        return dict(sorted(found.items()))
 
     def call(self, method: str, *, agent: str | None = "test", cwd: str | None = None, **params: Any) -> Any:
         """One call over the socket, on a connection of its own; the method's result Struct."""

@@ -37,7 +37,7 @@ class Identity:
         self._head: str | None = None
         self._tree: dict[str, str] = {}
         self._by_id: dict[str, list[str]] | None = None
-        self._by_name: dict[str, list[str]] | None = None
+        self._by_name: tuple[dict[str, list[str]], dict[str, list[str]]] | None = None
         self._shorts: set[str] = set()
         self._now: dict[str, str | None] = {}
         self._taken: dict[str, str] = {}
@@ -86,23 +86,29 @@ class Identity:
         return self._by_blob[oid][0]
 
     def paths(self, node_id: str) -> list[str]:
-        """Where HEAD has a note with this id. Our own names tell at once; else every note is looked at, once."""
+        """Where HEAD has a note with this id. Names of our own tell theirs at once; the notes without one are looked at,
+        once; only when neither has it every note is, because a person may name a note after another."""
         if self._by_id is None:
-            found = [
-                path for path in self._named().get(short_id(node_id), ())
-                if self._blob(self._tree[path], path) == node_id
-            ]  # fmt: skip
+            by_name, unnamed = self._sorted_by_name()
+            found = [path for path in by_name.get(short_id(node_id), ()) if self._blob(self._tree[path], path) == node_id]
+            found += unnamed.get(node_id, ())
             if found:
                 return found
         return self._all().get(node_id, [])
 
-    def _named(self) -> dict[str, list[str]]:
-        """Paths by the short id that their name ends in."""
+    def _sorted_by_name(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Paths by the short id that their name ends in; of the other notes, paths by their id."""
         if self._by_name is None:
-            self._by_name = {}
-            for path in self._tree:
-                if is_note_name(path.rpartition("/")[2]) and (short := stem_short_id(path)):
-                    self._by_name.setdefault(short, []).append(path)
+            by_name: dict[str, list[str]] = {}
+            unnamed: dict[str, list[str]] = {}
+            for path, oid in self._tree.items():
+                if not is_note_name(path.rpartition("/")[2]):
+                    continue
+                if short := stem_short_id(path):
+                    by_name.setdefault(short, []).append(path)
+                elif found := self._blob(oid, path):
+                    unnamed.setdefault(found, []).append(path)
+            self._by_name = by_name, unnamed
         return self._by_name
 
     def _all(self) -> dict[str, list[str]]:

@@ -67,10 +67,12 @@ class Look:
             self._ours.update(paths)
 
     def first(self, paths: Sequence[str]) -> str:
-        """The one of `paths` that was added to the history first; without a history the shorter name
-        ("note.md" before "note copy.md")."""
+        """The one of `paths` that has stood there longest; without a history the shorter name ("note.md" before
+        "note copy.md"). A place that came back (a reverted deletion) counts from then: the note that moved away
+        meanwhile lives where it moved to."""
         return min(paths, key=lambda path: (self._added(path), len(path), path))
 
     def _added(self, path: str) -> float:
-        times = self.vault.git.log("--format=%ct", "--diff-filter=A", "--no-renames", "--", self.vault.prefix + path)
-        return min((float(time) for time in times if time.strip()), default=float("inf"))
+        last = self.vault.git.log("-1", "--format=%ct", "--diff-filter=A", "--no-renames", "--",
+                                  self.vault.prefix + path)  # fmt: skip
+        return next((float(time) for time in last if time.strip()), float("inf"))

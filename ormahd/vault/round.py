@@ -90,6 +90,7 @@ class Round:
         self.waiting_ids: set[str | None] = set()
         self.moved: set[str] = set()
         self.vanished: set[str] = set()
+        self.outdone: set[str] = set()
         self.decided: set[str] = set()
         self.fed: set[str] = set()
         self.why_busy: str | None = None
@@ -114,6 +115,8 @@ class Round:
         self.gone(found, rested)
         self.feed()
         self.commit_all()
+        if self.outdone:
+            self.copies_of_the_taken()
         if self.vanished:
             self.copies_of_the_vanished()
         self.finish()
@@ -207,6 +210,7 @@ class Round:
             self.vanished.add(before[0])
         if decision.node_id is not None:
             owner.identity.took(path, decision.node_id)
+            self.outdone.update(owner.identity.paths(decision.node_id))
         self.act(file, decision)
 
     def act(self, file: File, decision: Decision) -> None:
@@ -307,6 +311,15 @@ class Round:
                 note = parse(self.vault.blob(self.tree[path]), path)
                 items.append(Item(path, None, claim(note.kind, note.id), None, label(note)))
             self.out.removed += self.commit("Delete", Kind.EDIT, items)
+
+    def copies_of_the_taken(self) -> None:
+        """A file that nobody touched lost its id to one that has it rightly now: from here on it is a copy."""
+        again: dict[str, Seen] = {}
+        for path in self.outdone.difference(self.decided, self.moved):
+            if self.owner.identity.present(path):
+                again[path] = seen(path, (self.vault.root / path).lstat())
+        self.take(again, forced=True)
+        self.feed()
 
     def copies_of_the_vanished(self) -> None:
         """An id is free again: a copy that had to stand back may have it now."""

@@ -220,6 +220,38 @@ def test_a_copy_does_not_take_the_id_and_gets_it_when_the_first_goes(house: Hous
     assert house.clean()
 
 
+def test_a_note_that_git_puts_back_where_it_stood_before_it_moved_is_a_copy(house: House) -> None:
+    path = house.remember("words", title="Title", node_id=ONE)
+    house.settle()
+    house.git("rm", "-q", path)
+    house.git("commit", "-qm", "gone")
+    house.scan()
+    house.git("revert", "--no-edit", "HEAD")
+    house.scan()
+    (house.root / path).rename(house.root / "moved.md")
+    house.scan()
+    house.settle()
+    house.write(path, house.read("moved.md"))
+    house.git("add", path)
+    house.git("commit", "-qm", "it came back", env={"GIT_COMMITTER_DATE": "2030-01-01T00:00:00"})
+    house.scan()
+    assert house.index.nodes()[ONE] == "moved.md"
+    assert [problem["path"] for problem in house.reconciler.problems()] == [path]
+    house.settle()
+
+
+def test_a_file_that_loses_its_id_to_a_new_one_is_known_as_a_copy_though_nobody_touched_it(house: House) -> None:
+    path = house.remember("words", title="Title", node_id=ONE)
+    house.settle()
+    shutil.copy(house.root / path, house.root / "a.md")
+    house.git("add", "a.md")
+    house.git("commit", "-qm", "dated before everything", env={"GIT_COMMITTER_DATE": "2001-01-01T00:00:00"})
+    house.scan()
+    assert house.index.nodes()[ONE] == "a.md"
+    assert [problem["path"] for problem in house.reconciler.problems()] == [path]
+    house.settle()
+
+
 def test_a_checkout_of_an_older_state_is_indexed_and_not_committed(house: House) -> None:
     path = house.remember("first version", title="Title", node_id=ONE)
     other = house.remember("other", title="Other", node_id=TWO)
