@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd.core.line_time import read_time, write_time
 from ormahd.core.merge import merge_lines
 from ormahd.core.node import is_node_id, short_id
 
@@ -131,7 +132,7 @@ def decode(line: bytes) -> Judgement | str:
     for key in ("space", "session_id", "prompt"):
         if row.get(key) is not None and not isinstance(row[key], str):
             return f"`{key}` is no text"
-    when, small = _date(row.get("confirmed_at")), _small(row)
+    when, small = read_time(row.get("confirmed_at")), _small(row)
     if when is None:
         return "`confirmed_at` is no time with a zone"
     if small is None:
@@ -182,15 +183,5 @@ def _small(row: dict[str, Any]) -> Small | None:
     return Small(steps, size) if steps and math.isfinite(size) and size > 0 else None
 
 
-def _date(value: Any) -> datetime | None:
-    if not isinstance(value, str):
-        return None
-    try:
-        date = datetime.fromisoformat(value)
-        return date.astimezone(UTC) if date.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
-
-
 def _text(date: datetime) -> str:
-    return date.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return write_time(date, "milliseconds")

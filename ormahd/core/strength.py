@@ -23,6 +23,7 @@ from math import exp, log
 from typing import Any
 
 from ormahd.core.importance import WORTH_STORING
+from ormahd.core.line_time import read_time, write_time
 from ormahd.core.node import Strength
 
 FILE = ".ormah/strength.jsonl"
@@ -152,7 +153,7 @@ def row_problem(row: Any) -> str | None:
         if not isinstance(row.get(key), str) or not row[key]:
             return f"`{key}` is missing"
     for key in ("last_access", "last_review", "scored"):
-        if key in row and _date(row[key]) is None:
+        if key in row and read_time(row[key]) is None:
             return f"`{key}` is no date with a time zone"
     count = row.get("access_count", 0)
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
@@ -208,20 +209,20 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> Strength:
     return Strength(
         importance=latest.get("importance", 0.5),
         access_count=sum(row.get("access_count", 0) for row in rows),
-        last_accessed=max((d for row in rows if (d := _date(row.get("last_access")))), default=None),
-        last_review=max((d for row in rows if (d := _date(row.get("last_review")))), default=None),
+        last_accessed=max((d for row in rows if (d := read_time(row.get("last_access")))), default=None),
+        last_review=max((d for row in rows if (d := read_time(row.get("last_review")))), default=None),
         stability=max(row.get("stability", 0.0) for row in rows),
     )
 
 
 def _scored(row: Mapping[str, Any]) -> tuple[bool, datetime, float]:
-    return "importance" in row, _date(row.get("scored")) or datetime.min.replace(tzinfo=UTC), row.get("importance", 0.0)
+    return "importance" in row, read_time(row.get("scored")) or datetime.min.replace(tzinfo=UTC), row.get("importance", 0.0)
 
 
 def _rank(value: Any) -> Any:
     """Dates by their time, numbers by size, anything else by its JSON text: an order for any two values."""
     if isinstance(value, str):
-        date = _date(value)
+        date = read_time(value)
         return (date is not None, date.timestamp() if date else 0.0, value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return (True, float(value), "")
@@ -255,21 +256,11 @@ def _write(rows: Mapping[str, Mapping[str, Any]], bad: list[tuple[int, bytes, st
     return b"".join(line + b"\n" for line in [*lines, *(line for _, line, _ in bad)])
 
 
-def _date(value: Any) -> datetime | None:
-    if not isinstance(value, str):
-        return None
-    try:
-        date = datetime.fromisoformat(value)
-        return date.astimezone(UTC) if date.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
-
-
 def _text(date: datetime) -> str:
-    return date.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return write_time(date, "seconds")
 
 
 def _later(written: str | None, date: datetime) -> str:
     """Of a date as written and a new one the later, as text; one second is as fine as the file is."""
-    before = _date(written)
+    before = read_time(written)
     return written if written is not None and before is not None and _text(before) > _text(date) else _text(date)

@@ -34,16 +34,15 @@ EmbedQuery = Callable[[str], Query | None]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One result. `cosine` and `late` are absolute (how near the text is, whatever else was found); None: no vectors."""
+    """One result."""
 
     node_id: str
     score: float
     source: Found
-    cosine: float | None
-    late: float | None
     trace: dict[str, Any]
     numbers: Mapping[str, float] = field(default_factory=dict)
-    """What its score was made of, by name (`Trace.numbers`)."""
+    """What its score was made of, by name (`Trace.numbers`); cosine and late interaction among them are absolute: how near the
+    text is, whatever else was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +170,10 @@ def _answer(
 ) -> Ranked:
     degraded = list(gathered.degraded) if gathered else []
     if not explain:
-        hits = [Hit(one.node_id, one.score, one.source, *one.relevance, {}, one.numbers) for one in results]
+        hits = [Hit(one.node_id, one.score, one.source, {}, one.numbers) for one in results]
         return Ranked(hits, degraded, {}, spaces)
     chosen = {trace.node_id for trace in results}
-    hits = [Hit(one.node_id, one.score, one.source, *one.relevance, one.shown(), one.numbers) for one in results]
+    hits = [Hit(one.node_id, one.score, one.source, one.shown(), one.numbers) for one in results]
     return Ranked(hits, degraded, {
         "question": heard.question, "terms": list(heard.terms), "space": heard.space,
         "period": None if heard.period is None else {

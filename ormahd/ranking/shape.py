@@ -157,7 +157,7 @@ def _factors(
         "blend": np.full(len(rows), blend),
         "dampening": np.full(len(rows), settings.fts_only_dampening),
         "title": title,
-        "confidence": [0.4 + 0.6 * row.confidence for row in rows],
+        "confidence": [certainty(row.confidence) for row in rows],
         "tier": [1.0 + tiers[row.tier] for row in rows],
         "recency": settings.recency_boost * recency,
         "access": [settings.access_boost * min(1.0, _access(row.strength.access_count)) for row in rows],
@@ -170,6 +170,11 @@ def _factors(
 def title_overlap(topic: frozenset[str], title: str | None) -> float:
     """Share of the question's words that stand in the title."""
     return len(topic & set(words(title))) / len(topic) if topic and title else 0.0
+
+
+def certainty(confidence: float) -> float:
+    """What a memory of this confidence counts (seeds: 0.4 + 0.6 × confidence)."""
+    return 0.4 + 0.6 * confidence
 
 
 def space_factor(space: str | None, favoured: str | None, settings: SpaceSettings) -> float:

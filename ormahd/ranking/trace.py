@@ -42,11 +42,6 @@ class Trace:
         final = min(1.0, adjusted * (n["tier"] + n["recency"] + n["access"]) * n["period"])
         return round(final * n["space"], 6)
 
-    @property
-    def relevance(self) -> tuple[float | None, float | None]:
-        """(cosine, late interaction): absolute, for whoever decides whether to speak at all."""
-        return self.numbers.get("cosine"), self.numbers.get("late")
-
     def shown(self) -> dict[str, Any]:
         """For `--explain`: plain values, in the order in which they were made."""
         return {

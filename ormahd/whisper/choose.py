@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ormahd.core.words import words
+from ormahd.ranking.shape import certainty
 from ormahd.settings import WhisperSettings
 from ormahd.whisper.affinity import Boost
 from ormahd.whisper.gather import Pool
 from ormahd.whisper.steps import Asked, Before, Candidate, Heard, Intent, Shown, context_key
 
 Overlaps = Callable[[Candidate], bool]
+
+BELOW_GATE = "gate: relevance"
+"""How the reason begins of those among which exploration looks."""
 
 
 def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -32,8 +36,7 @@ def judge(pool: Pool, heard: Heard, asked: Asked, settings: WhisperSettings) -> 
         one.numbers["text"] = one.relevance
         linked = about_user if one.id in pool.identity and id(one) not in standing else 0.0
         one.numbers["identity"] = linked
-        certain = 0.4 + 0.6 * one.row.confidence
-        one.numbers["certain"] = certain
+        one.numbers["certain"] = certain = certainty(one.row.confidence)
         one.numbers["place"] = _place(one, asked, said, settings)
         one.relevance = max(one.relevance, linked) * certain * one.numbers["place"]
         one.order = one.score
@@ -42,10 +45,9 @@ def judge(pool: Pool, heard: Heard, asked: Asked, settings: WhisperSettings) -> 
 
 
 def _place(one: Candidate, asked: Asked, said: frozenset[str], settings: WhisperSettings) -> float:
-    space = one.row.space
-    if asked.space is None or space in (asked.space, None):
+    if asked.at_home(one.row.space):
         return one.numbers.get("space", 1.0)
-    named = frozenset(words(space or ""))
+    named = frozenset(words(one.row.space or ""))
     return 1.0 if named and named <= said else settings.other_spaces
 
 
@@ -87,7 +89,7 @@ def timely(candidates: Sequence[Candidate], heard: Heard, asked: Asked, *, topic
     for one in alive(candidates):
         if one.source != "temporal":
             continue
-        if asked.space is not None and one.row.space not in (asked.space, None):
+        if not asked.at_home(one.row.space):
             one.dropped = "time: of another space"
         elif about:
             one.dropped = "time: others of that time are about the topic"
@@ -134,9 +136,8 @@ def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked, margin: f
     what resembles it here is about something else. False: they are let go."""
     if pool.elsewhere <= 0.0 or pool.here >= pool.elsewhere + margin:
         return True
-    home = {asked.space, None}
     for one in alive(candidates):
-        if one.row.space in home and one.id not in pool.identity and one.source != "temporal":
+        if asked.at_home(one.row.space) and one.id not in pool.identity and one.source != "temporal":
             one.dropped = f"elsewhere: another space fits better ({pool.elsewhere:.3f} against {pool.here:.3f})"
     return False
 
@@ -162,7 +163,7 @@ def gate(
         if heard.temporal:  # the time itself speaks for it, and the floor was its gate
             least = 0.0
         if one.relevance < least:
-            one.dropped = f"gate: relevance {one.relevance:.3f} below {least:.3f}"
+            one.dropped = f"{BELOW_GATE} {one.relevance:.3f} below {least:.3f}"
         elif one.relevance < best - settings.companions and not heard.temporal:
             one.dropped = f"companions: relevance {one.relevance:.3f} far below {best:.3f}"
         elif len(chosen) >= settings.max_nodes:
@@ -198,7 +199,7 @@ def explore(candidates: Sequence[Candidate], chosen: Collection[Candidate], judg
         return None
     held = [
         one for one in candidates
-        if one.dropped is not None and one.dropped.startswith("gate: relevance") and one.id not in judged
+        if one.dropped is not None and one.dropped.startswith(BELOW_GATE) and one.id not in judged
     ]  # fmt: skip
     best = max(held, key=lambda one: (one.order, one.id), default=None)
     if best is not None:

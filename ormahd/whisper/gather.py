@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -11,8 +11,8 @@ from ormahd.core.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.core.stems import stems
 from ormahd.core.words import query_terms, words
 from ormahd.index.rows import Edge, Filter, NodeRow
-from ormahd.ranking.gather import Query, Searchable
-from ormahd.ranking.search import Hit, Rules, rank
+from ormahd.ranking.gather import Searchable
+from ormahd.ranking.search import EmbedQuery, Hit, Rules, rank
 from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent
 
@@ -22,9 +22,8 @@ WIDE_PREFERENCES = 8
 """Preferences looked at for one prompt; they are few, and the nearest ones are what counts."""
 FAR_PREFERENCE = 0.2
 """Cosine below which no preference applies."""
-
-EmbedQuery = Callable[[str], Query | None]
-
+OVERLAP = 20_000
+"""Characters of a memory in which words in common are looked for."""
 
 class Readable(Searchable, Protocol):
     """What gathering asks of the index."""
@@ -67,16 +66,14 @@ def gather(
         row = rows.get(node_id)
         if row is not None and row.tier in SPOKEN_OF and not row.expired(now):
             candidates.append(Candidate(row, 0.0, "search"))
-    home = {asked.space, None}
+    here = [best for space, best in ranked.spaces.items() if asked.at_home(space)]
+    elsewhere = [best for space, best in ranked.spaces.items() if not asked.at_home(space)]
     return Pool(
         candidates,
         list(_candidates(standing, rows, self_id, notes, said)),
         identity,
-        max((best for space, best in ranked.spaces.items() if asked.space is None or space in home), default=0.0),
-        max(
-            (best for space, best in ranked.spaces.items() if asked.space is not None and space not in home),
-            default=0.0,
-        ),
+        max(here, default=0.0),
+        max(elsewhere, default=0.0),
         tuple(ranked.degraded),
     )
 
@@ -85,6 +82,11 @@ def neighbours(edges: Iterable[Edge], self_id: str) -> frozenset[str]:
     """What defines the user: linked with the self node by `defines`."""
     linked = (edge for edge in edges if edge.edge is EdgeType.DEFINES)
     return frozenset(end for edge in linked for end in (edge.source, edge.target)) - {self_id}
+
+
+def stemmed(row: NodeRow) -> frozenset[str]:
+    """The words of a memory, as the index has them; of a huge one those of its beginning."""
+    return stems(words(f"{row.title or ''} {row.content[:OVERLAP]}"))
 
 
 def _candidates(
@@ -98,16 +100,9 @@ def _candidates(
         if "words" in numbers:
             numbers["common"] = common_words(numbers["words"], notes)
             if notes < FEW:
-                shared = said & stems(words(f"{row.title or ''} {row.content}"))
-                numbers["common"] = max(numbers["common"], few_words(len(shared)))
-        text = relevance(numbers)
-        if hit.source in ("search", "temporal"):
-            one = Candidate(row, hit.score, hit.source, numbers=numbers)
-            one.relevance = text if text is not None else 0.0
-        else:
-            # It came by an edge: the seed's text spoke, not its own. It may accompany, and is weighed by its way here.
-            one = Candidate(row, hit.score, hit.source, numbers=numbers)
-        yield one
+                numbers["common"] = max(numbers["common"], few_words(len(said & stemmed(row))))
+        # what came by an edge has no numbers of its own text, and so no relevance
+        yield Candidate(row, hit.score, hit.source, relevance(numbers) or 0.0, numbers=numbers)
 
 
 def _preferences(
@@ -124,7 +119,5 @@ def _preferences(
     )
     few = rules.search.model_copy(update={"min_pool": WIDE_PREFERENCES, "rerank_pool": WIDE_PREFERENCES})
     still = rules.activation.model_copy(update={"seed_count": 0})
-    found = rank(
-        index, query, embed=embed, space=None, now=now, explain=False, rules=Rules(few, rules.spaces, still)
-    )  # fmt: skip
-    return found.results
+    few_rules = Rules(few, rules.spaces, still)
+    return rank(index, query, embed=embed, space=None, now=now, explain=False, rules=few_rules).results

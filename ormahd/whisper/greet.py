@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
 
-from ormahd.core.node import EdgeType, Tier
+from ormahd.core.node import Tier
 from ormahd.index.rows import GLOBAL, Edge, Filter, NodeRow
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.vault.create import SELF_TEXT
+from ormahd.whisper.gather import neighbours
 from ormahd.whisper.render import REMEMBERS, enclose, line, quoted
 from ormahd.whisper.steps import Shown, context_key
 
@@ -70,9 +71,7 @@ def greet(
 
 def _due(index: Readable, space: str | None, self_id: str, now: datetime) -> Iterator[NodeRow]:
     """The user's own node, what is linked to it by `defines`, then core memories: of this space, then global ones."""
-    linked = {
-        end for edge in index.edges_of([self_id]) if edge.edge is EdgeType.DEFINES for end in (edge.source, edge.target)
-    }
+    linked = neighbours(index.edges_of([self_id]), self_id)
     core = index.ids(Filter(tiers=(Tier.CORE,), spaces=(GLOBAL, *([space] if space else [])), alive_at=now))
     rows = index.notes([self_id, *linked, *core], connections=False)
     me = rows.pop(self_id, None)

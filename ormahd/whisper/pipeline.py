@@ -10,13 +10,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ormahd.core.stems import stems
-from ormahd.core.words import is_question, words
+from ormahd.core.words import is_question
 from ormahd.journal import whispers
 from ormahd.ranking.hear import topics
 from ormahd.ranking.search import Rules
 from ormahd.whisper import affinity, choose, hear, quiet, render, review
-from ormahd.whisper.gather import Pool, gather
+from ormahd.whisper.gather import Pool, gather, stemmed
 from ormahd.whisper.relevance import cross
 from ormahd.whisper.session import Sessions
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent, Said, Silence, Whispered, context_key
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 FIRST = "what has been decided about how this is built?"
 """A prompt of nobody's, for `Whisper.warm`."""
-OVERLAP = 20_000
-"""Characters of a memory in which a word in common is looked for."""
 
 
 class Whisper:
@@ -150,7 +147,7 @@ class _Course:
         topic = heard.topic
         choose.timely(candidates, heard, self.asked, topical=bool(topics(heard.query)))
         choose.identity(candidates, heard, settings)
-        choose.topical(candidates, pool, heard, lambda one: _overlaps(one, topic), settings.topic_cosine)
+        choose.topical(candidates, pool, heard, lambda one: not topic.isdisjoint(stemmed(one.row)), settings.topic_cosine)
         known = choose.unknown(candidates, self.before)
         choose.unknown(pool.preferences, self.before)
         chosen = choose.gate(candidates, heard, settings, known=known)
@@ -275,10 +272,6 @@ def applies(heard: Heard) -> bool:
     """Whether standing preferences are looked for: they apply to what is to be done, not to a question, unless that is about
     the user."""
     return not heard.temporal and (Intent.IDENTITY in heard.intents or not is_question(heard.prompt))
-
-
-def _overlaps(one: Candidate, topic: frozenset[str]) -> bool:
-    return not topic.isdisjoint(stems(words(f"{one.row.title or ''} {one.row.content[:OVERLAP]}")))
 
 
 def _document(one: Candidate, characters: int) -> str:

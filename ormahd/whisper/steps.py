@@ -66,6 +66,10 @@ class Asked:
     gone: Callable[[], bool] = field(default=bool, compare=False)
     """Whether nobody waits for the answer any more: then nothing of it was said."""
 
+    def at_home(self, space: str | None) -> bool:
+        """Whether a memory of `space` is at home where the caller works; global ones are everywhere."""
+        return self.space is None or space in (self.space, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -134,7 +138,6 @@ class Candidate:
     """What candidates are sorted by."""
     numbers: dict[str, float] = field(default_factory=dict)
     """Everything that went into relevance and order, for the trace."""
-    notes: list[str] = field(default_factory=list)
     dropped: str | None = None
     shown: Shown | None = None
 
