@@ -216,7 +216,11 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> Strength:
 
 
 def _scored(row: Mapping[str, Any]) -> tuple[bool, datetime, float]:
-    return "importance" in row, read_time(row.get("scored")) or datetime.min.replace(tzinfo=UTC), row.get("importance", 0.0)
+    return (
+        "importance" in row,
+        read_time(row.get("scored")) or datetime.min.replace(tzinfo=UTC),
+        row.get("importance", 0.0),
+    )
 
 
 def _rank(value: Any) -> Any:

@@ -229,7 +229,7 @@ def _pieces() -> re.Pattern[str]:
     unit = rf"[^\W{_UNSPACED}]*+(?:[{marks}]++[^\W{_UNSPACED}]*+)*+"
     return re.compile(
         rf"(?P<run>(?:[{_UNSPACED}][{marks}]*+)++)"
-        r"|(?P<sign>(?<![a-z0-9_])[a-z](?:\+\+|\#)(?![a-z0-9_+\#]))"
+        rf"|(?P<sign>(?<![a-z0-9_])[a-z](?:\+\+|\#)(?![^\W{_UNSPACED}]|[{marks}+\#]))"
         rf"|(?P<word>{letter}{unit}(?:(?:(?<=\d)\.(?=\d)|'(?={letter})){unit})*+)"
     )
 
@@ -260,4 +260,4 @@ def _strays() -> re.Pattern[str]:
 def _lone_signs() -> re.Pattern[str]:
     """`c++` and `c#` where they are not the end of a longer word."""
     marks = _marks()
-    return re.compile(rf"(?<![\w{marks}])(?<![\w{marks}]')[a-z](?:\+\+|\#)(?![a-z0-9_+\#])")
+    return re.compile(rf"(?<![\w{marks}])(?<![\w{marks}]')[a-z](?:\+\+|\#)(?![^\W{_UNSPACED}]|[{marks}+\#])")

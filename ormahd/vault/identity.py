@@ -90,7 +90,9 @@ class Identity:
         once; only when neither has it every note is, because a person may name a note after another."""
         if self._by_id is None:
             by_name, unnamed = self._sorted_by_name()
-            found = [path for path in by_name.get(short_id(node_id), ()) if self._blob(self._tree[path], path) == node_id]
+            found = [
+                path for path in by_name.get(short_id(node_id), ()) if self._blob(self._tree[path], path) == node_id
+            ]
             found += unnamed.get(node_id, ())
             if found:
                 return found

@@ -25,6 +25,7 @@ FAR_PREFERENCE = 0.2
 OVERLAP = 20_000
 """Characters of a memory in which words in common are looked for."""
 
+
 class Readable(Searchable, Protocol):
     """What gathering asks of the index."""
 

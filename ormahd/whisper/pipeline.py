@@ -147,7 +147,9 @@ class _Course:
         topic = heard.topic
         choose.timely(candidates, heard, self.asked, topical=bool(topics(heard.query)))
         choose.identity(candidates, heard, settings)
-        choose.topical(candidates, pool, heard, lambda one: not topic.isdisjoint(stemmed(one.row)), settings.topic_cosine)
+        choose.topical(
+            candidates, pool, heard, lambda one: not topic.isdisjoint(stemmed(one.row)), settings.topic_cosine
+        )
         known = choose.unknown(candidates, self.before)
         choose.unknown(pool.preferences, self.before)
         chosen = choose.gate(candidates, heard, settings, known=known)

@@ -3,7 +3,7 @@
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ormahd.core import stems as it
@@ -19,6 +19,8 @@ def test_forms_of_a_word_share_a_stem() -> None:
 
 
 @given(st.text(max_size=60))
+@example("A#Æ")
+@example("C#で書く")
 def test_a_stem_in_common_is_a_match_of_the_index(text: str) -> None:
     found = words(text)
     stems = it.stems(found)
