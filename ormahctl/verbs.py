@@ -28,6 +28,9 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "undo": ("undo", "undo"),
         "stats": ("stats", "stats"),
     },
+    "Maintenance": {
+        "jobs": ("jobs", "jobs"),
+    },
     "In and out": {
         "import": ("import_", "import_"),
         "export": ("export", "export"),

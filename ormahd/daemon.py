@@ -20,10 +20,14 @@ from ormahd.actions.purge import resume
 from ormahd.actions.sync import sync_by_itself
 from ormahd.config import Config
 from ormahd.errors import OrmahError
+from ormahd.jobs.all import JOBS
+from ormahd.jobs.runner import Runner
+from ormahd.jobs.timetable import Timetable
 from ormahd.logs import Logs
 from ormahd.ormah import Ormah
 from ormahd.ranking.rerank import Arriving
 from ormahd.rpc import sockets
+from ormahd.rpc.answer_jobs import JobMethods
 from ormahd.rpc.dispatch import Dispatcher
 from ormahd.rpc.hooks import Hooks
 from ormahd.rpc.schema import Call, HealthResult, Progress, Result
@@ -67,14 +71,17 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
 
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
         ormah = Ormah.open(config)
-        life = _Life(ormah, supervisor, config.settings.daemon.drain_seconds)
+        runner = Runner(ormah, JOBS)
+        timetable = Timetable(runner, config.settings.jobs)
+        life = _Life(ormah, supervisor, timetable, config.settings.daemon.drain_seconds)
         house.callback(life.close)
         logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
 
         listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
         reranker = Arriving(config.settings.whisper, ormah.warn)
         whisper = Whisper.of(ormah, reranker.get)
-        dispatcher = Dispatcher(ormah, whisper, socket=listening.path, clients=lambda: server.clients)
+        jobs = JobMethods(runner, timetable)
+        dispatcher = Dispatcher(ormah, whisper, jobs, socket=listening.path, clients=lambda: server.clients)
 
         def answer(call: Call, progress: Callable[[Progress], None]) -> Result:
             reply = dispatcher.answer(call, progress)
@@ -140,8 +147,9 @@ def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) 
 class _Life:
     """The phases of one `Ormah` between opening and closing."""
 
-    def __init__(self, ormah: Ormah, supervisor: Supervisor, drain_seconds: float) -> None:
+    def __init__(self, ormah: Ormah, supervisor: Supervisor, timetable: Timetable, drain_seconds: float) -> None:
         self._ormah = ormah
+        self._timetable = timetable
         self._supervisor = supervisor
         self._drain = drain_seconds
         self._leaving = threading.Event()
@@ -176,6 +184,7 @@ class _Life:
         if self._leaving.is_set():
             return
         self._tidy.start()
+        self._timetable.start()
         if self._syncs:
             self._sync.start()
 
@@ -198,6 +207,7 @@ class _Life:
     def leave(self) -> None:
         """The first step of stopping: nothing new begins."""
         self._leaving.set()
+        self._timetable.runner.stop()
         self._ormah.phase = "stopping"
         self._ormah.syncing.stopping.set()
         self._supervisor.stopping()
@@ -214,7 +224,8 @@ class _Life:
             self._warming.join(self._drain)
             if self._warming.is_alive():
                 self._left.append("warming")
-        for timer, name in ((self._sync, "a sync"), (self._tidy, "tidying the journal")):
+        working = ((self._timetable, "maintenance"), (self._sync, "a sync"), (self._tidy, "tidying the journal"))
+        for timer, name in working:
             if not timer.stop(self._drain):
                 self._left.append(name)
         if self._left:

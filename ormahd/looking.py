@@ -98,7 +98,11 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
         NotFound: there is no vault yet.
     """
     from ormahd.daemon import socket_of
+    from ormahd.jobs.all import JOBS
+    from ormahd.jobs.runner import Runner
+    from ormahd.jobs.timetable import Timetable
     from ormahd.ormah import Ormah
+    from ormahd.rpc.answer_jobs import JobMethods
     from ormahd.rpc.dispatch import Dispatcher
     from ormahd.whisper.pipeline import Whisper
 
@@ -109,7 +113,9 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     ormah.socket = socket_of(config, root)
     try:
         call = Call(method="admin.doctor", params=DoctorParams(fix=fix))
-        answer = Dispatcher(ormah, Whisper.of(ormah, lambda: None), socket=Path()).answer(call, lambda _: None)
+        runner = Runner(ormah, JOBS)
+        jobs = JobMethods(runner, Timetable(runner, config.settings.jobs))
+        answer = Dispatcher(ormah, Whisper.of(ormah, lambda: None), jobs, socket=Path()).answer(call, lambda _: None)
         assert isinstance(answer, DoctorResult)
     finally:
         ormah.close()

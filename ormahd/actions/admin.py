@@ -6,14 +6,13 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ormahd.actions.views import iso
 from ormahd.core import note as codec
 from ormahd.core.judgement import FOLDER
-from ormahd.errors import NotFound
 from ormahd.journal import reviews, whispers
 from ormahd.vault import conflicts, driver
 from ormahd.vault.change import Kind
@@ -41,15 +40,6 @@ class Finding:
     path: str | None = None
     line: int | None = None
     mend: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRun:
-    job: str
-    proposals: int
-    applied: int
-    skipped: int
-    commits: list[str] = field(default_factory=list)
 
 
 def stats(ormah: Ormah) -> dict[str, Any]:
@@ -92,18 +82,6 @@ def rebuild(ormah: Ormah, progress: Progress) -> Rebuilt:
     begun = time.monotonic()
     count = ormah.rebuild(progress)
     return Rebuilt("rebuilt", count, round(time.monotonic() - begun, 3))
-
-
-def run_task(ormah: Ormah, name: str) -> TaskRun:
-    """Run one job now. `index_updater` is the reconciling scan.
-
-    Raises:
-        NotFound: there is no such job.
-    """
-    if name != "index_updater":
-        raise NotFound(f"there is no job '{name}'", hint="there is: index_updater")
-    result = ormah.reconciler.scan()
-    return TaskRun(name, 0, result.adopted + result.edited + result.removed + result.indexed, len(result.skipped))
 
 
 def doctor(ormah: Ormah) -> list[Finding]:

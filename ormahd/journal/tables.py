@@ -83,7 +83,66 @@ DROP INDEX whisper_event_time;
 CREATE INDEX whisper_event_time ON whisper_event (time, space);
 """
 
-_STEPS = (_FIRST, _WHISPER, _JUDGED)
+_JOBS = """
+CREATE TABLE job_run (
+    run TEXT NOT NULL,
+    job TEXT NOT NULL,
+    begun TEXT NOT NULL,
+    ended TEXT,                 -- null: under way, or the daemon ended meanwhile
+    error TEXT,
+    proposals INTEGER NOT NULL DEFAULT 0,
+    applied INTEGER NOT NULL DEFAULT 0,
+    skipped INTEGER NOT NULL DEFAULT 0,
+    commits TEXT NOT NULL DEFAULT '[]',
+    milliseconds REAL,
+    PRIMARY KEY (run, job)
+) WITHOUT ROWID;
+CREATE INDEX job_run_job ON job_run (job, begun);
+CREATE TABLE job_pause (
+    job TEXT PRIMARY KEY,
+    since TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE verdict (
+    question TEXT NOT NULL,
+    texts TEXT NOT NULL,        -- sha256 of each text, sorted
+    verdict TEXT NOT NULL,      -- JSON
+    time TEXT NOT NULL,
+    PRIMARY KEY (question, texts)
+) WITHOUT ROWID;
+CREATE TABLE looked (
+    job TEXT NOT NULL,
+    node_id TEXT NOT NULL,
+    text TEXT NOT NULL,         -- sha256 of the text that was looked at
+    PRIMARY KEY (job, node_id)
+) WITHOUT ROWID;
+CREATE TABLE proposal (
+    id TEXT PRIMARY KEY,
+    type TEXT NOT NULL,         -- merge, conflict, decay
+    status TEXT NOT NULL,       -- pending, approved, rejected, stale
+    key TEXT NOT NULL UNIQUE,   -- type, nodes and texts: the same thing is never proposed twice
+    source_nodes TEXT NOT NULL, -- JSON list of ids
+    proposed_action TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    preview TEXT NOT NULL,
+    evidence TEXT NOT NULL,     -- JSON
+    payload TEXT NOT NULL,      -- JSON, for the job that applies it
+    based_on TEXT NOT NULL,     -- JSON {id: sha256 of the note}
+    run TEXT NOT NULL,
+    created TEXT NOT NULL,
+    resolved TEXT,
+    op TEXT                     -- of the commit that came of it
+) WITHOUT ROWID;
+CREATE INDEX proposal_status ON proposal (status, created);
+CREATE TABLE receipt (          -- two-phase maintenance: what was handed out
+    id TEXT PRIMARY KEY,
+    time TEXT NOT NULL,
+    expires TEXT NOT NULL,
+    issued TEXT NOT NULL,       -- JSON: which ids, in which batch, with the sha256 of their texts
+    settled TEXT                -- when the results came
+) WITHOUT ROWID;
+"""
+
+_STEPS = (_FIRST, _WHISPER, _JUDGED, _JOBS)
 VERSION = len(_STEPS)
 
 

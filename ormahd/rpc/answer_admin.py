@@ -24,8 +24,11 @@ from ormahd.vault import conflicts
 class AdminMethods:
     """One method here answers one method of the wire; nothing is decided."""
 
-    def __init__(self, ormah: Ormah, *, socket: Path, clients: Callable[[], int]) -> None:
+    def __init__(
+        self, ormah: Ormah, *, socket: Path, clients: Callable[[], int], jobs: Callable[[], dict[str, schema.JobHealth]]
+    ) -> None:
         self.ormah = ormah
+        self._jobs = jobs
         self._socket = socket
         self._clients = clients
 
@@ -38,7 +41,6 @@ class AdminMethods:
             "admin.doctor": self.doctor,
             "admin.import": self.import_,
             "admin.export": self.export,
-            "admin.run_task": self.run_task,
             "admin.purge": self.purge,
         }
 
@@ -56,7 +58,7 @@ class AdminMethods:
                 fresh=position == ormah.vault.head(),
             ), degraded=degraded,
             queued=ormah.vault.waiting, busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
-            threads=threading.active_count(), clients=self._clients(), sync=self._sync(),
+            threads=threading.active_count(), clients=self._clients(), jobs=self._jobs(), sync=self._sync(),
             warnings=[*ormah.warnings, *ormah.vault.notices()],
             embedding=None if ormah.index.embedder is None else result(ormah.index.embedder.served, schema.EmbeddingHealth),
         )  # fmt: skip
@@ -104,6 +106,3 @@ class AdminMethods:
             rewrite_foreign=params.rewrite_foreign, progress=steps(progress),
         )  # fmt: skip
         return result(done, schema.PurgeResult)
-
-    def run_task(self, params: schema.RunTaskParams, _caller: Caller, _: ProgressFn) -> schema.Result:
-        return result(admin.run_task(self.ormah, params.name), schema.RunTaskResult)

@@ -17,6 +17,7 @@ from ormahd.rpc import schema
 from ormahd.rpc.answer_admin import AdminMethods
 from ormahd.rpc.answer_agent import AgentMethods
 from ormahd.rpc.answer_history import HistoryMethods
+from ormahd.rpc.answer_jobs import JobMethods
 from ormahd.rpc.answer_sync import SyncMethods
 from ormahd.rpc.answer_whisper import WhisperMethods
 from ormahd.rpc.handling import Handler, ProgressFn
@@ -30,11 +31,21 @@ MAX_NAME = 1_000
 class Dispatcher:
     """Answers calls on behalf of one `Ormah`. `socket` and `clients` are what health says of the server."""
 
-    def __init__(self, ormah: Ormah, whisper: Whisper, *, socket: Path, clients: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self, ormah: Ormah, whisper: Whisper, jobs: JobMethods, *, socket: Path, clients: Callable[[], int] = lambda: 0
+    ) -> None:
         self.ormah = ormah
-        admin = AdminMethods(ormah, socket=socket, clients=clients)
+        admin = AdminMethods(ormah, socket=socket, clients=clients, jobs=jobs.health)
         self._methods: dict[str, Handler] = {"hello": self.hello}
-        for family in (AgentMethods(ormah), WhisperMethods(whisper), admin, SyncMethods(ormah), HistoryMethods(ormah)):
+        families = (
+            AgentMethods(ormah),
+            WhisperMethods(whisper),
+            admin,
+            SyncMethods(ormah),
+            HistoryMethods(ormah),
+            jobs,
+        )
+        for family in families:
             self._methods |= family.table()
 
     def answer(self, call: schema.Call, progress: ProgressFn) -> schema.Result:

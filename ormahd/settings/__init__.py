@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ormahd.settings.base import Group
 from ormahd.settings.daemon import DaemonSettings, LogSettings, SyncSettings
+from ormahd.settings.jobs import JobSettings
 from ormahd.settings.search import ActivationSettings, SearchSettings, SpaceSettings
 from ormahd.settings.vault import (
     EmbeddingSettings,
@@ -21,7 +22,7 @@ from ormahd.settings.whisper import AffinitySettings, FeedbackSettings, WhisperS
 
 __all__ = [
     "ActivationSettings", "AffinitySettings", "DaemonSettings", "EmbeddingSettings", "FeedbackSettings", "Group",
-    "LinkingSettings", "LogSettings", "SearchSettings", "SecretSettings", "Settings", "SpaceSettings", "SyncSettings",
+    "JobSettings", "LinkingSettings", "LogSettings", "SearchSettings", "SecretSettings", "Settings", "SpaceSettings", "SyncSettings",
     "TierSettings", "VaultSettings", "VectorSettings", "WhisperSettings",
 ]  # fmt: skip
 
@@ -40,6 +41,7 @@ class Settings(Group):
     feedback: FeedbackSettings = FeedbackSettings()
     linking: LinkingSettings = LinkingSettings()
     tiers: TierSettings = TierSettings()
+    jobs: JobSettings = JobSettings()
     secrets: SecretSettings = SecretSettings()
     sync: SyncSettings = SyncSettings()
     daemon: DaemonSettings = DaemonSettings()

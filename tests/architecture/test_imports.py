@@ -45,7 +45,7 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "onnxruntime": ("ormahd/index/embed",),
     "tokenizers": ("ormahd/index/embed",),
     "huggingface_hub": ("ormahd/index/embed", "ormahd/ranking/rerank"),
-    "schedule": ("ormahd/jobs/runner",),
+    "schedule": ("ormahd/jobs/timetable",),
     "daemon": ("ormahd/__main__", "ormahd/detach"),
     "yaml": ("ormahd/core/",),
     "merge3": ("ormahd/core/merge",),

@@ -15,6 +15,8 @@ from ormahd.rpc.schema.base import *  # noqa: F403
 from ormahd.rpc.schema.base import HelloParams, HelloResult, Params, Result
 from ormahd.rpc.schema.history import *  # noqa: F403
 from ormahd.rpc.schema.history import HISTORY
+from ormahd.rpc.schema.jobs import *  # noqa: F403
+from ormahd.rpc.schema.jobs import JOBS
 from ormahd.rpc.schema.whisper import *  # noqa: F403
 from ormahd.rpc.schema.whisper import WHISPER
 
@@ -24,5 +26,6 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     **WHISPER,
     **ADMIN,
     **HISTORY,
+    **JOBS,
 }
 """The methods of this protocol, with the Structs of their parameters and results."""

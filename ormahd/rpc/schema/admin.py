@@ -190,18 +190,6 @@ class ExportResult(Result):
     next: str | None
 
 
-class RunTaskParams(Params):
-    name: str
-
-
-class RunTaskResult(Result):
-    job: str
-    proposals: int
-    applied: int
-    skipped: int
-    commits: list[str]
-
-
 class ConflictItem(Result):
     """A version that was set aside until a person has looked at it."""
 
@@ -333,7 +321,6 @@ ADMIN: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "admin.doctor": (DoctorParams, DoctorResult),
     "admin.import": (ImportParams, ImportResult),
     "admin.export": (ExportParams, ExportResult),
-    "admin.run_task": (RunTaskParams, RunTaskResult),
     "admin.purge": (PurgeParams, PurgeResult),
     "admin.sync": (NoParams, SyncResult),
     "admin.sync_setup": (SyncSetupParams, SyncSetupResult),

@@ -1,0 +1,64 @@
+"""Neighbours in meaning: the candidate pairs of a run, from the index and never from all pairs (REFERENCE H 12).
+
+One `Near` lives for one run, so that three jobs that ask for the neighbours of the same note search once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ormahd.index.index import Index
+
+REACH = 16
+"""Neighbours kept of each note: the conflict detector's 15 is the most that any job asks for (REFERENCE C)."""
+PIECES = 3
+"""Of a long note so many of its pieces look for neighbours: a part of it may be what another note says."""
+
+
+class Near:
+    """Neighbours by note, best first, as (id, cosine). Only nodes that have vectors have any."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._known: dict[str, list[tuple[str, float]]] = {}
+
+    def of(self, node_id: str) -> list[tuple[str, float]]:
+        """Up to REACH neighbours. Some may be gone by now: whoever uses them looks."""
+        if node_id not in self._known:
+            self._known[node_id] = self._search(node_id)
+        return self._known[node_id]
+
+    def _search(self, node_id: str) -> list[tuple[str, float]]:
+        vectors = self._index.vectors(node_id)
+        best: dict[str, float] = {}
+        for vector in () if vectors is None else vectors[:PIECES]:
+            for other, cosine in self._index.search_vectors(vector, REACH + 1):
+                if other != node_id and cosine > best.get(other, -1.0):
+                    best[other] = cosine
+        return sorted(best.items(), key=lambda hit: (-hit[1], hit[0]))[:REACH]
+
+    def forget(self, ids: Collection[str]) -> None:
+        """These notes changed; they and whoever had them as neighbours are searched anew."""
+        gone = set(ids)
+        self._known = {
+            node_id: hits for node_id, hits in self._known.items()
+            if node_id not in gone and not any(other in gone for other, _ in hits)
+        }  # fmt: skip
+
+
+def pairs(
+    ids: Sequence[str], near: Near, *, floor: float, reach: int, give: Callable[[], None]
+) -> Iterator[tuple[str, str, float]]:
+    """Pairs (id, neighbour, cosine) of `ids` with their `reach` nearest, at least `floor` alike; each pair once."""
+    met: set[tuple[str, str]] = set()
+    for node_id in ids:
+        give()
+        for other, cosine in near.of(node_id)[:reach]:
+            pair = (min(node_id, other), max(node_id, other))
+            if cosine < floor:
+                break
+            if pair not in met:
+                met.add(pair)
+                yield node_id, other, cosine

@@ -1,0 +1,83 @@
+"""When jobs run by themselves: each so many hours after its last run, also across restarts (the library `schedule`).
+
+What was missed while the machine was off runs once, some minutes after the start, in the order of the sleep cycle.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import schedule
+
+from ormahd.errors import OrmahError
+
+if TYPE_CHECKING:
+    from ormahd.jobs.runner import Runner
+    from ormahd.settings import JobSettings
+
+log = logging.getLogger("ormahd.jobs")
+
+LOOK_S = 30.0
+"""Seconds between two looks at the timetable, at most."""
+
+
+class Timetable:
+    """A thread from `start` to `stop`."""
+
+    def __init__(self, runner: Runner, settings: JobSettings) -> None:
+        self.runner = runner
+        self._settings = settings
+        self._scheduler = schedule.Scheduler()
+        self._due: set[str] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="timetable", daemon=True)
+
+    def start(self) -> None:
+        """From now on jobs run when they are due. Nothing happens where jobs are not to run by themselves."""
+        if not self._settings.enabled:
+            return
+        soonest = datetime.now(UTC) + timedelta(seconds=self._settings.catch_up_seconds)
+        for name in self.runner.jobs:
+            hours = float(getattr(self._settings, f"{name}_hours"))
+            if not hours:
+                continue
+            every = self._scheduler.every(max(1, round(hours * 3600))).seconds.do(self._due.add, name).tag(name)
+            last = self.runner.runs.latest(name)
+            if last is not None:
+                every.next_run = _local(max(soonest, last + timedelta(hours=hours)))
+        self._thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """Nothing new begins, and the run under way ends after the change it is at. False: it goes on after `seconds`."""
+        self._stopping.set()
+        self.runner.stop()
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def next_run(self, name: str) -> datetime | None:
+        """When the job runs next by itself; None: never."""
+        times = [job.next_run for job in self._scheduler.get_jobs(name) if job.next_run is not None]
+        return times[0].astimezone(UTC) if times else None
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._scheduler.run_pending()
+            paused = self.runner.runs.paused()
+            due = [name for name in self.runner.jobs if name in self._due and name not in paused]
+            self._due.clear()
+            if due:
+                try:
+                    self.runner.run(due, stopping=self._stopping.is_set)
+                except OrmahError as exc:
+                    log.info("maintenance did not run: %s", exc.message)
+            idle = self._scheduler.idle_seconds
+            self._stopping.wait(LOOK_S if idle is None else min(LOOK_S, max(1.0, idle)))
+
+
+def _local(time: datetime) -> datetime:
+    """As `schedule` has times: local, without a zone."""
+    return time.astimezone().replace(tzinfo=None)

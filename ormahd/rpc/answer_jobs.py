@@ -1,0 +1,95 @@
+"""`admin.tasks` and its like: jobs, run, paused and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ormahd.actions.caller import Caller
+from ormahd.actions.views import iso
+from ormahd.errors import Unavailable
+from ormahd.jobs.runner import Ran, Runner
+from ormahd.jobs.timetable import Timetable
+from ormahd.rpc import schema
+from ormahd.rpc.handling import Handler, ProgressFn, steps
+
+SAID = 1_000
+"""Sentences of a run that are sent."""
+
+
+class JobMethods:
+    """One method here answers one method of the wire; nothing is decided."""
+
+    def __init__(self, runner: Runner, timetable: Timetable) -> None:
+        self._runner = runner
+        self._timetable = timetable
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "admin.tasks": self.tasks,
+            "admin.run_task": self.run_task,
+            "admin.run_all": self.run_all,
+            "admin.pause": self.pause,
+            "admin.resume": self.resume,
+            "admin.pause_all": self.pause_all,
+            "admin.resume_all": self.resume_all,
+        }
+
+    def health(self) -> dict[str, schema.JobHealth]:
+        return {
+            task.name: schema.JobHealth(
+                last_run=iso(task.past.last_run), last_success=iso(task.past.last_success), last_error=task.past.last_error,
+                last_error_time=iso(task.past.last_error_time), run_count=task.past.run_count,
+                error_count=task.past.error_count, last_duration_ms=task.past.last_duration_ms,
+            )
+            for task in self._runner.tasks()
+        }  # fmt: skip
+
+    def tasks(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        return schema.TasksResult(tasks=[
+            schema.TaskRow(
+                name=task.name, last_run=iso(task.past.last_run), next_run=iso(self._timetable.next_run(task.name)),
+                paused=task.paused is not None, paused_since=iso(task.paused), running=task.running,
+                last_error=task.past.last_error, last_success=iso(task.past.last_success), run_count=task.past.run_count,
+                error_count=task.past.error_count, last_duration_ms=task.past.last_duration_ms,
+            )
+            for task in self._runner.tasks()
+        ])  # fmt: skip
+
+    def run_task(self, params: schema.RunTaskParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
+        (ran,) = self._run(self._runner.named(params.name, one=True), params.dry_run, params.force, progress)
+        return _told(ran)
+
+    def run_all(self, params: schema.RunAllParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
+        done = self._run(self._runner.named("all"), params.dry_run, params.force, progress)
+        return schema.RunAllResult(results=[_told(ran) for ran in done])
+
+    def _run(self, names: Sequence[str], dry: bool, force: bool, progress: ProgressFn) -> list[Ran]:
+        done = self._runner.run(names, dry=dry, force=force, progress=steps(progress))
+        if len(done) < len(names):
+            raise Unavailable("the daemon stops; what was committed stands", hint="start it again: ormahctl up")
+        return done
+
+    def pause(self, params: schema.TaskParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        return self._paused(pause=self._runner.named(params.name))
+
+    def resume(self, params: schema.TaskParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        return self._paused(resume=self._runner.named(params.name))
+
+    def pause_all(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        return self._paused(pause=self._runner.named("all"))
+
+    def resume_all(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        return self._paused(resume=self._runner.named("all"))
+
+    def _paused(self, *, pause: Sequence[str] = (), resume: Sequence[str] = ()) -> schema.Result:
+        self._runner.runs.pause(list(pause))
+        self._runner.runs.resume(list(resume))
+        paused = self._runner.runs.paused()
+        return schema.PausedResult(paused=[name for name in self._runner.jobs if name in paused])
+
+
+def _told(ran: Ran) -> schema.RunTaskResult:
+    return schema.RunTaskResult(
+        job=ran.job, proposals=ran.proposals, applied=ran.applied, skipped=ran.skipped, commits=ran.commits,
+        error=ran.error, more=ran.more, planned=ran.planned[:SAID], dropped=ran.dropped[:SAID],
+    )  # fmt: skip
