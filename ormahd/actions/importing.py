@@ -122,7 +122,8 @@ def import_lines(
         wanted.append((number, line, content, title, tags))
     # the slow part, outside every lock and while the batch before is being committed
     for at in way.giving(range(0, len(wanted), STEP)):
-        ormah.index.embed_ahead([(title, content) for _, _, content, title, _ in wanted[at : at + STEP]])
+        texts = [(title, content) for _, _, content, title, _ in wanted[at : at + STEP]]
+        ormah.index.embed_ahead(texts, urgent=False)
         if progress is not None:
             progress(min(at + STEP, len(wanted)), len(wanted), "embedding")
     with ormah.writing:

@@ -121,10 +121,11 @@ class Index(Reader):
             return None
         return meaning, dict(zip(missing, vectors, strict=True))
 
-    def embed_ahead(self, texts: Sequence[tuple[str | None, str]]) -> list[Float] | None:
+    def embed_ahead(self, texts: Sequence[tuple[str | None, str]], *, urgent: bool = True) -> list[Float] | None:
         """Vectors (unit, float32[dimensions]) of texts (title, content) that are about to become notes; None: no model yet.
 
-        They are kept in the cache, so that `apply` finds them: embedding is slow and belongs outside of every lock.
+        They are kept in the cache, so that `apply` finds them: embedding is slow and belongs outside of every lock. Not
+        `urgent`: many of them, behind whoever waits for an answer.
         """
         meaning = self._filler.active
         if meaning is None:
@@ -137,7 +138,7 @@ class Index(Reader):
         made: dict[bytes, DocumentVectors] = {}
         if missing:
             vectors = meaning.embedder.embed_documents(
-                [one.content for one in missing], [one.heading for one in missing], urgent=True
+                [one.content for one in missing], [one.heading for one in missing], urgent=urgent
             )
             made = {one.sha: document for one, document in zip(missing, vectors, strict=True)}
             with self._applying, self._database.write() as connection:
