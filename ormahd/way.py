@@ -7,6 +7,9 @@ waiting for an answer. Standard library only; every room may ask.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -48,6 +51,14 @@ def give() -> None:
     if _first and time.monotonic() >= getattr(_mine, "until", 0.0):
         _clear.wait(LONGEST_S)
         _mine.until = time.monotonic() + SHARE_S
+
+
+def step_back(nice: int) -> None:
+    """From here on this thread yields to everything else on the machine: `nice` is its niceness. Linux gives each thread its
+    own; it cannot be taken back without a right that not everybody has, so this is for threads that do nothing else."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
 
 
 def giving(steps: Iterable[T]) -> Iterator[T]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import logging
 import os
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -86,7 +84,7 @@ class Model:
         self._most = settings.max_pieces
         threads = settings.threads or min(8, cores())
         self._pool = ThreadPoolExecutor(threads, "embed")
-        self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=_step_back)
+        self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=way.step_back, initargs=(BULK_NICE,))
         self._runtime = runtime
         self._tokenizer = about.tokenizer
         self._pad = about.pad
@@ -253,10 +251,3 @@ def ids_of(found: Any, most: int | None = None) -> Ids:
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
-def _step_back() -> None:
-    """Work in the background yields to everything else on the machine (Linux gives each thread its own priority)."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BULK_NICE)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ormahd import way
 from ormahd.actions.amend import Outcome, commit, see
 from ormahd.actions.caller import Caller
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable
@@ -38,7 +37,7 @@ log = logging.getLogger("ormahd.jobs")
 FEW = 20
 """Changes that a run may always make, however small the vault is."""
 LOW_PRIORITY = 5
-"""What a run adds to its thread's nice value. Not more: now and then it holds what others wait for."""
+"""Niceness of a run's thread. Not more: now and then it holds what others wait for."""
 
 Progress = Callable[[int, int, str], None]
 
@@ -120,7 +119,7 @@ class Runner:
             done: list[Ran] = []
 
             def work() -> None:
-                _low_priority()
+                way.step_back(LOW_PRIORITY)
                 self._all(names, done, dry, force, progress, stopping)
 
             thread = threading.Thread(target=work, name="jobs", daemon=True)
@@ -253,11 +252,3 @@ class Runner:
                 self._ormah, change.subject, kind=change.kind, caller=caller, body=change.body, run=run, fill=fill
             )
             return done if done.op is not None else None
-
-
-def _low_priority() -> None:
-    """On Linux a thread has a nice value of its own; elsewhere giving way (`way`) is what there is. It cannot be taken back
-    without a right that not everybody has: a run has a thread of its own."""
-    if sys.platform == "linux":
-        thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + LOW_PRIORITY))

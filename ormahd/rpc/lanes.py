@@ -36,6 +36,8 @@ BULK: Final = frozenset({
     "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.run_task", "admin.run_all", "admin.doctor", "admin.purge",
     "agent.maintenance", "ingest.conversation", "ingest.file", "admin.sync", "admin.sync_setup",
 })  # fmt: skip
+BULK_NICE: Final = 5
+"""Niceness of threads that work in bulk. Not more: now and then they hold what others wait for."""
 LOOKING_BACK: Final = "as of"
 """Any question about an earlier state (`as_of`): that is brought back first, which takes a second or some."""
 WHISPERERS: Final = 4
@@ -53,8 +55,9 @@ def lane_of(call: Call) -> str:
 class Lane:
     """Worker threads that start when they are needed, and a queue before them."""
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int, *, nice: int = 0) -> None:
         self.name = name
+        self._nice = nice
         self._limit = threads
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -74,6 +77,8 @@ class Lane:
         self._tasks.put(task)
 
     def _work(self) -> None:
+        if self._nice:
+            way.step_back(self._nice)
         while (task := self._tasks.get()) is not None:
             try:
                 task()
@@ -101,7 +106,7 @@ class Lanes:
         self._read = Lane("read", threads)
         self._whisper = Lane("whisper", min(WHISPERERS, threads))
         self._write = Lane("write", min(WRITERS, threads))
-        self._bulk = Lane("bulk", HEAVY)
+        self._bulk = Lane("bulk", HEAVY, nice=BULK_NICE)
         self._back = Lane("back", BACK)
         self._lane: Mapping[str, Lane] = {
             **dict.fromkeys(WHISPERING, self._whisper),
