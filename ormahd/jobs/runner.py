@@ -210,10 +210,15 @@ class Runner:
             if not turn.dry:
                 self.apply(step, job.name, turn.run, turn.near, ran)
 
-    def apply(self, change: Change, job: str, run: str, near: Near, ran: Ran) -> Outcome | None:
-        """Commit one change, or drop it and say why (in `ran`). Raises VaultBusy when it could not even be queued."""
+    def apply(
+        self, change: Change, job: str, run: str, near: Near, ran: Ran, *, caller: Caller | None = None
+    ) -> Outcome | None:
+        """Commit one change, or drop it and say why (in `ran`). Raises VaultBusy when it could not even be queued.
+
+        `caller`: who decided on it, where that was not the job.
+        """
         try:
-            done = self._commit(change, job, run)
+            done = self._commit(change, caller or Caller(f"job:{job}"), run)
         except (Conflict, NotFound, InvalidNote, BadRequest) as exc:
             ran.skipped += 1
             ran.dropped.append(f"{change.subject}: {exc.message}")
@@ -230,7 +235,7 @@ class Runner:
         change.done()
         return done
 
-    def _commit(self, change: Change, job: str, run: str) -> Outcome | None:
+    def _commit(self, change: Change, caller: Caller, run: str) -> Outcome | None:
         with self._ormah.writing:
             for node_id, digest in change.based_on.items():
                 seen = see(self._ormah, node_id)
@@ -247,7 +252,6 @@ class Runner:
 
             if not edits:
                 return None
-            caller = Caller(f"job:{job}")
             done = commit(
                 self._ormah, change.subject, kind=change.kind, caller=caller, body=change.body, run=run, fill=fill
             )
