@@ -237,10 +237,12 @@ class Round:
 
     def hold(self, file: File) -> None:
         """The last committed version stays findable; the file's state is remembered, so that it is reported once."""
-        path = file.path
-        if path not in self.rows and path in self.tree and not file.at_head:
+        path, row = file.path, self.rows.get(file.path)
+        if path in self.tree and not file.at_head:
             data = self.vault.blob(self.tree[path])
-            if parse(data, path).kind is not NoteKind.CONFLICTED:
+            # Not only what is new: it may have been met while it was empty, on its way to what it is now.
+            other = row is None or row.digest != sha256(data)
+            if other and parse(data, path).kind is not NoteKind.CONFLICTED:
                 self.upsert(file, data, sha256(data))
                 return
         with self.owner.book:

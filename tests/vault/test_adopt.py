@@ -240,6 +240,19 @@ def test_a_note_that_git_puts_back_where_it_stood_before_it_moved_is_a_copy(hous
     house.settle()
 
 
+def test_a_file_that_was_empty_before_it_got_conflict_markers_stays_findable_as_it_was(house: House) -> None:
+    path = house.remember("the committed words", title="Title", node_id=ONE)
+    house.settle()
+    data = house.read(path)
+    house.write(path, b"")
+    house.scan()
+    house.write(path, data.replace(b"the committed words", b"<<<<<<< HEAD\none\n=======\nother\n>>>>>>> x\n"))
+    house.scan()
+    assert house.index.find("the committed words") == [path]
+    assert house.index.nodes()[ONE] == path
+    house.settle()
+
+
 def test_a_file_that_loses_its_id_to_a_new_one_is_known_as_a_copy_though_nobody_touched_it(house: House) -> None:
     path = house.remember("words", title="Title", node_id=ONE)
     house.settle()
