@@ -308,8 +308,8 @@ def play(changes: int, seed: int, *, check_every: int) -> None:
             raise
 
 
-def test_sixty_changes() -> None:
-    play(60, int(os.environ.get("ORMAH_TEST_SEED", "1")), check_every=60)
+def test_forty_changes() -> None:
+    play(40, int(os.environ.get("ORMAH_TEST_SEED", "1")), check_every=40)
 
 
 @pytest.mark.soak

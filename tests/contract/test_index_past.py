@@ -65,7 +65,7 @@ def folders(index: Index) -> list[Path]:
     return sorted(place.iterdir()) if place.is_dir() else []
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(before=st.lists(steps, max_size=6), after=st.lists(steps, max_size=6))
 def test_a_state_is_the_index_of_its_files(before: list[tuple[str, Any]], after: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

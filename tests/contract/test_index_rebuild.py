@@ -104,7 +104,7 @@ def key(edge: Any) -> str:
     return repr(edge)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(history=st.lists(steps, min_size=2, max_size=10), rounds=st.integers(0, 2))
 def test_incremental_is_rebuilt(history: list[tuple[str, Any]], rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +134,7 @@ def test_incremental_is_rebuilt(history: list[tuple[str, Any]], rounds: int) -> 
             fresh.close()
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(history=st.lists(steps, min_size=1, max_size=6))
 def test_chroma_follows(history: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ import pytest
 from ormahd.vault import message
 from ormahd.vault.change import Kind
 from ormahd.vault.vault import Vault
+from tests.crash.strides import STRIDE, numbered
 from tests.vault.git_house import git, open_vault, put, remove, sha, sound
 
 KEEPER, LOSER, NEW = "s/fact/2026-11/keeper.md", "s/fact/2026-10/loser.md", "t/fact/2026-11/new.md"
@@ -92,11 +93,12 @@ def killed_at(root: Path, number: int, log: Path) -> None:
     assert os.WIFSIGNALED(status)
 
 
-def test_every_step(tmp_path: Path) -> None:
+@STRIDE
+def test_every_step(tmp_path: Path, stride: int) -> None:
     begin(tmp_path / "dry")
     steps = steps_of(tmp_path / "dry", scenario)
     assert len(steps) > 40
-    for number, step in enumerate(steps):
+    for number, step in numbered(steps, stride):
         root, log = tmp_path / f"v{number}", tmp_path / f"log{number}"
         begin(root)
         log.touch()
@@ -115,7 +117,8 @@ def test_every_step(tmp_path: Path) -> None:
         sound(root)
 
 
-def test_a_persons_save_in_the_moment_of_the_crash_is_kept(tmp_path: Path) -> None:
+@STRIDE
+def test_a_persons_save_in_the_moment_of_the_crash_is_kept(tmp_path: Path, stride: int) -> None:
     """The person saves at each step, then the daemon dies: whatever the step, the save is not lost."""
     begin(tmp_path / "dry")
 
@@ -123,7 +126,7 @@ def test_a_persons_save_in_the_moment_of_the_crash_is_kept(tmp_path: Path) -> No
         put(vault, (KEEPER, b"keeper 2\n"))
 
     steps = steps_of(tmp_path / "dry", edit)
-    for number, step in enumerate(steps):
+    for number, step in numbered(steps, stride):
         root = tmp_path / f"v{number}"
         begin(root)
         count = 0
@@ -146,10 +149,11 @@ def test_a_persons_save_in_the_moment_of_the_crash_is_kept(tmp_path: Path) -> No
         git(root, "fsck", "--strict", "--no-dangling")
 
 
-def test_a_crash_while_the_vault_is_made(tmp_path: Path) -> None:
+@STRIDE
+def test_a_crash_while_the_vault_is_made(tmp_path: Path, stride: int) -> None:
     steps: list[str] = []
     open_vault(tmp_path / "dry", at=steps.append).close()
-    for number, step in enumerate(steps):
+    for number, step in numbered(steps, stride):
         root = tmp_path / f"v{number}"
         count = 0
 

@@ -14,6 +14,7 @@ from ormahd.vault.conflicts import waiting
 from ormahd.vault.create import find_card
 from ormahd.vault.sync import card_of
 from ormahd.vault.sync_setup import plan_setup
+from tests.crash.strides import STRIDE, numbered
 from tests.vault.git_house import git, open_vault, sound
 from tests.vault.observed import uuid
 from tests.vault.sync_house import Machine, note, two_machines
@@ -100,7 +101,8 @@ def killed(root: Path, kind: str, number: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "begin"), [("follow", follow), ("merge", merge), ("setup", setup)])
-def test_every_step(tmp_path: Path, kind: str, begin: Callable[[Path], None]) -> None:
+@STRIDE
+def test_every_step(tmp_path: Path, stride: int, kind: str, begin: Callable[[Path], None]) -> None:
     begin(tmp_path)
     start = tmp_path / "two"
 
@@ -119,7 +121,7 @@ def test_every_step(tmp_path: Path, kind: str, begin: Callable[[Path], None]) ->
         sound(vault.root)
     promised = steps.index("promised")
     assert len(steps) > promised + 10
-    for number, step in enumerate(steps):
+    for number, step in numbered(steps, stride):
         root = fresh(f"v{number}")
         killed(root, kind, number)
         with open_vault(root, recover=False) as vault:
@@ -143,7 +145,8 @@ def test_every_step(tmp_path: Path, kind: str, begin: Callable[[Path], None]) ->
         sound(root)
 
 
-def test_a_persons_save_in_the_moment_of_the_crash_takes_the_join_back(tmp_path: Path) -> None:
+@STRIDE
+def test_a_persons_save_in_the_moment_of_the_crash_takes_the_join_back(tmp_path: Path, stride: int) -> None:
     """The person saves at each step, then the daemon dies: the text is kept, and the join is whole or not there."""
     merge(tmp_path)
     start = tmp_path / "two"
@@ -151,7 +154,7 @@ def test_a_persons_save_in_the_moment_of_the_crash_takes_the_join_back(tmp_path:
     shutil.copytree(start, tmp_path / "dry", symlinks=True)
     with open_vault(tmp_path / "dry", at=steps.append) as vault:
         join(Machine(vault), "merge")
-    for number, step in enumerate(steps):
+    for number, step in numbered(steps, stride):
         root = tmp_path / f"v{number}"
         shutil.copytree(start, root, symlinks=True)
         child = os.fork()
