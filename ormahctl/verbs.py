@@ -26,6 +26,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Looking back": {
         "history": ("history", "history"),
         "undo": ("undo", "undo"),
+        "insights": ("insights", "insights"),
         "stats": ("stats", "stats"),
     },
     "Maintenance": {

@@ -12,6 +12,7 @@ from ormahd.actions.caller import Caller, check_space, detect_space
 from ormahd.actions.connect import connect
 from ormahd.actions.forget import forget
 from ormahd.actions.get import get, get_as_of
+from ormahd.actions.insights import insights
 from ormahd.actions.outdated import outdated
 from ormahd.actions.recall import recall, recall_as_of
 from ormahd.actions.remember import remember
@@ -41,6 +42,7 @@ class AgentMethods:
             "agent.undo_merge": self.undo_merge,
             "agent.merges": self.merges,
             "agent.audit": self.audit,
+            "agent.insights": self.insights,
         }
 
     def _space(self, named: str | UnsetType | None, caller: Caller) -> str | None:
@@ -148,6 +150,9 @@ class AgentMethods:
         node_id = None if params.node_id is None else self.ormah.anyone(params.node_id)
         rows = audit(self.ormah, limit=params.limit, node_id=node_id, operation=params.operation)
         return schema.AuditResult(entries=[result(row, schema.AuditRow) for row in rows])
+
+    def insights(self, params: schema.InsightsParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        return result(insights(self.ormah, limit=params.limit, space=params.space), schema.InsightsResult)
 
 
 D = TypeVar("D", schema.RecallResult, schema.NodeResult)

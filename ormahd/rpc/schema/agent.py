@@ -274,6 +274,53 @@ class AuditResult(Result):
     """Newest first."""
 
 
+class InsightsParams(Params):
+    limit: Count = 50
+    space: str | None = None
+    """Only what is about this space; `global`: about memories without one."""
+
+
+class Belief(Result):
+    """One end of an insight; `valid_until` and `outdated_reason` where it does not hold any more."""
+
+    id: str
+    short_id: str
+    type: str
+    space: str | None
+    title: str
+    content: str
+    created: str
+    valid_until: str | None
+    outdated_reason: str | None
+
+
+class Evolution(Result):
+    newer: Belief
+    older: Belief
+    time: str
+    """When it was noted; of an edge without a date, when the newer one was made."""
+    reason: str | None
+    weight: float
+
+
+class Tension(Result):
+    a: Belief
+    b: Belief
+    time: str
+    reason: str | None
+    weight: float
+    settled: bool
+    """One of the two is outdated by now."""
+
+
+class InsightsResult(Result):
+    text: str
+    evolutions: list[Evolution]
+    """`evolved_from` edges, newest first, at most `limit`."""
+    tensions: list[Tension]
+    """`contradicts` edges, newest first, at most `limit`."""
+
+
 AGENT: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "agent.remember": (RememberParams, RememberResult),
     "agent.recall": (RecallParams, RecallResult),
@@ -285,4 +332,5 @@ AGENT: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "agent.undo_merge": (UndoMergeParams, UndoMergeResult),
     "agent.merges": (MergesParams, MergesResult),
     "agent.audit": (AuditParams, AuditResult),
+    "agent.insights": (InsightsParams, InsightsResult),
 }

@@ -1,0 +1,180 @@
+"""Two memories that do not agree: one replaced the other (evolution), or both stand against each other (tension).
+
+Used by the conflict detector, by approved proposals and by two-phase maintenance alike. Either is one commit that undo takes
+back whole. Nothing is deleted: a belief that was replaced leaves the results and stays reachable (`show`, `history`, `--as-of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ormahd.actions.amend import see
+from ormahd.actions.views import headline, stem
+from ormahd.core import note as codec
+from ormahd.core.node import EdgeType, short_id
+from ormahd.core.note import Link
+from ormahd.errors import BadRequest, Conflict
+from ormahd.jobs.job import Change, Edit
+from ormahd.vault.change import Kind
+
+if TYPE_CHECKING:
+    from ormahd.actions.amend import Seen
+    from ormahd.index.rows import NodeRow
+    from ormahd.ormah import Ormah
+
+WEIGHT = 0.9
+"""Of both edges (REFERENCE C 3.3)."""
+CLEARLY = timedelta(days=1)
+"""The older of two beliefs cannot have replaced the newer one; within a day the clock is no witness (imports, sessions)."""
+NAME = 60
+"""Characters of a memory's title in a sentence."""
+
+
+def evolution(ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: str, by_person: bool = False) -> Change:
+    """The newer memory `evolved_from` the older one, which is marked superseded: `valid_until` now, with a reason.
+
+    Full ids. `reason` is kept on the edge, `body` stands in the commit. `by_person`: a person said so, against the dates or
+    about an identity; nobody else may.
+
+    Raises:
+        NotFound: an id. BadRequest: the same one twice, the self node, the dates say the opposite, a memory about the user
+        would be replaced by one that is not. Conflict: the older one evolved from the newer one.
+    """
+    newer, older = _two(ormah, newer_id, older_id)
+    if not by_person:
+        _dated(newer, older)
+        _about_self(ormah, newer, older)
+    _no_circle(ormah, newer, older)
+
+    def edits() -> Sequence[Edit]:
+        _no_circle(ormah, newer, older)
+        return [
+            *_linked(ormah, newer, older, EdgeType.EVOLVED_FROM, reason),
+            *_edited(ormah, older, lambda seen: _superseded(ormah, seen, newer)),
+        ]
+
+    subject = f"Superseded: {_name(older)}, by: {_name(newer)}"
+    return Change(Kind.CONFLICT, subject, body or reason, edits, _based_on(newer, older))
+
+
+def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Change:
+    """The two memories contradict each other and both stay valid: one `contradicts` edge, in the note of the younger one.
+
+    Raises:
+        NotFound: an id. BadRequest: the same one twice, the self node. Conflict: one of them evolved from the other.
+    """
+    one, two = _two(ormah, a_id, b_id)
+    source, target = (two, one) if (two.created, two.id) > (one.created, one.id) else (one, two)
+
+    def check() -> bool:
+        """Whether the edge is there already, in either direction."""
+        between = _between(ormah, source, target)
+        if EdgeType.EVOLVED_FROM in between:
+            raise Conflict(
+                f"{_told(source)} and {_told(target)} are one belief that changed: they have an evolved_from edge"
+            )
+        return EdgeType.CONTRADICTS in between
+
+    check()
+
+    def edits() -> Sequence[Edit]:
+        return [] if check() else _linked(ormah, source, target, EdgeType.CONTRADICTS, reason)
+
+    subject = f"Contradiction: {_name(source)} / {_name(target)}"
+    return Change(Kind.CONFLICT, subject, body or reason, edits, _based_on(source, target))
+
+
+def _two(ormah: Ormah, one_id: str, other_id: str) -> tuple[NodeRow, NodeRow]:
+    one, other = ormah.index.note(one_id), ormah.index.note(other_id)
+    if one.id == other.id:
+        raise BadRequest(
+            "a memory cannot be in conflict with itself", hint="name two different ids", data={"id": one.id}
+        )
+    if ormah.vault.self_id in (one.id, other.id):
+        raise BadRequest("the self node is in conflict with nothing", hint="change it: ormahctl update ID",
+                         data={"id": ormah.vault.self_id})  # fmt: skip
+    return one, other
+
+
+def _dated(newer: NodeRow, older: NodeRow) -> None:
+    if newer.created < older.created - CLEARLY:
+        raise BadRequest(
+            f"{_told(newer)} is of {newer.created:%Y-%m-%d}, before {_told(older)} of {older.created:%Y-%m-%d}: "
+            "it cannot have replaced it",
+            hint="exchange the two, or call it a tension", data={"id": newer.id},
+        )  # fmt: skip
+
+
+def _about_self(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
+    if is_identity(ormah, older) and not is_identity(ormah, newer):
+        raise BadRequest(
+            f"{_told(older)} is about the user, and {_told(newer)} is not: a person has to say that it was replaced",
+            hint=f"ormahctl outdated {older.short_id} --reason …", data={"id": older.id},
+        )  # fmt: skip
+
+
+def is_identity(ormah: Ormah, row: NodeRow) -> bool:
+    """Whether the memory describes the user: by its tag, or by an edge from the self node (seeds/data-model)."""
+    return row.about_self or any(
+        edge.edge is EdgeType.DEFINES and edge.source == ormah.vault.self_id for edge in ormah.index.edges(row.id)[1]
+    )
+
+
+def _no_circle(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
+    """A belief cannot have evolved from what came of it."""
+    met, ahead = {older.id}, [older.id]
+    while ahead:
+        ahead = list(dict.fromkeys(
+            edge.target for edge in ormah.index.edges_of(ahead)
+            if edge.edge is EdgeType.EVOLVED_FROM and edge.source in met and edge.target not in met
+        ))  # fmt: skip
+        met.update(ahead)
+    if newer.id in met:
+        raise Conflict(
+            f"{_told(older)} evolved from {_told(newer)}, so it cannot be the older one", data={"id": older.id}
+        )
+
+
+def _between(ormah: Ormah, one: NodeRow, other: NodeRow) -> set[EdgeType]:
+    out, into = ormah.index.edges(one.id)
+    return {edge.edge for edge in [*out, *into] if other.id in (edge.source, edge.target)}
+
+
+def _edited(ormah: Ormah, row: NodeRow, change: Callable[[Seen], bytes]) -> list[Edit]:
+    """The edit of one note, dated; none where it says all that already."""
+    seen = see(ormah, row.id)
+    data = change(seen)
+    if data == seen.data:
+        return []
+    data = codec.edit(data, seen.path, set={"updated": ormah.moment()})
+    return [Edit(seen.id, seen.path, data, seen.digest)]
+
+
+def _linked(ormah: Ormah, source: NodeRow, target: NodeRow, edge: EdgeType, reason: str) -> list[Edit]:
+    """The edge in its source's note; one that is there, a person's for one, stays as it is."""
+    if any(known.edge is edge and known.target == target.id for known in ormah.index.edges(source.id)[0]):
+        return []
+    link = Link(edge, stem(target.path), WEIGHT, ormah.moment(), reason)
+    return _edited(ormah, source, lambda seen: codec.edit(seen.data, seen.path, link=[link]))
+
+
+def _superseded(ormah: Ormah, seen: Seen, newer: NodeRow) -> bytes:
+    now = ormah.moment()
+    if seen.note.valid_until is not None and seen.note.valid_until <= now:
+        return seen.data  # outdated before: the first reason stands
+    wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {_told(newer)}"}
+    return codec.edit(seen.data, seen.path, set=wish)
+
+
+def _name(row: NodeRow) -> str:
+    return headline(row.title, row.content, NAME)
+
+
+def _told(row: NodeRow) -> str:
+    return f"{_name(row)} ({short_id(row.id)})"
+
+
+def _based_on(*rows: NodeRow) -> dict[str, str]:
+    return {row.id: row.digest for row in rows}
