@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ormahd.settings.base import Group
 from ormahd.settings.daemon import DaemonSettings, LogSettings, SyncSettings
-from ormahd.settings.jobs import JobSettings
+from ormahd.settings.jobs import JobSettings, MaintenanceSettings
 from ormahd.settings.search import ActivationSettings, SearchSettings, SpaceSettings
 from ormahd.settings.vault import (
     EmbeddingSettings,
@@ -22,7 +22,7 @@ from ormahd.settings.whisper import AffinitySettings, FeedbackSettings, WhisperS
 
 __all__ = [
     "ActivationSettings", "AffinitySettings", "DaemonSettings", "EmbeddingSettings", "FeedbackSettings", "Group",
-    "JobSettings", "LinkingSettings", "LogSettings", "SearchSettings", "SecretSettings", "Settings", "SpaceSettings", "SyncSettings",
+    "JobSettings", "LinkingSettings", "LogSettings", "MaintenanceSettings", "SearchSettings", "SecretSettings", "Settings", "SpaceSettings", "SyncSettings",
     "TierSettings", "VaultSettings", "VectorSettings", "WhisperSettings",
 ]  # fmt: skip
 
@@ -42,6 +42,7 @@ class Settings(Group):
     linking: LinkingSettings = LinkingSettings()
     tiers: TierSettings = TierSettings()
     jobs: JobSettings = JobSettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings()
     secrets: SecretSettings = SecretSettings()
     sync: SyncSettings = SyncSettings()
     daemon: DaemonSettings = DaemonSettings()

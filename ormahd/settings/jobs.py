@@ -44,3 +44,30 @@ class JobSettings(Group):
     auto_cluster_hours: Hours = Field(default=24.0, description="The same. From 1: moving notes is not urgent.")
     consolidator_hours: Hours = Field(default=24.0, description="The same.")
     decay_manager_hours: Hours = Field(default=24.0, description="The same.")
+
+
+class MaintenanceSettings(Group):
+    """What an agent that judges is handed at a time (`agent.maintenance`)."""
+
+    interval_hours: Hours = Field(
+        default=24.0,
+        description="Hours from an agent's last results (at first from the vault's first day) until `maintenance_due` is whispered.",
+    )
+    pairs: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=8, description="Pairs of each kind (to link, to oppose, to merge) that are handed out at once, at most."
+    )
+    clusters: Annotated[int, Field(ge=0, le=20)] = Field(
+        default=4, description="Clusters that are handed out at once, at most."
+    )
+    characters: Annotated[int, Field(ge=4_000, le=1_000_000)] = Field(
+        default=40_000,
+        description="Characters of JSON that are handed out at most: harnesses cut or refuse a tool's answer above some 50,000. "
+        "Long texts are cut between words and marked; clusters and pairs that do not fit wait for the next time.",
+    )
+    receipt_minutes: Annotated[float, Field(ge=1.0, le=10_080.0, allow_inf_nan=False)] = Field(
+        default=60.0, description="Minutes within which the results of what was handed out are accepted."
+    )
+    seconds: Annotated[float, Field(ge=1.0, le=3_600.0, allow_inf_nan=False)] = Field(
+        default=30.0,
+        description="Seconds that are spent looking for candidates at most; what was found by then is handed out.",
+    )
