@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ormahd.actions.views import iso
+from ormahd.core.note import parse
 from ormahd.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -44,8 +45,14 @@ def export(ormah: Ormah, *, after: str | None, limit: int) -> Exported:
             }
             for edge in written.get(node_id, [])
         ]
-        items.append(_item(row) | {"connections": edges})
+        items.append(_item(row) | {"connections": edges} | ({"global": True} if _everywhere(ormah, row) else {}))
     return Exported(items, page[-1] if len(ids) > limit else None)
+
+
+def _everywhere(ormah: Ormah, row: NodeRow) -> bool:
+    """Whether the memory is global on purpose, which its note alone knows."""
+    data = ormah.vault.read(row.path) if row.space is None else None
+    return data is not None and b"global:" in data and parse(data, row.path).everywhere
 
 
 def _item(row: NodeRow) -> dict[str, Any]:

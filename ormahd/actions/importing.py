@@ -247,5 +247,5 @@ def _compose(item: _New, now: datetime, caller: Caller) -> bytes:
         id=item.id, type=line.type, tier=line.tier, space=line.space, title=item.title, tags=item.tags,
         source=line.source or caller.source, confidence=line.confidence, created=line.created or now,
         updated=line.updated or line.created or now, content=item.content, links=item.links,
-        valid_until=line.valid_until, outdated_reason=line.outdated_reason,
+        valid_until=line.valid_until, outdated_reason=line.outdated_reason, everywhere=line.everywhere,
     )  # fmt: skip

@@ -72,7 +72,7 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
         data = codec.compose(
             id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
             source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
-            content=content, links=[link for link, _ in made],
+            content=content, links=[link for link, _ in made], everywhere=request.everywhere,
         )  # fmt: skip
         path = ormah.place(
             node_id,

@@ -71,6 +71,8 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Writte
         now = ormah.moment()
         links = [_link(ormah, seen, asked) for asked in change.connections]
         clear = [name for name in change.clear if name not in wish]
+        if "space" in clear:
+            wish["everywhere"] = True  # said on purpose, so that no job takes it back
         edited = codec.edit(seen.data, seen.path, set=wish, clear=clear, link=links, content=content)
         name = headline(wish.get("title", seen.note.title), content or seen.note.content)
         if edited == seen.data:
@@ -78,7 +80,12 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Writte
                            redacted=found, degraded=ormah.degraded())  # fmt: skip
         edited = codec.edit(edited, seen.path, set={"updated": now})
         named = sorted(
-            {*wish, *clear, *(["content"] if content is not None else []), *(link.edge.value for link in links)}
+            {
+                *(wish.keys() - {"everywhere"}),
+                *clear,
+                *(["content"] if content is not None else []),
+                *(link.edge.value for link in links),
+            }
         )
         demoted: list[NodeRow] = []
 

@@ -214,6 +214,8 @@ class CreateNodeRequest(Model):
     confidence: Share = 1.0
     created: Utc | None = None
     """Only `import` and ingestion may set it; null means now."""
+    everywhere: bool = Field(default=False, alias="global")
+    """Global on purpose: whoever stored it said so, and no job gives it a space."""
 
     @field_validator("content")
     @classmethod

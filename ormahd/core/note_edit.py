@@ -34,7 +34,8 @@ def edit(
     """Change fields (FIELDS), edges and text of a note and nothing else; what has its value already stays untouched.
 
     `clear` takes a key out, so that its default holds; so does `set` with None, unless the default holds already.
-    `space: null` is written where the folder would otherwise name a space. `link` adds an edge or replaces its weight, creation and reason; `unlink` takes the
+    `space: null` is written where the folder would otherwise name a space; a space that is set takes `everywhere`
+    (`global: true`) away. `link` adds an edge or replaces its weight, creation and reason; `unlink` takes the
     target as written or a short id, and leaves links in the body alone. `id` is for `doctor --fix` alone.
     Raises InvalidNote when the note is none that can be edited, or would no longer be one.
     """
@@ -46,6 +47,8 @@ def edit(
                           data={"path": path, "line": problem.line if problem else None})  # fmt: skip
     link = [clean_link(one) for one in link]
     wanted = {field: _value(field, value, path) for field, value in {**set, **dict.fromkeys(clear)}.items()}
+    if wanted.get("space") is not None:
+        wanted["everywhere"] = False
     changed = {field: value for field, value in wanted.items() if getattr(note, field) != value}
     try:
         editor = Editor(note, data.decode())
@@ -74,6 +77,8 @@ def _value(field: str, value: Any, path: str) -> Any:
     """A field's value as `parse` would give it; None is its default."""
     if field not in FIELDS or (field == "id" and value is None):
         raise ValueError(f"{field!r} is no field of a note that can be set")
+    if field == "everywhere":
+        return bool(value)
     if field == "tags":
         return tuple(tag for tag in dict.fromkeys(clean_tag(tag) for tag in value or ()) if tag)
     if isinstance(value, datetime):

@@ -17,13 +17,15 @@ from ormahd.core.note_write import prose as rendered_prose
 from ormahd.core.note_write import text as rendered_text
 from ormahd.core.splice import Pair, Splices, Unusual
 
-FIELDS = ("id", "type", "tier", "space", "title", "tags", "source", "confidence", "created", "updated",
+FIELDS = ("id", "type", "tier", "space", "everywhere", "title", "tags", "source", "confidence", "created", "updated",
           "valid_until", "outdated_reason")  # fmt: skip
-ORDER = (*FIELDS, *EDGES, "edges")
+_KEYS = {"everywhere": "global"}
+"""Keys that are not called as their field."""
+ORDER = (*(_KEYS.get(field, field) for field in FIELDS), *EDGES, "edges")
 """A key that is new stands behind the nearest of these before it that the note has."""
 
 _RENDER: Mapping[str, Callable[[Any], str]] = {
-    "id": str, "type": str, "tier": str, "space": rendered_text, "title": rendered_text, "tags": flow_tags,
+    "id": str, "type": str, "tier": str, "space": rendered_text, "everywhere": lambda _: "true", "title": rendered_text, "tags": flow_tags,
     "source": rendered_text, "confidence": number, "created": moment, "updated": moment, "valid_until": moment,
     "outdated_reason": rendered_prose,
 }  # fmt: skip
@@ -51,15 +53,18 @@ class Editor:
         pair = self.pairs.get(field)
         if field == "tags" and pair and value:
             self._list("tags", self.fields.tags(), list(value), lambda tag, flow: scalar(tag, flow=flow))
-        elif value is None or value == ():
+        elif value is None or value is False or value == ():
             self.clear(field)
         else:
-            self._put(field, _RENDER[field](value))
+            self._put(_KEYS.get(field, field), _RENDER[field](value))
 
     def clear(self, field: str) -> None:
         if field == "space" and folder_says(self.note.path)[1] is not None:
             if field not in self.pairs or self.note.space is not None:
                 self._put(field, "null")
+        elif field == "everywhere":
+            if self.note.everywhere:  # the key may be a person's own, and say something else
+                self.splices.remove(self.pairs[_KEYS[field]])
         elif field in self.pairs:
             self.splices.remove(self.pairs[field])
 

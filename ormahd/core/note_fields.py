@@ -20,6 +20,7 @@ _TIME = re.compile(
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _SEPARATORS = re.compile(r"[,\s]+")
 _SHOWN = 40
+_YES = frozenset({"true", "yes", "on"})
 
 
 class Wrong(Exception):
@@ -153,6 +154,11 @@ class FieldReader:
             )
             return None
         return None if not value or value.casefold() == "global" else value
+
+    def flag(self, key: str) -> bool:
+        """Whether a key says yes. Anything else is the person's own use of the word, and no mistake."""
+        node = self.block.get(key)
+        return isinstance(node, ScalarNode) and node.value.strip().lower() in _YES
 
     def choice(self, key: str, kinds: type[Choice], otherwise: Choice) -> Choice:
         value = self.prose(key)

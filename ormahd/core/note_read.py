@@ -75,6 +75,7 @@ def _read(block: Frontmatter, path: str, mark: str, kind_by_folder: NodeType, sp
         "type": kind_by_folder if foreign else reader.choice("type", NodeType, kind_by_folder),
         "tier": reader.choice("tier", Tier, Tier.WORKING) if "tier" in pairs else Tier.WORKING,
         "space": reader.space(space_by_folder),
+        "everywhere": "global" in pairs and reader.flag("global"),
         "title": reader.title(),
         "tags": tuple(dict.fromkeys(tag for tag, *_ in reader.tags())),
         "source": one_line(reader.prose("source") or DEFAULT_SOURCE),

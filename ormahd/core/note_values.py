@@ -101,6 +101,8 @@ class Note:
     content: str = ""
     """The body with `\\n` line ends and without surrounding blank lines; of a BROKEN note all that can be searched."""
     problems: tuple[Problem, ...] = field(default=())
+    everywhere: bool = False
+    """Global on purpose (`global: true`): no job gives it a space."""
 
     @property
     def stem(self) -> str:

@@ -33,14 +33,17 @@ def compose(
     links: Sequence[Link] = (),
     valid_until: datetime | None = None,
     outdated_reason: str | None = None,
+    everywhere: bool = False,
 ) -> bytes:
     """A note as we write it: UTF-8, `\\n`, the keys in FORMAT.md's order. `parse` gives the same values back.
 
-    Body links are left out: they stand in `content`. Raises InvalidNote for a text that no note can hold.
+    Body links are left out: they stand in `content`. `everywhere` counts only without a space. Raises InvalidNote for a text that no note can hold.
     """
     lines = ["---", f"id: {id}", f"type: {type}", f"tier: {tier}"]
     if space:
         lines.append(f"space: {text(space)}")
+    elif everywhere:
+        lines.append("global: true")
     if title and title.strip():
         lines.append(f"title: {text(title)}")
     if tags:

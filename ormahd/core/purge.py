@@ -31,7 +31,13 @@ MIN_QUOTE = 12
 """Characters from which a title or line is no coincidence."""
 
 _STRUCTURE = "\n".join(
-    [*(f"{key}: " for key in (*FIELDS, *EdgeType, "edges", "weight", "reason")), *NodeType, *Tier, GONE, "person"]
+    [
+        *(f"{key}: " for key in (*FIELDS, "global", *EdgeType, "edges", "weight", "reason")),
+        *NodeType,
+        *Tier,
+        GONE,
+        "person",
+    ]
 )
 """What stands in every note, whatever it says."""
 _LINK = re.compile(r"!?\[\[([^\[\]\n]{1,500})\]\]")

@@ -58,6 +58,8 @@ class AgentMethods:
                 "source": params.source or caller.source, "space": space, "tags": params.tags,
                 "connections": [_wish(link) for link in params.connections] + [{"target": target} for target in params.links],
                 "title": params.title, "about_self": params.about_self, "confidence": params.confidence,
+                # null is said on purpose; who works in no project says nothing
+                "global": space is None and not isinstance(params.space, UnsetType),
             },
         )  # fmt: skip
         return result(remember(self.ormah, request, caller), schema.RememberResult)

@@ -148,6 +148,27 @@ def test_a_space_that_the_folder_would_give(before: str, space: str | None, path
 
 
 @pytest.mark.parametrize(
+    ("before", "change", "after", "everywhere"),
+    [
+        ("tier: core\n", {"everywhere": True}, "tier: core\nglobal: true\n", True),
+        ("space: a\n", {"space": None, "everywhere": True}, "global: true\n", True),
+        ("global: true\n", {"space": "a"}, "space: a\n", False), ("global: Yes\n", {"everywhere": True}, "global: Yes\n", True),
+        ("global: true # everywhere\ntags: [a]\n", {"everywhere": False}, "tags: [a]\n", False),
+        ("global: warming\n", {"space": "a"}, "space: a\nglobal: warming\n", False),
+        ("global: [1, 2]\n", {"everywhere": False}, "global: [1, 2]\n", False),
+        ("global: no\n", {"everywhere": True}, "global: true\n", True),
+        ("global: true\n", {"title": "x"}, "global: true\ntitle: x\n", True),
+    ],
+)  # fmt: skip
+def test_global_on_purpose(before: str, change: dict[str, Any], after: str, everywhere: bool) -> None:
+    changed = edit(fm(before), GLOBAL, set=change)
+    said = parse(changed, GLOBAL)
+    assert (sorted(changed.splitlines()), said.everywhere) == (sorted(fm(after).splitlines()), everywhere)
+    assert (said.kind, said.problems) == (NoteKind.NOTE, ())
+    assert edit(changed, GLOBAL, set=change) == changed
+
+
+@pytest.mark.parametrize(
     ("before", "content", "after"),
     [
         ("\n\nold\n\n\n", "new\nmore", "\n\nnew\nmore\n\n\n"), ("old", "new", "new"), ("", "new", "new\n"), ("\n\n", "new", "\n\nnew\n"), ("old\n", "", ""),

@@ -363,6 +363,6 @@ def test_without_libyaml_the_same_is_read(text: str) -> None:
 
 def test_the_format_names_every_key() -> None:
     text = (Path(__file__).parents[2] / "ormahd" / "FORMAT.md").read_text(encoding="utf-8")
-    for name in ["id", "type", "tier", "space", "title", "tags", "source", "confidence", "created", "updated", "valid_until",
+    for name in ["id", "type", "tier", "space", "global", "title", "tags", "source", "confidence", "created", "updated", "valid_until",
                  "outdated_reason", "edges", "aliases", *NodeType, *Tier, *EdgeType, *NoteKind]:  # fmt: skip
         assert f"`{name}`" in text, name

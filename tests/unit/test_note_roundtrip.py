@@ -57,9 +57,10 @@ _body = st.lists(
 @st.composite
 def _fields(draw: st.DrawFn) -> dict[str, Any]:
     links = draw(st.lists(_link, max_size=4))
+    space = draw(st.none() | _line.filter(lambda t: bool(t) and t not in {".", ".."} and t.casefold() != "global"))
     return {
         "id": ID, "type": draw(st.sampled_from(NodeType)), "tier": draw(st.sampled_from(Tier)),
-        "space": draw(st.none() | _line.filter(lambda t: bool(t) and t not in {".", ".."} and t.casefold() != "global")),
+        "space": space, "everywhere": space is None and draw(st.booleans()),
         "title": draw(st.none() | _line.filter(bool)), "tags": draw(_tags), "source": draw(_line.filter(bool)),
         "confidence": draw(_share), "created": draw(_time), "updated": draw(_time), "content": draw(_body),
         "links": list({link.key: link for link in links}.values()), "valid_until": draw(st.none() | _time),
