@@ -285,6 +285,11 @@ class Index(Reader):
         self._strength = dict(strength)
         self._kept = Kept()
 
+    @property
+    def strength(self) -> Mapping[str, Strength]:
+        """What was set last."""
+        return self._strength
+
     def close(self) -> None:
         """Close everything; what is still to be written to Chroma is written at the next start."""
         self._filler.stop()

@@ -1,4 +1,4 @@
-"""Making the index of an earlier state: today's is copied, and every file that differs is taken in as it was.
+"""Making the index of another state: today's is copied, and every file that differs is taken in as it was, or would be.
 
 Most notes are what they were, so copying (a few milliseconds a megabyte) and changing the rest is far quicker than
 indexing everything, and embeddings are found by the content that they were made of.
@@ -66,8 +66,19 @@ class Build:
 
         Raises Unavailable: the disk is too full, or the daemon stops. Then nothing of it is left.
         """
-        self._check_room()
         progress(0, 0, "copying")
+        return self._copied(lambda database: self._take_in(database, files, when, progress))
+
+    def trial(self, changed: Mapping[str, bytes], when: datetime) -> tuple[Database, Meaning | None]:
+        """Today's index as it would be with these files (by path), likewise."""
+        entries = [
+            write.entry(path, data, _state(path, data, when), self.index.blob_id(data))
+            for path, data in changed.items()
+        ]
+        return self._copied(lambda database: self._store(database, entries, ()))
+
+    def _copied(self, change: Callable[[Database], None]) -> tuple[Database, Meaning | None]:
+        self._check_room()
         directory = self.folder / secrets.token_hex(8)
         self.folder.mkdir(mode=0o700, exist_ok=True)
         directory.mkdir(mode=0o700)
@@ -76,7 +87,7 @@ class Build:
             self.index.copy(directory)
             database = Database(directory, durable=False)
             undo.callback(database.close)
-            self._take_in(database, files, when, progress)
+            change(database)
             embedder = self.index.embedder
             meaning = None if embedder is None else self._understand(database, embedder)
             undo.pop_all()

@@ -70,6 +70,21 @@ class Pasts:
         finally:
             self._leave(past)
 
+    @contextlib.contextmanager
+    def trial(self, changed: Mapping[str, bytes], when: datetime) -> Iterator[Past]:
+        """The index as it would be with these files (bytes by path): what would a change find? One at a time, and gone
+        after the block. Texts that were embedded ahead are found by meaning.
+
+        Raises Unavailable: the disk is too full, or the daemon stops.
+        """
+        with self._building:
+            database, meaning = self._build.trial(changed, when)
+            past = Past(database, meaning, self._index.strength, keep=self._index.keep_vectors, clock=self._clock)
+            try:
+                yield past
+            finally:
+                past.remove()
+
     def _make(
         self, commit: str, when: datetime, load: Callable[[], tuple[Files, Mapping[str, Strength]]], progress: Progress
     ) -> Past:

@@ -7,7 +7,9 @@ The README's table is generated from these descriptions (`ormahd config default`
 from __future__ import annotations
 
 from ormahd.settings.base import Group
+from ormahd.settings.consolidating import ConsolidatingSettings
 from ormahd.settings.daemon import DaemonSettings, LogSettings, SyncSettings
+from ormahd.settings.decay import DecaySettings
 from ormahd.settings.jobs import JobSettings, MaintenanceSettings
 from ormahd.settings.search import ActivationSettings, SearchSettings, SpaceSettings
 from ormahd.settings.vault import (
@@ -21,7 +23,7 @@ from ormahd.settings.vault import (
 from ormahd.settings.whisper import AffinitySettings, FeedbackSettings, WhisperSettings
 
 __all__ = [
-    "ActivationSettings", "AffinitySettings", "DaemonSettings", "EmbeddingSettings", "FeedbackSettings", "Group",
+    "ActivationSettings", "AffinitySettings", "ConsolidatingSettings", "DaemonSettings", "DecaySettings", "EmbeddingSettings", "FeedbackSettings", "Group",
     "JobSettings", "LinkingSettings", "LogSettings", "MaintenanceSettings", "SearchSettings", "SecretSettings", "Settings", "SpaceSettings", "SyncSettings",
     "TierSettings", "VaultSettings", "VectorSettings", "WhisperSettings",
 ]  # fmt: skip
@@ -41,8 +43,10 @@ class Settings(Group):
     feedback: FeedbackSettings = FeedbackSettings()
     linking: LinkingSettings = LinkingSettings()
     tiers: TierSettings = TierSettings()
+    decay: DecaySettings = DecaySettings()
     jobs: JobSettings = JobSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
+    consolidating: ConsolidatingSettings = ConsolidatingSettings()
     secrets: SecretSettings = SecretSettings()
     sync: SyncSettings = SyncSettings()
     daemon: DaemonSettings = DaemonSettings()

@@ -1,0 +1,144 @@
+"""A whole Ormah in this process, with a runner, a judge that answers what a test says, and a clock that a test moves.
+
+Real vault, git, SQLite and Chroma; the hashing stand-in for the model. For what a daemon's process adds, see tests/house.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from ormahd import config
+from ormahd.actions.caller import Caller
+from ormahd.actions.recall import Recalled, recall
+from ormahd.actions.remember import remember
+from ormahd.actions.undo import Outcome, Wish, undo
+from ormahd.actions.update import Update, update
+from ormahd.core.node import CreateNodeRequest, SearchQuery
+from ormahd.index.rows import NodeRow
+from ormahd.jobs.job import Job
+from ormahd.jobs.runner import Ran, Runner
+from ormahd.judge.port import Judge
+from ormahd.ormah import Ormah
+from tests.surroundings import surroundings
+from tests.vault.git_house import git
+
+START = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
+AGENT = Caller("agent:test")
+
+
+class JobsHouse:
+    """An open vault and what tests do with it."""
+
+    def __init__(self, home: Path, **flags: Any) -> None:
+        self.home = home
+        self.now = START
+        chosen = {"vault.path": str(home / "vault"), "embedding.model": "hashing", "vault.quiet_seconds": 0.0} | flags
+        self.ormah = Ormah.open(config.load(environ=dict(os.environ), flags=chosen), clock=self.clock)
+        self.ormah.warm()
+
+    def clock(self) -> datetime:
+        return self.now
+
+    def go(self, **time: float) -> None:
+        self.now += timedelta(**time)
+
+    # ------------------------------------------------------------ memories
+
+    def remember(self, content: str, **more: Any) -> str:
+        """The new memory's full id; a second passes."""
+        self.go(seconds=1)
+        return remember(self.ormah, CreateNodeRequest(content=content, **more), AGENT).node_id
+
+    def update(self, node_id: str, **fields: Any) -> None:
+        self.go(seconds=1)
+        update(self.ormah, node_id, Update(set=fields), AGENT)
+
+    def row(self, node_id: str) -> NodeRow:
+        return self.ormah.index.note(node_id)
+
+    def data(self, node_id: str) -> bytes:
+        return self.path(node_id).read_bytes()
+
+    def path(self, node_id: str) -> Path:
+        return self.ormah.vault.root / self.row(node_id).path
+
+    def type_into(self, node_id: str, old: str, new: str) -> None:
+        """A person's edit, taken in."""
+        path = self.path(node_id)
+        text = path.read_text("utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, 1), "utf-8")
+        self.ormah.reconciler.scan()
+
+    def recall(self, query: str, limit: int = 10, space: str | None = None) -> Recalled:
+        return recall(self.ormah, SearchQuery(query=query, limit=limit), space=space, touch=False)
+
+    def found(self, query: str, limit: int = 10, space: str | None = None) -> list[str]:
+        return [hit.id for hit in self.recall(query, limit, space).results]
+
+    # ------------------------------------------------------------ jobs
+
+    def runner(self, jobs: Sequence[Job], judge: Judge | None = None) -> Runner:
+        return Runner(self.ormah, jobs, judge)
+
+    def run(self, job: Job, judge: Judge | None = None, **how: Any) -> Ran:
+        """One run of one job, as the timetable would run it."""
+        self.go(seconds=1)
+        (ran,) = self.runner([job], judge).run([job.name], **how)
+        return ran
+
+    def until_nothing_is_left(self, job: Job, judge: Judge | None = None, most: int = 20) -> list[Ran]:
+        """Runs until one plans nothing; that one is the last of the list."""
+        runs: list[Ran] = []
+        while not runs or runs[-1].proposals:
+            assert len(runs) < most, f"{job.name} does not end: {[ran.planned for ran in runs]}"
+            runs.append(self.run(job, judge))
+        return runs
+
+    # ------------------------------------------------------------ git
+
+    def git(self, *arguments: str) -> str:
+        return git(self.ormah.vault.root, *arguments)
+
+    @property
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD")
+
+    @property
+    def tree(self) -> str:
+        """HEAD's tree, and nothing may stand in the folder that is not in it."""
+        assert self.git("status", "--porcelain", "--untracked-files=all") == ""
+        return self.git("rev-parse", "HEAD^{tree}")
+
+    def undo(self, *ops: str, **wish: Any) -> Outcome:
+        self.go(seconds=1)
+        return undo(self.ormah, Wish(ops, **wish), Caller("person"))
+
+    def revert(self, commit: str = "HEAD") -> None:
+        """`git revert` as a person types it, and what it did is taken in."""
+        self.git("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "revert", "--no-edit", commit)
+        self.ormah.reconciler.scan()
+
+    def close(self) -> None:
+        self.ormah.close()
+
+
+@contextlib.contextmanager
+def open_jobs_house(**flags: Any) -> Iterator[JobsHouse]:
+    """`flags`: settings by their dotted keys."""
+    with tempfile.TemporaryDirectory(prefix="orm", ignore_cleanup_errors=True) as directory:
+        home = Path(directory)
+        (home / ".gitconfig").write_text("[user]\n\tname = Ada Person\n\temail = ada@example.org\n")
+        with mock.patch.dict(os.environ, surroundings(home), clear=True):
+            house = JobsHouse(home, **flags)
+            try:
+                yield house
+            finally:
+                house.close()
