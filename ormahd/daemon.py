@@ -20,7 +20,7 @@ from ormahd.actions.purge import resume
 from ormahd.actions.sync import sync_by_itself
 from ormahd.config import Config
 from ormahd.errors import OrmahError
-from ormahd.jobs.all import JOBS
+from ormahd.jobs.all import CHANGES_OF, JOBS
 from ormahd.jobs.runner import Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.logs import Logs
@@ -71,7 +71,7 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
 
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
         ormah = Ormah.open(config)
-        runner = Runner(ormah, JOBS)
+        runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
         timetable = Timetable(runner, config.settings.jobs)
         life = _Life(ormah, supervisor, timetable, config.settings.daemon.drain_seconds)
         house.callback(life.close)

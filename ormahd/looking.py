@@ -98,7 +98,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
         NotFound: there is no vault yet.
     """
     from ormahd.daemon import socket_of
-    from ormahd.jobs.all import JOBS
+    from ormahd.jobs.all import CHANGES_OF, JOBS
     from ormahd.jobs.runner import Runner
     from ormahd.jobs.timetable import Timetable
     from ormahd.ormah import Ormah
@@ -113,7 +113,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     ormah.socket = socket_of(config, root)
     try:
         call = Call(method="admin.doctor", params=DoctorParams(fix=fix))
-        runner = Runner(ormah, JOBS)
+        runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
         jobs = JobMethods(runner, Timetable(runner, config.settings.jobs))
         answer = Dispatcher(ormah, Whisper.of(ormah, lambda: None), jobs, socket=Path()).answer(call, lambda _: None)
         assert isinstance(answer, DoctorResult)

@@ -112,17 +112,21 @@ def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
 def _print(ran: RunTaskResult, dry_run: bool) -> None:
     """One line a job; what a dry run would do, and what was dropped and why, below it."""
     if dry_run:
-        said = f"{ran.proposals} would be done" if ran.proposals else "nothing to do"
+        would = ran.proposals - ran.asked - ran.skipped
+        parts = [f"{would} would be done"] if would > 0 else []
+        parts += [f"{ran.asked} would wait for you"] if ran.asked else []
+        parts += [f"{ran.skipped} would not"] if ran.skipped else []
     else:
         parts = [f"{ran.applied} done"] if ran.applied else []
-        waiting = ran.proposals - ran.applied - ran.skipped
-        parts += [render.count(waiting, "proposal waits", "proposals wait") + " for you"] if waiting > 0 else []
+        parts += [render.count(ran.asked, "proposal waits", "proposals wait") + " for you"] if ran.asked else []
         parts += [f"{ran.skipped} skipped"] if ran.skipped else []
-        said = ", ".join(parts) or "nothing to do"
+    said = ", ".join(parts) or "nothing to do"
     if ran.error:
         said = render.paint(f"failed: {render.line(ran.error)}", "red") + (f" ({said})" if ran.applied else "")
     render.out(f"{render.pad(ran.job, 18)} {said}")
-    for sentence in ran.planned if dry_run else ran.dropped:
+    for sentence in ran.planned if dry_run else ():
         render.out(f"  {render.line(sentence)}")
+    for sentence in ran.dropped:
+        render.out(f"  not: {render.line(sentence)}")
     if ran.more:
-        render.out("  There is more to do than one run may: run it again, or with --force.")
+        render.out("  There is more to do: run it again, or with --force (without the limits of one run).")

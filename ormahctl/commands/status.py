@@ -48,6 +48,13 @@ def status(session: Session) -> None:
     for name, job in health.jobs.items():
         if job.last_error:
             _line("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))
+        elif job.running:
+            _line("job", f"{render.line(name)} is at work")
+    paused = [name for name, job in health.jobs.items() if job.paused]
+    if paused:
+        _line("paused", "all jobs" if len(paused) == len(health.jobs) else ", ".join(map(render.line, paused)))
+    if health.proposals:
+        _line("waiting", f"{render.count(health.proposals, 'proposal')} for you: ormahctl proposals")
     if health.degraded:
         _line("degraded", render.paint(", ".join(map(render.line, health.degraded)), "yellow"))
     for warning in health.warnings:

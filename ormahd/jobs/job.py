@@ -8,13 +8,14 @@ would have settled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ormahd import way
+from ormahd.core.node import ProposalType as ProposalType  # noqa: PLC0414 - a job's word, too
 
 if TYPE_CHECKING:
     from ormahd.jobs.near import Near
@@ -28,20 +29,12 @@ class Stopped(Exception):
     """The run is to end: the daemon stops, or the job was paused. What was committed stands; the rest comes next time."""
 
 
-class ProposalType(StrEnum):
-    """seeds/data-model, "Proposal"."""
-
-    MERGE = "merge"
-    CONFLICT = "conflict"
-    DECAY = "decay"
-
-
 @dataclass(frozen=True, slots=True)
 class Edit:
     """One file of a change. `data` None: the note goes. `expect`: sha256 of the version that `data` was made from; None:
     there is no file yet."""
 
-    node_id: str
+    node_id: str | None
     path: str
     data: bytes | None
     expect: str | None
@@ -95,6 +88,8 @@ class Done:
 
     applied: int = 0
     skipped: int = 0
+    more: bool = False
+    """The job has more to do, which waits for the next run."""
 
 
 Step = Change | Ask | Done
@@ -116,6 +111,9 @@ class Turn:
     dry: bool
     stopping: Callable[[], bool]
     progress: Callable[[int, int, str], None]
+    limit: float = math.inf
+    """The weight that all changes of this run may have together. A job that puts many things into one commit takes no more
+    than that, the best first: a heavier change is dropped."""
 
     def give(self) -> None:
         """Between two steps: let those pass for whom somebody waits. Raises Stopped. Never with a lock held."""

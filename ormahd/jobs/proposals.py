@@ -1,37 +1,302 @@
-"""Proposals: what a job would like to do and a person has to decide on. Kept once, whatever becomes of it."""
+"""Proposals: what a job would like to do and a person has to decide on. Kept once, whatever becomes of it.
+
+What was decided stands in the vault, in the same commit as the change that came of it: undone, a proposal is open again.
+A proposal whose memories say something else than they did is stale; its texts make it, not their tags, edges or tiers,
+which other jobs change every night.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
-from ormahd.jobs.job import Ask
+from ormahd.actions.amend import Outcome, amending, commit
+from ormahd.core import decision
+from ormahd.core.decision import Decision, Verdict, line_id
+from ormahd.core.node import ProposalType, short_id
+from ormahd.core.note import digest
+from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
+from ormahd.jobs.apply import apply
+from ormahd.jobs.job import Ask, Change
 from ormahd.journal import proposals as book
+from ormahd.journal.line_files import Codec, LineFiles
+from ormahd.journal.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Row, Status
 from ormahd.journal.verdicts import text_key
+from ormahd.vault.change import Kind
 
 if TYPE_CHECKING:
+    from ormahd.actions.caller import Caller
+    from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
+    from ormahd.vault.transaction import Transaction
+
+log = logging.getLogger("ormahd.jobs")
+
+ChangeOf = Callable[["Ormah", Mapping[str, Any]], Change]
+"""Makes the change of an approved proposal from its payload."""
+BEHIND = 10
+"""Times `jobs.max_proposals` that are kept for when there is room; a job that has more to ask stops there."""
+NAMED = 120
+"""Characters of what was proposed that an error quotes."""
+VERDICTS: Mapping[str, Verdict] = {
+    "approved": "approved", "approve": "approved", "rejected": "rejected", "reject": "rejected",
+}  # fmt: skip
+
+
+class Kept(Enum):
+    NEW = "new"
+    KNOWN = "known"
+    """It waits already, or was decided on; or one of its memories is gone by now."""
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A proposal with the memories that it is about, as far as they are there. `by`: who decided."""
+
+    row: Row
+    nodes: tuple[NodeRow, ...]
+    by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """`behind`: pending ones beyond `jobs.max_proposals`, which come up when there is room."""
+
+    proposals: list[Shown]
+    pending: int
+    behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a decision came to. `commit` None: nothing was left to do, or git is busy (`stored`)."""
+
+    text: str
+    proposal_id: str
+    type: str
+    status: str
+    nodes: list[str]
+    op: str | None = None
+    commit: str | None = None
+    stored: bool = False
+    degraded: list[str] = field(default_factory=list)
 
 
 class Proposals:
-    """Of one vault."""
+    """Of one vault. Safe for many threads. `changes_of`: who makes the change of an approved proposal, by its type."""
 
-    def __init__(self, ormah: Ormah) -> None:
+    def __init__(self, ormah: Ormah, changes_of: Mapping[ProposalType, ChangeOf]) -> None:
         self._ormah = ormah
+        self._changes_of = changes_of
+        self._files = LineFiles(
+            ormah.vault.root, Codec(decision.FOLDER, decision.is_decisions, decision.read, decision.later), self._read
+        )
+        self._lock = threading.Lock()
+        self._decided: dict[str, Decision] = {}
+        self._version = -1
 
-    def keep(self, ask: Ask, run: str, *, dry: bool) -> bool:
-        """Store a proposal; False: it was made before (pending, approved or rejected), for the same nodes with the same
-        texts."""
-        key = self.key(ask)
-        if dry:
-            return not book.known(self._ormah.state, key)
-        return book.keep(
-            self._ormah.state, id=str(uuid.uuid4()), type=ask.type, key=key, nodes=ask.nodes, action=ask.action,
-            reason=ask.reason, preview=ask.preview, evidence=ask.evidence, payload=ask.payload, based_on=ask.based_on,
-            run=run,
+    # ------------------------------------------------------------ what the runner asks
+
+    def keep(self, ask: Ask, run: str, *, dry: bool) -> Kept:
+        """Store a proposal, once for the same memories with the same texts, whoever decided on it and wherever."""
+        key = self._key(ask.type, ask.nodes, self._notes([ask.nodes]))
+        if key is None or line_id(key) in self._decisions():
+            return Kept.KNOWN
+        before = book.of_key(self._ormah.state, key)
+        if before is not None and before.status == PENDING:
+            return Kept.KNOWN
+        if book.counts(self._ormah.state).get(PENDING, 0) >= BEHIND * self._ormah.settings.jobs.max_proposals:
+            return Kept.FULL
+        if not dry:
+            book.keep(
+                self._ormah.state, id=str(uuid.uuid4()), type=ask.type, key=key, nodes=ask.nodes, action=ask.action,
+                reason=ask.reason, preview=ask.preview, evidence=ask.evidence, payload=ask.payload,
+                based_on=ask.based_on, run=run,
+            )  # fmt: skip
+        return Kept.NEW
+
+    def pending(self) -> int:
+        """How many wait, as last looked at."""
+        return book.counts(self._ormah.state).get(PENDING, 0)
+
+    def bad_lines(self) -> list[tuple[str, int, str]]:
+        """Lines of decisions that cannot be read: (path, number from 1, why)."""
+        self._decisions()
+        return self._files.bad()
+
+    # ------------------------------------------------------------ what people ask
+
+    def list(self, *, status: str = PENDING, type: str | None = None, limit: int = 200) -> Listed:  # noqa: A002
+        """Proposals of that status (`all`: of any) and type, newest first.
+
+        Raises:
+            BadRequest: there is no such status or type.
+        """
+        if status not in (*STATUSES, "all"):
+            raise BadRequest(f"status is {status[:60]!r}", hint=f"one of {', '.join(STATUSES)}, all")
+        if type is not None and type not in set(ProposalType):
+            raise BadRequest(f"type is {type[:60]!r}", hint="merge, conflict or decay")
+        self._follow()
+        rows = book.rows(self._ormah.state, STATUSES if status == "all" else (status,))
+        waiting = [row.id for row in rows if row.status == PENDING]
+        behind = set(waiting[self._ormah.settings.jobs.max_proposals :])
+        shown = [row for row in reversed(rows) if row.id not in behind and type in (None, row.type)][:limit]
+        notes, decided = self._notes([row.nodes for row in shown]), self._decisions()
+        return Listed(
+            [
+                Shown(row, tuple(notes[one] for one in row.nodes if one in notes), _by(decided.get(line_id(row.key))))
+                for row in shown
+            ],
+            len(waiting) if status in (PENDING, "all") else self.pending(), len(behind),
         )  # fmt: skip
 
-    def key(self, ask: Ask) -> str:
-        rows = self._ormah.index.notes(list(ask.nodes), connections=False)
-        texts = [text_key(row.title, row.content) for row in rows.values()]
-        return " ".join([ask.type, *sorted(ask.nodes), *sorted(texts)])
+    def resolve(self, proposal_id: str, action: str, caller: Caller) -> Resolved:
+        """Decide on the proposal whose id begins so: `approved` makes the change, `rejected` sees to it that the same thing
+        is never proposed again. Either is one commit, and can be undone.
+
+        Raises:
+            BadRequest: the action, the id. NotFound, Ambiguous: no proposal, or several.
+            Conflict: it was decided before, is stale, or its change makes no sense any more; nothing was changed.
+            VaultBusy: git is held by somebody else, and nothing was done.
+        """
+        verdict = VERDICTS.get(action.strip().casefold())
+        if verdict is None:
+            raise BadRequest(f"action is {action[:60]!r}", hint="approved or rejected")
+        row = book.find(self._ormah.state, proposal_id)
+        self._follow()
+        return amending(self._ormah, lambda: self._resolve(row.id, verdict, caller))
+
+    # ------------------------------------------------------------ deciding
+
+    def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller) -> Resolved:
+        row = book.get(self._ormah.state, proposal_id)
+        self._check(row)
+        if verdict == REJECTED:
+            done, said = (
+                self._note(row, verdict, caller, f"Rejected: {row.action}"),
+                "rejected; it is not proposed again",
+            )
+        else:
+            done, said = self._approve(row, caller)
+        book.done(self._ormah.state, row.id, verdict, done.op)
+        return Resolved(
+            f"{row.action}: {said}", row.id, row.type, verdict, list(row.nodes), done.op, done.commit, done.stored,
+            self._ormah.degraded(),
+        )  # fmt: skip
+
+    def _check(self, row: Row) -> None:
+        """Only what is pending can be decided on."""
+        name = f"the proposal {short_id(row.id)} (“{row.action[:NAMED]}”)"
+        data = {"id": row.id, "status": row.status}
+        if row.status in (APPROVED, REJECTED):
+            by = _by(self._decisions().get(line_id(row.key)))
+            when = "" if row.resolved is None else f" on {row.resolved:%Y-%m-%d}"
+            hint = "to decide anew, undo that: ormahctl undo " + (row.op[:12] if row.op else "OP")
+            raise Conflict(f"{name} was {row.status}{when}" + (f" by {by}" if by else ""), hint=hint, data=data)
+        notes = self._notes([row.nodes])
+        if self._key(row.type, row.nodes, notes) != row.key:
+            gone = [short_id(one) for one in row.nodes if one not in notes]
+            why = (
+                f"{' and '.join(gone)} is not there any more"
+                if gone
+                else "one of its memories says something else by now"
+            )
+            book.settle(self._ormah.state, [Status(row.id, STALE, self._ormah.clock())])
+            hint = "nothing was changed; what is still worth a proposal the next run of the job proposes anew"
+            raise Conflict(f"{name} is stale: {why}", hint=hint, data=data | {"status": STALE})
+
+    def _approve(self, row: Row, caller: Caller) -> tuple[Outcome, str]:
+        put = self._line(row, "approved", caller)
+        try:
+            change = self._changes_of[row.type](self._ormah, row.payload)
+            body = f"{change.body.rstrip()}\n\nProposed in the run {row.run}, and approved by {caller.source}.".lstrip()
+            done = apply(self._ormah, change, caller, run=None, body=body, beside=put)
+        except (BadRequest, NotFound) as exc:
+            what = f"“{row.action}” cannot be done any more: {exc.message}"
+            raise Conflict(
+                what, hint="nothing was changed; reject it, or mend what it says", data={"id": row.id}
+            ) from exc
+        if done is None:
+            return self._note(row, "approved", caller, f"Approved: {row.action}"), "it is so already"
+        change.done()
+        return done, "approved"
+
+    def _note(self, row: Row, verdict: Verdict, caller: Caller, subject: str) -> Outcome:
+        """The decision alone."""
+        body = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip()
+        return commit(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body,
+                      fill=self._line(row, verdict, caller, node_id=row.nodes[0]))  # fmt: skip
+
+    def _line(
+        self, row: Row, verdict: Verdict, caller: Caller, node_id: str | None = None
+    ) -> Callable[[Transaction], None]:
+        """Puts the decision into a transaction."""
+        path = decision.path_for(row.created)
+        data = self._ormah.vault.read(path)
+        notes = self._notes([row.nodes])
+        texts = tuple(text_key(notes[one].title, notes[one].content) for one in row.nodes)
+        made = Decision(row.type, row.nodes, texts, verdict, caller.source, self._ormah.clock())
+        new = decision.put(data or b"", made)
+        return lambda tx: tx.put(path, new, node_id=node_id, expect=None if data is None else digest(data))
+
+    # ------------------------------------------------------------ following the vault
+
+    def _follow(self) -> None:
+        """Have the statuses follow what the vault says: decisions that came by a sync, or were taken back; memories that
+        say something else by now, or do again what they did."""
+        if self._ormah.vault.waiting or self._ormah.vault.busy():
+            return  # what was just decided may not stand in its file yet
+        rows = book.rows(self._ormah.state)
+        notes = self._notes([row.nodes for row in rows])
+        decided, now = self._decisions(), self._ormah.clock()  # last: who sees what a decision did sees the decision
+        found: list[Status] = []
+        for row in rows:
+            made = decided.get(line_id(row.key))
+            if made is not None:
+                came = Status(row.id, made.verdict, made.decided_at)
+            elif self._key(row.type, row.nodes, notes) == row.key:
+                came = Status(row.id, PENDING, None)
+            else:
+                came = Status(row.id, STALE, now)
+            if came.status != row.status:
+                found.append(came)
+        if found:
+            book.settle(self._ormah.state, found)
+
+    def _decisions(self) -> dict[str, Decision]:
+        """Every decision of the vault, by the ids of their lines."""
+        with self._lock:
+            try:
+                self._files.look()
+            except OSError as exc:
+                log.warning("the decisions in %s cannot be read: %s", decision.FOLDER, exc.strerror)
+            if self._version != self._files.version:
+                self._decided, self._version = self._files.by_id(), self._files.version
+            return self._decided
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            return self._ormah.vault.read(path)
+        except OrmahError as exc:
+            log.warning("the decisions in %s cannot be read: %s", path, exc.message)
+            return None
+
+    def _notes(self, several: Iterable[Sequence[str]]) -> dict[str, NodeRow]:
+        return self._ormah.index.notes(list({one for ids in several for one in ids}), connections=False)
+
+    @staticmethod
+    def _key(type: ProposalType, ids: Sequence[str], notes: Mapping[str, NodeRow]) -> str | None:  # noqa: A002
+        """The key of a proposal as the memories are now; None where one is gone."""
+        if not ids or any(one not in notes for one in ids):
+            return None
+        return decision.key_of(type, ids, [text_key(notes[one].title, notes[one].content) for one in ids])
+
+
+def _by(made: Decision | None) -> str | None:
+    return None if made is None else made.by

@@ -10,32 +10,34 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ormahd import way
-from ormahd.actions.amend import Outcome, commit, see
 from ormahd.actions.caller import Caller
-from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable
+from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy
+from ormahd.jobs.apply import apply
 from ormahd.jobs.index_updater import IndexUpdater
-from ormahd.jobs.job import Ask, Change, Done, Job, Stopped, Turn
-from ormahd.jobs.near import Near
-from ormahd.jobs.proposals import Proposals
-from ormahd.journal.runs import Past, Runs
+from ormahd.jobs.job import Ask, Change, Done, Job, ProposalType, Stopped, Turn
+from ormahd.jobs.near import TEXT_STAYS, Near
+from ormahd.jobs.proposals import ChangeOf, Kept, Proposals
+from ormahd.journal.runs import STOPPED, Past, Runs
 from ormahd.journal.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ormahd.actions.amend import Outcome
     from ormahd.judge.port import Judge
     from ormahd.ormah import Ormah
-    from ormahd.vault.transaction import Transaction
 
 log = logging.getLogger("ormahd.jobs")
 
 FEW = 20
 """Changes that a run may always make, however small the vault is."""
+WAIT_S = 0.2
+"""Seconds between two looks whether the run under way has ended."""
 LOW_PRIORITY = 5
 """Niceness of a run's thread. Not more: now and then it holds what others wait for."""
 
@@ -44,10 +46,12 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(slots=True)
 class Ran:
-    """What one run of one job came to. `proposals`: what it planned; `skipped`: what was dropped or is over the limit."""
+    """What one run of one job came to. `proposals`: what it planned; `asked`: of it, what waits for a person; `skipped`:
+    what was dropped or is over the limit."""
 
     job: str
     proposals: int = 0
+    asked: int = 0
     applied: int = 0
     skipped: int = 0
     commits: list[str] = field(default_factory=list)
@@ -71,18 +75,28 @@ class Task:
 
 
 class Runner:
-    """One run at a time; whoever asks for another one waits. Safe for many threads."""
+    """One run at a time; whoever asks for another one waits. Safe for many threads.
 
-    def __init__(self, ormah: Ormah, jobs: Sequence[Job], judge: Judge | None = None) -> None:
-        self._ormah = ormah
+    `changes_of`: who makes the change of a proposal that was approved, by its type.
+    """
+
+    def __init__(
+        self, ormah: Ormah, jobs: Sequence[Job], judge: Judge | None = None,
+        changes_of: Mapping[ProposalType, ChangeOf] | None = None,
+    ) -> None:  # fmt: skip
+        self.ormah = ormah
         self._judge = judge
         self.jobs = {job.name: job for job in jobs}
         self.runs = Runs(ormah.state)
         self.verdicts = Verdicts(ormah.state)
-        self.proposals = Proposals(ormah)
-        self._turn = threading.Lock()
-        self._running: str | None = None
+        self.proposals = Proposals(ormah, changes_of or {})
+        self._alone = threading.Lock()
+        self._running: set[str] = set()
+        self._halted: set[str] = set()
+        """Jobs that were paused while they ran."""
+        self._marks = threading.Lock()
         self._stopping = threading.Event()
+        self.stopping = self._stopping.is_set
         self.runs.born(list(self.jobs))
 
     # ------------------------------------------------------------ what others ask
@@ -97,7 +111,18 @@ class Runner:
 
     def tasks(self) -> list[Task]:
         paused = self.runs.paused()
-        return [Task(name, self.runs.past(name), paused.get(name), name == self._running) for name in self.jobs]
+        with self._marks:
+            running = set(self._running)
+        return [Task(name, self.runs.past(name), paused.get(name), name in running) for name in self.jobs]
+
+    def pause(self, names: Sequence[str]) -> None:
+        """They do not run by themselves until they are resumed; one that runs ends after the change it is at."""
+        self.runs.pause(list(names))
+        with self._marks:
+            self._halted.update(self._running.intersection(names))
+
+    def resume(self, names: Sequence[str]) -> None:
+        self.runs.resume(list(names))
 
     def stop(self) -> None:
         """Let the run under way end after the change it is at; nothing new begins."""
@@ -106,65 +131,79 @@ class Runner:
     # ------------------------------------------------------------ running
 
     def run(
-        self, names: Sequence[str], *, dry: bool = False, force: bool = False, progress: Progress = lambda *_: None,
-        stopping: Callable[[], bool] = lambda: False,
+        self, names: Sequence[str], *, dry: bool = False, force: bool = False, by_itself: bool = False,
+        progress: Progress = lambda *_: None,
     ) -> list[Ran]:  # fmt: skip
         """Run these jobs one after the other as one run. A job that fails is told in its `error`, and the next one runs.
+        Those that did not begin, because the daemon stops (or, `by_itself`, because they are paused), are left out.
 
         Raises:
             Unavailable: the daemon stops.
         """
+        done: list[Ran] = []
+        faults: list[BaseException] = []
+
+        def work() -> None:
+            way.step_back(LOW_PRIORITY)
+            try:
+                self._all(names, done, dry, force, by_itself, progress)
+            except BaseException as exc:  # noqa: BLE001 - raised again below, in the thread that asked
+                faults.append(exc)
+
         # A scan keeps its own order, and whoever asks for one need not wait for a night's work.
-        with self._alone() if set(names) - {IndexUpdater.name} else contextlib.nullcontext():
-            done: list[Ran] = []
-
-            def work() -> None:
-                way.step_back(LOW_PRIORITY)
-                self._all(names, done, dry, force, progress, stopping)
-
+        with self._turn(progress) if set(names) - {IndexUpdater.name} else contextlib.nullcontext():
             thread = threading.Thread(target=work, name="jobs", daemon=True)
             thread.start()
             thread.join()
-            return done
-
-    def _all(
-        self, names: Sequence[str], done: list[Ran], dry: bool, force: bool, progress: Progress, stopping: Callable[[], bool]
-    ) -> None:  # fmt: skip
-        run, near = self._ormah.new_run(), Near(self._ormah.index)
-        for name in names:
-            if self._stopping.is_set() or stopping():
-                break
-            self._running = name
-            try:
-                done.append(self._job(self.jobs[name], run, near, dry, force, progress, stopping))
-            finally:
-                self._running = None
+        if faults:
+            raise faults[0]
+        return done
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        while not self._turn.acquire(timeout=0.2):
+    def _turn(self, progress: Progress) -> Iterator[None]:
+        while not self._alone.acquire(timeout=WAIT_S):
             if self._stopping.is_set():
                 raise Unavailable("the daemon stops", hint="start it again: ormahctl up")
+            progress(0, 0, "waiting for the run under way")
         try:
             yield
         finally:
-            self._turn.release()
+            self._alone.release()
 
-    def _job(
-        self, job: Job, run: str, near: Near, dry: bool, force: bool, progress: Progress, stopping: Callable[[], bool]
-    ) -> Ran:
-        ran, begun = Ran(job.name), time.monotonic()
+    def _all(
+        self, names: Sequence[str], done: list[Ran], dry: bool, force: bool, by_itself: bool, progress: Progress
+    ) -> None:  # fmt: skip
+        run, near = self.ormah.new_run(), Near(self.ormah.index)
+        for name in names:
+            if self._stopping.is_set():
+                break
+            if by_itself and name in self.runs.paused():
+                continue
+            with self._marks:
+                self._running.add(name)
+                self._halted.discard(name)
+            try:
+                done.append(self._job(self.jobs[name], run, near, dry, force, progress))
+            finally:
+                with self._marks:
+                    self._running.discard(name)
+
+    def _job(self, job: Job, run: str, near: Near, dry: bool, force: bool, progress: Progress) -> Ran:
+        ran, begun, limit = Ran(job.name), time.monotonic(), self._limit(force)
         turn = Turn(
-            self._ormah, self.verdicts, near, self._judge, run, self._ormah.ranking_clock(), dry,
-            lambda: self._stopping.is_set() or stopping(),
-            lambda done, total, stage: progress(done, total, f"{job.name}: {stage}"),
+            self.ormah, self.verdicts, near, self._judge, run, self.ormah.ranking_clock(), dry,
+            lambda: self._stopping.is_set() or job.name in self._halted,
+            lambda done, total, stage: progress(done, total, f"{job.name}: {stage}"), limit[1],
         )  # fmt: skip
         if not dry:
             self.runs.begin(run, job.name)
+        stopped = False
         try:
-            self._act(job, turn, ran, self._limit(force))
+            turn.progress(0, 0, "thinking")
+            self._act(job, turn, ran, limit)
         except Stopped:
-            ran.more = True
+            ran.more = stopped = True
+            ran.dropped.append(STOPPED)
         except OrmahError as exc:
             ran.error = exc.message
             log.warning("%s: %s", job.name, exc.message)
@@ -173,8 +212,8 @@ class Runner:
             log.exception("%s met a fault", job.name)
         if not dry:
             self.runs.end(
-                run, job.name, error=ran.error, proposals=ran.proposals, applied=ran.applied, skipped=ran.skipped,
-                commits=ran.commits, milliseconds=1000 * (time.monotonic() - begun),
+                run, job.name, error=STOPPED if stopped else ran.error, proposals=ran.proposals, applied=ran.applied,
+                skipped=ran.skipped, commits=ran.commits, milliseconds=1000 * (time.monotonic() - begun),
             )  # fmt: skip
             log.info("%s: %d planned, %d applied, %d skipped", job.name, ran.proposals, ran.applied, ran.skipped)
         return ran
@@ -183,8 +222,8 @@ class Runner:
         """Commits, and weight (notes or edges), that a run may come to."""
         if force:
             return float("inf"), float("inf")
-        jobs = self._ormah.settings.jobs
-        return jobs.max_changes, max(FEW, jobs.max_share * self._ormah.index.count())
+        jobs = self.ormah.settings.jobs
+        return jobs.max_changes, max(FEW, jobs.max_share * self.ormah.index.count())
 
     def _act(self, job: Job, turn: Turn, ran: Ran, limit: tuple[float, float]) -> None:
         commits, weight = 0, 0
@@ -193,32 +232,49 @@ class Runner:
             if isinstance(step, Done):
                 ran.applied += step.applied
                 ran.skipped += step.skipped
-                continue
-            if isinstance(step, Ask):
-                if self.proposals.keep(step, turn.run, dry=turn.dry):
-                    ran.proposals += 1
-                    ran.planned.append(step.action)
-                continue
+                ran.more = ran.more or step.more
+            elif isinstance(step, Ask):
+                if not self._asked(step, turn, ran):
+                    return
+            else:
+                ran.proposals += 1
+                if step.weight > limit[1]:
+                    ran.skipped += 1
+                    ran.dropped.append(f"{step.subject}: more than a whole run may change (--force)")
+                    continue
+                if commits + 1 > limit[0] or weight + step.weight > limit[1]:
+                    ran.skipped += 1
+                    ran.more = True
+                    ran.dropped.append(f"{step.subject}: over the limit of one run")
+                    return
+                commits, weight = commits + 1, weight + step.weight
+                ran.planned.append(step.subject)
+                if not turn.dry:
+                    self._free()
+                    self.apply(step, job.name, turn.run, turn.near, ran)
+
+    def _asked(self, ask: Ask, turn: Turn, ran: Ran) -> bool:
+        """Keep a proposal; False: there is no room for any more, and what the job still has comes another day."""
+        kept = self.proposals.keep(ask, turn.run, dry=turn.dry)
+        if kept is Kept.FULL:
+            ran.more = True
+            ran.dropped.append(f"{ask.action}: too many proposals wait to be decided on (ormahctl proposals)")
+            return False
+        if kept is Kept.NEW:
             ran.proposals += 1
-            ran.planned.append(step.subject)
-            if commits + 1 > limit[0] or weight + step.weight > limit[1]:
-                ran.skipped += 1
-                ran.more = True
-                ran.dropped.append(f"{step.subject}: over the limit of one run")
-                return
-            commits, weight = commits + 1, weight + step.weight
-            if not turn.dry:
-                self.apply(step, job.name, turn.run, turn.near, ran)
+            ran.asked += 1
+            ran.planned.append(f"proposal: {ask.action}")
+        return True
 
-    def apply(
-        self, change: Change, job: str, run: str, near: Near, ran: Ran, *, caller: Caller | None = None
-    ) -> Outcome | None:
-        """Commit one change, or drop it and say why (in `ran`). Raises VaultBusy when it could not even be queued.
+    def _free(self) -> None:
+        """Nothing is begun while somebody else holds git: each change would wait for it, and foreground writes behind it."""
+        if why := self.ormah.vault.busy():
+            raise VaultBusy(f"git is held: {why}; what is left waits for the next run", hint="finish it (git status)")
 
-        `caller`: who decided on it, where that was not the job.
-        """
+    def apply(self, change: Change, job: str, run: str, near: Near, ran: Ran) -> Outcome | None:
+        """Commit one change, or drop it and say why (in `ran`). Raises VaultBusy when it could not even be queued."""
         try:
-            done = self._commit(change, caller or Caller(f"job:{job}"), run)
+            done = apply(self.ormah, change, Caller(f"job:{job}"), run=run)
         except (Conflict, NotFound, InvalidNote, BadRequest) as exc:
             ran.skipped += 1
             ran.dropped.append(f"{change.subject}: {exc.message}")
@@ -231,28 +287,7 @@ class Runner:
         ran.applied += 1
         if done.commit is not None:
             ran.commits.append(done.commit)
-        near.forget(change.based_on)
+        if change.kind not in TEXT_STAYS:
+            near.forget(change.based_on)
         change.done()
         return done
-
-    def _commit(self, change: Change, caller: Caller, run: str) -> Outcome | None:
-        with self._ormah.writing:
-            for node_id, digest in change.based_on.items():
-                seen = see(self._ormah, node_id)
-                if seen.digest != digest:
-                    raise Conflict(f"{seen.path} was edited meanwhile", data={"id": node_id})
-            edits = change.edits()
-
-            def fill(tx: Transaction) -> None:
-                for edit in edits:
-                    if edit.data is None:
-                        tx.remove(edit.path, node_id=edit.node_id, expect=edit.expect)
-                    else:
-                        tx.put(edit.path, edit.data, node_id=edit.node_id, expect=edit.expect)
-
-            if not edits:
-                return None
-            done = commit(
-                self._ormah, change.subject, kind=change.kind, caller=caller, body=change.body, run=run, fill=fill
-            )
-            return done if done.op is not None else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -66,16 +67,21 @@ class Timetable:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._scheduler.run_pending()
-            paused = self.runner.runs.paused()
+            paused = self.runner.runs.paused()  # what is due meanwhile runs once when it is resumed
             due = [name for name in self.runner.jobs if name in self._due and name not in paused]
-            self._due.clear()
+            self._due.difference_update(due)
             if due:
-                try:
-                    self.runner.run(due, stopping=self._stopping.is_set)
-                except OrmahError as exc:
-                    log.info("maintenance did not run: %s", exc.message)
+                self._maintain(due)
             idle = self._scheduler.idle_seconds
             self._stopping.wait(LOOK_S if idle is None else min(LOOK_S, max(1.0, idle)))
+
+    def _maintain(self, due: Sequence[str]) -> None:
+        try:
+            self.runner.run(due, by_itself=True)
+        except OrmahError as exc:
+            log.info("maintenance did not run: %s", exc.message)
+        except Exception:  # the next turn comes all the same
+            log.exception("maintenance failed")
 
 
 def _local(time: datetime) -> datetime:

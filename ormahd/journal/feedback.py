@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.core.judgement import FOLDER, Judgement, Small, is_feedback, later, read
+from ormahd.journal.line_files import Codec, LineFiles
 
 __all__ = ["Files", "Judgement", "Judgements", "Seal"]
 
 Float = NDArray[np.float32]
 
-_Stamp = tuple[int, int, int]
 _LENGTH = 32
 """Hexadecimal digits of a keyed hash: 128 bits."""
 
@@ -87,61 +87,11 @@ class Judgements:
         return signals.count(1), signals.count(-1)
 
 
-class Files:
-    """The judgements of the vault's files, read again where a file is another than it was. Safe for many threads.
-
-    `read_file` gives a file's bytes by its path, relative to `root`, or None.
-    """
+class Files(LineFiles[Judgement]):
+    """The judgements of the vault's files."""
 
     def __init__(self, root: Path, read_file: Callable[[str], bytes | None]) -> None:
-        self._folder = root / FOLDER
-        self._read = read_file
-        self._lock = threading.Lock()
-        self._stamps: dict[str, _Stamp] = {}
-        self._files: dict[str, dict[str, Judgement]] = {}
-        self._bad: dict[str, list[tuple[int, str]]] = {}
-        self.version = 0
-        """Another number means other judgements."""
-
-    def look(self) -> bool:
-        """Read what changed since the last look, whoever changed it; False: nothing did. A folder of a year takes some
-        30 microseconds to be found unchanged."""
-        with self._lock:
-            stamps = dict(self._listed())
-            if stamps == self._stamps:
-                return False
-            for path in self._stamps.keys() - stamps.keys():
-                self._files.pop(path, None)
-                self._bad.pop(path, None)
-            for path, stamp in stamps.items():
-                if self._stamps.get(path) != stamp:
-                    self._files[path], self._bad[path] = read(self._read(path) or b"")
-            self._stamps = stamps
-            self.version += 1
-            return True
-
-    def all(self) -> list[Judgement]:
-        """Every judgement once; of two with one id the later one."""
-        found: dict[str, Judgement] = {}
-        with self._lock:
-            for judgements in self._files.values():
-                for name, one in judgements.items():
-                    found[name] = later(one, found.get(name))
-        return list(found.values())
-
-    def bad(self) -> list[tuple[str, int, str]]:
-        """Lines that hold no judgement: (path, number, why)."""
-        with self._lock:
-            return [(path, number, why) for path, lines in sorted(self._bad.items()) for number, why in lines]
-
-    def _listed(self) -> Iterator[tuple[str, _Stamp]]:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder) as entries:
-            for entry in entries:
-                path = f"{FOLDER}/{entry.name}"
-                if is_feedback(path) and entry.is_file(follow_symlinks=False):
-                    with contextlib.suppress(FileNotFoundError):
-                        met = entry.stat(follow_symlinks=False)
-                        yield path, (met.st_mtime_ns, met.st_size, met.st_ino)
+        super().__init__(root, Codec(FOLDER, is_feedback, read, later), read_file)
 
 
 class Seal:

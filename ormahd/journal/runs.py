@@ -27,7 +27,16 @@ class Past:
     last_duration_ms: float | None = None
 
 
+STOPPED = "stopped before its end"
+"""What stands in the place of an error where the daemon stopped, or the job was paused, in the middle of a run. It did not
+fail; but it counts as not run, so that a machine that is switched off every evening gets there."""
+CUT_OFF = "the daemon ended in the middle of it"
+"""After a crash. It counts as run: were a job to bring the daemon down, it would do so at every start."""
+
+
 class Runs:
+    """Safe for many threads."""
+
     def __init__(self, state: State) -> None:
         self._state = state
 
@@ -35,7 +44,7 @@ class Runs:
         """Jobs that were never heard of count as run now: a fresh vault has nothing to tidy, and a start none to wait for."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
-            db.execute("UPDATE job_run SET ended = ?, error = 'the daemon ended meanwhile' WHERE ended IS NULL", (now,))
+            db.execute("UPDATE job_run SET ended = ?, error = ? WHERE ended IS NULL", (now, CUT_OFF))
             known = {row[0] for row in db.execute("SELECT DISTINCT job FROM job_run")}
             db.executemany(
                 "INSERT INTO job_run (run, job, begun, ended) VALUES ('born', ?, ?, ?)",
@@ -83,18 +92,21 @@ class Runs:
         ran = [row for row in rows if row[3] != "born"]
         if not ran:
             return Past()
-        wrong = [row for row in ran if row[1] is not None]
+        wrong = [row for row in ran if row[1] not in (None, STOPPED)]
         well = next((row for row in ran if row[1] is None), None)
         return Past(
-            last_run=_time(ran[0][0]), last_success=_time(well[0]) if well else None, last_error=ran[0][1],
-            last_error_time=_time(wrong[0][0]) if wrong else None, run_count=len(ran), error_count=len(wrong),
-            last_duration_ms=ran[0][2],
+            last_run=_time(ran[0][0]), last_success=_time(well[0]) if well else None,
+            last_error=None if ran[0][1] == STOPPED else ran[0][1], last_error_time=_time(wrong[0][0]) if wrong else None,
+            run_count=len(ran), error_count=len(wrong), last_duration_ms=ran[0][2],
         )  # fmt: skip
 
     def latest(self, job: str) -> datetime | None:
-        """When it was begun last, or else when it was first heard of: what the next run is counted from."""
+        """When it was begun last, or else when it was first heard of: what the next run is counted from. A run that was
+        stopped does not count."""
         with self._state.transaction() as db:
-            row = db.execute("SELECT max(begun) FROM job_run WHERE job = ?", (job,)).fetchone()
+            row = db.execute(
+                "SELECT max(begun) FROM job_run WHERE job = ? AND error IS NOT ?", (job, STOPPED)
+            ).fetchone()
         return _time(row[0]) if row[0] is not None else None
 
     def paused(self) -> dict[str, datetime]:

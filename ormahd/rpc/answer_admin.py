@@ -17,6 +17,7 @@ from ormahd.actions.purge import purge
 from ormahd.actions.views import iso
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
+from ormahd.rpc.answer_jobs import JobMethods
 from ormahd.rpc.handling import Handler, ProgressFn, result, steps
 from ormahd.vault import conflicts
 
@@ -24,9 +25,7 @@ from ormahd.vault import conflicts
 class AdminMethods:
     """One method here answers one method of the wire; nothing is decided."""
 
-    def __init__(
-        self, ormah: Ormah, *, socket: Path, clients: Callable[[], int], jobs: Callable[[], dict[str, schema.JobHealth]]
-    ) -> None:
+    def __init__(self, ormah: Ormah, *, socket: Path, clients: Callable[[], int], jobs: JobMethods) -> None:
         self.ormah = ormah
         self._jobs = jobs
         self._socket = socket
@@ -58,8 +57,8 @@ class AdminMethods:
                 fresh=position == ormah.vault.head(),
             ), degraded=degraded,
             queued=ormah.vault.waiting, busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
-            threads=threading.active_count(), clients=self._clients(), jobs=self._jobs(), sync=self._sync(),
-            warnings=[*ormah.warnings, *ormah.vault.notices()],
+            threads=threading.active_count(), clients=self._clients(), jobs=self._jobs.health(), sync=self._sync(),
+            warnings=[*ormah.warnings, *ormah.vault.notices()], proposals=self._jobs.pending(),
             embedding=None if ormah.index.embedder is None else result(ormah.index.embedder.served, schema.EmbeddingHealth),
         )  # fmt: skip
 
@@ -89,7 +88,8 @@ class AdminMethods:
     def doctor(self, params: schema.DoctorParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         if params.fix:
             admin.fix(self.ormah)
-        return schema.DoctorResult(findings=[result(finding, schema.Finding) for finding in admin.doctor(self.ormah)])
+        found = [result(finding, schema.Finding) for finding in admin.doctor(self.ormah)]
+        return schema.DoctorResult(findings=sorted([*found, *self._jobs.findings()], key=admin.worst_first))
 
     def import_(self, params: schema.ImportParams, caller: Caller, progress: ProgressFn) -> schema.Result:
         done = import_lines(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import iso
 from ormahd.errors import Unavailable
 from ormahd.jobs.runner import Ran, Runner
 from ormahd.jobs.timetable import Timetable
+from ormahd.journal.runs import CUT_OFF
 from ormahd.rpc import schema
+from ormahd.rpc.answer_proposals import ProposalMethods
 from ormahd.rpc.handling import Handler, ProgressFn, steps
 
 SAID = 1_000
@@ -32,6 +34,7 @@ class JobMethods:
             "admin.resume": self.resume,
             "admin.pause_all": self.pause_all,
             "admin.resume_all": self.resume_all,
+            **ProposalMethods(self._runner.proposals).table(),
         }
 
     def health(self) -> dict[str, schema.JobHealth]:
@@ -40,9 +43,32 @@ class JobMethods:
                 last_run=iso(task.past.last_run), last_success=iso(task.past.last_success), last_error=task.past.last_error,
                 last_error_time=iso(task.past.last_error_time), run_count=task.past.run_count,
                 error_count=task.past.error_count, last_duration_ms=task.past.last_duration_ms,
+                paused=task.paused is not None, running=task.running,
             )
             for task in self._runner.tasks()
         }  # fmt: skip
+
+    def pending(self) -> int:
+        """Proposals that wait for a person."""
+        return self._runner.proposals.pending()
+
+    def findings(self) -> Iterator[schema.Finding]:
+        """What `doctor` says of jobs and of what was decided."""
+        for task in self._runner.tasks():
+            if task.past.last_error == CUT_OFF:
+                what = f"the job {task.name} was cut off: {CUT_OFF}"
+                mend = f"nothing is lost; it goes on with its next run (ormahctl jobs run {task.name})"
+                yield schema.Finding(level="info", what=what, mend=mend)
+            elif task.past.last_error is not None:
+                what = f"the job {task.name} failed: {task.past.last_error}"
+                mend = f"the log says more (ormahctl logs); when it is mended: ormahctl jobs run {task.name}"
+                yield schema.Finding(level="warning", what=what, mend=mend)
+            if task.paused is not None:
+                what = f"the job {task.name} is paused since {task.paused:%Y-%m-%d}"
+                yield schema.Finding(level="info", what=what, mend=f"ormahctl jobs resume {task.name}")
+        for path, line, why in self._runner.proposals.bad_lines():
+            what = f"a decision on a proposal cannot be read: {why}"
+            yield schema.Finding(level="warning", what=what, path=path, line=line, mend="mend the line, or delete it")
 
     def tasks(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         return schema.TasksResult(tasks=[
@@ -82,14 +108,14 @@ class JobMethods:
         return self._paused(resume=self._runner.named("all"))
 
     def _paused(self, *, pause: Sequence[str] = (), resume: Sequence[str] = ()) -> schema.Result:
-        self._runner.runs.pause(list(pause))
-        self._runner.runs.resume(list(resume))
+        self._runner.pause(pause)
+        self._runner.resume(resume)
         paused = self._runner.runs.paused()
         return schema.PausedResult(paused=[name for name in self._runner.jobs if name in paused])
 
 
 def _told(ran: Ran) -> schema.RunTaskResult:
     return schema.RunTaskResult(
-        job=ran.job, proposals=ran.proposals, applied=ran.applied, skipped=ran.skipped, commits=ran.commits,
+        job=ran.job, proposals=ran.proposals, asked=ran.asked, applied=ran.applied, skipped=ran.skipped, commits=ran.commits,
         error=ran.error, more=ran.more, planned=ran.planned[:SAID], dropped=ran.dropped[:SAID],
     )  # fmt: skip

@@ -35,7 +35,7 @@ class Dispatcher:
         self, ormah: Ormah, whisper: Whisper, jobs: JobMethods, *, socket: Path, clients: Callable[[], int] = lambda: 0
     ) -> None:
         self.ormah = ormah
-        admin = AdminMethods(ormah, socket=socket, clients=clients, jobs=jobs.health)
+        admin = AdminMethods(ormah, socket=socket, clients=clients, jobs=jobs)
         self._methods: dict[str, Handler] = {"hello": self.hello}
         families = (
             AgentMethods(ormah),

@@ -1,7 +1,8 @@
-"""Who waits for whom: five lanes of worker threads, so that a slow request never stands before a quick one.
+"""Who waits for whom: six lanes of worker threads, so that a slow request never stands before a quick one.
 
 Reading has the most threads. Writing goes through one vault anyway, and may wait seconds for somebody else's git.
-What walks through everything (rebuild, import) is kept to two at a time, and so is looking back at an earlier state.
+What walks through everything (rebuild, import) is kept to two at a time, and so is looking back at an earlier state;
+maintenance to one.
 Whispers, for which a person's prompt waits, stand behind nothing but each other.
 """
 
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ormahd import way
-from ormahd.rpc.schema import Call
+from ormahd.rpc.schema import Call, RunTaskParams
 
 log = logging.getLogger("ormahd.lanes")
 
@@ -33,9 +34,13 @@ WRITING: Final = frozenset({
     "agent.undo_merge", "agent.resolve_proposal", "history.undo",
 })  # fmt: skip
 BULK: Final = frozenset({
-    "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.run_task", "admin.run_all", "admin.doctor", "admin.purge",
+    "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge",
     "agent.maintenance", "ingest.conversation", "ingest.file", "admin.sync", "admin.sync_setup",
 })  # fmt: skip
+MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})
+"""One run at a time anyway, and it may take minutes: those that wait for it must not take the places of an import."""
+SCAN: Final = "scan"
+"""The reconciling scan as a job (`index_updater`), which does not wait for a run."""
 BULK_NICE: Final = 5
 """Niceness of threads that work in bulk. Not more: now and then they hold what others wait for."""
 LOOKING_BACK: Final = "as of"
@@ -48,8 +53,10 @@ BACK: Final = 2
 
 
 def lane_of(call: Call) -> str:
-    """Under what a call is put into a lane: its method, unless it asks about an earlier state."""
-    return call.method if getattr(call.params, "as_of", None) is None else LOOKING_BACK
+    """Under what a call is put into a lane: its method, unless it asks about an earlier state, or for a scan."""
+    if getattr(call.params, "as_of", None) is not None:
+        return LOOKING_BACK
+    return SCAN if isinstance(call.params, RunTaskParams) and call.params.name == "index_updater" else call.method
 
 
 class Lane:
@@ -107,11 +114,13 @@ class Lanes:
         self._whisper = Lane("whisper", min(WHISPERERS, threads))
         self._write = Lane("write", min(WRITERS, threads))
         self._bulk = Lane("bulk", HEAVY, nice=BULK_NICE)
+        self._jobs = Lane("jobs", 1, nice=BULK_NICE)
         self._back = Lane("back", BACK)
         self._lane: Mapping[str, Lane] = {
             **dict.fromkeys(WHISPERING, self._whisper),
             **dict.fromkeys(WRITING, self._write),
-            **dict.fromkeys(BULK, self._bulk),
+            **dict.fromkeys((*BULK, SCAN), self._bulk),
+            **dict.fromkeys(MAINTAINING, self._jobs),
             LOOKING_BACK: self._back,
         }
 
@@ -123,7 +132,7 @@ class Lanes:
     def close(self, seconds: float) -> bool:
         """Wait for all that was put; False when some threads are still at work after `seconds`."""
         end = time.monotonic() + seconds
-        lanes = (self._read, self._whisper, self._write, self._bulk, self._back)
+        lanes = (self._read, self._whisper, self._write, self._bulk, self._jobs, self._back)
         ended = [lane.close(end - time.monotonic()) for lane in lanes]
         return all(ended)
 

@@ -29,6 +29,10 @@ class JobSettings(Group):
         description="Share of the vault's memories that one run of one job changes at most; 20 are always allowed. More wait "
         "for the next run, or for `--force`: a fault that would cost 1 in 10 memories is seen before it has cost them all.",
     )
+    max_proposals: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=200,
+        description="Proposals that are put before you at a time; further ones come up when some of these were decided on.",
+    )
     judge: Literal["none"] = Field(
         default="none",
         description="Who answers what arithmetic cannot. Without one, agents may judge (`ormahctl maintenance`).",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from ormahd.rpc import schema
-from ormahd.rpc.lanes import BACK, LOOKING_BACK, lane_of
+from ormahd.rpc.lanes import BACK, LOOKING_BACK, SCAN, lane_of
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, serving, until
 
@@ -18,6 +18,12 @@ def test_a_question_about_then_has_a_lane_of_its_own() -> None:
     assert lane_of(schema.Call(method="agent.get", params=node)) == LOOKING_BACK
     assert lane_of(schema.Call(method="hello", params=schema.HelloParams())) == "hello"
     assert lane_of(schema.Call(method="admin.health", params={})) == "admin.health"
+
+
+def test_a_scan_does_not_wait_for_maintenance() -> None:
+    run = "admin.run_task"
+    assert lane_of(schema.Call(method=run, params=schema.RunTaskParams(name="index_updater"))) == SCAN
+    assert lane_of(schema.Call(method=run, params=schema.RunTaskParams(name="auto_linker"))) == run
 
 
 def test_however_many_look_back_today_is_answered() -> None:

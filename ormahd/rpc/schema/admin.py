@@ -15,6 +15,8 @@ class JobHealth(Result):
     run_count: int = 0
     error_count: int = 0
     last_duration_ms: float | None = None
+    paused: bool = False
+    running: bool = False
 
 
 class IndexHealth(Result):
@@ -81,6 +83,8 @@ class HealthResult(Result):
     threads: int
     clients: int
     jobs: dict[str, JobHealth] = {}
+    proposals: int = 0
+    """That wait for a person (`agent.proposals`)."""
     sync: SyncHealth | None = None
     """Null until something was synced, or is to be."""
     warnings: list[str] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from ormahd.rpc.schema.base import NoParams, Params, Result
 
@@ -44,6 +44,8 @@ class RunTaskResult(Result):
     applied: int
     skipped: int
     commits: list[str]
+    asked: int = 0
+    """Of what was planned, what a person has to decide on (`agent.proposals`)."""
     error: str | None = None
     more: bool = False
     """There is more to do than one run may; run it again, or with `force`."""
@@ -71,6 +73,79 @@ class PausedResult(Result):
     paused: list[str]
 
 
+class ProposalsParams(Params):
+    """`status`: pending, approved, rejected, stale or all. `type`: merge, conflict or decay."""
+
+    status: str = "pending"
+    type: str | None = None
+    limit: int = 200
+
+
+class ProposalNode(Result):
+    """A memory that a proposal is about, as it is now."""
+
+    id: str
+    short_id: str
+    type: str
+    tier: str
+    space: str | None
+    title: str | None
+    content: str
+    created: str
+    updated: str | None
+
+
+class ProposalRow(Result):
+    """What a job would like to do. `source_nodes`: full ids of the memories that it is about; `nodes`: those of them that
+    are there. `preview`: what the change would come to; `evidence`: the numbers by which it was found."""
+
+    id: str
+    short_id: str
+    type: str
+    status: str
+    source_nodes: list[str]
+    proposed_action: str
+    reason: str | None
+    created: str
+    resolved: str | None
+    preview: str
+    evidence: dict[str, Any]
+    nodes: list[ProposalNode]
+    resolved_by: str | None = None
+    op: str | None = None
+    """Of the commit that the decision came to, where it was made on this machine."""
+
+
+class ProposalsResult(Result):
+    """Newest first. `pending`: all that wait; `behind`: of these, more than are put before you at a time."""
+
+    proposals: list[ProposalRow]
+    pending: int
+    behind: int
+
+
+class ResolveProposalParams(Params):
+    """`proposal_id`: the id, or a beginning of it that no other proposal has. `action`: approved or rejected."""
+
+    proposal_id: str
+    action: str
+    request_id: str | None = None
+
+
+class ResolveProposalResult(Result):
+    """`status`: approved or rejected. `commit` null: nothing was left to do, or git is busy and it follows (`stored`)."""
+
+    text: str
+    proposal_id: str
+    type: str
+    status: str
+    nodes: list[str]
+    op: str | None
+    commit: str | None
+    stored: bool
+    degraded: list[str]
+
+
 JOBS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "admin.tasks": (NoParams, TasksResult),
     "admin.run_task": (RunTaskParams, RunTaskResult),
@@ -79,4 +154,6 @@ JOBS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "admin.resume": (TaskParams, PausedResult),
     "admin.pause_all": (NoParams, PausedResult),
     "admin.resume_all": (NoParams, PausedResult),
+    "agent.proposals": (ProposalsParams, ProposalsResult),
+    "agent.resolve_proposal": (ResolveProposalParams, ResolveProposalResult),
 }
