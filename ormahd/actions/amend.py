@@ -6,7 +6,7 @@ a version, and refused when that version is gone) stands in one place.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -129,23 +129,34 @@ def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
 
 
 def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[NodeRow]:
-    """Move the least important core nodes to working, in the same commit, so that `keep` fits under the cap.
-
-    Lowest importance first, then oldest access; the self node and `keep` are excepted. Source: seeds/data-model.
-    """
+    """Move the least important core nodes to working, in the same commit, so that `keep` fits under the cap. `keep` stays."""
     core = [row for row in ormah.in_tier(Tier.CORE) if row.id not in keep]
     spare = len(core) + len(keep) - ormah.settings.tiers.core_cap
-    candidates = sorted(
-        (row for row in core if row.id != ormah.vault.self_id),
-        key=lambda row: (row.strength.importance, row.strength.last_accessed or row.created, row.id),
-    )
     demoted = []
-    for row in candidates[: max(0, spare)]:
+    for row in leaving_core(ormah, core)[: max(0, spare)] if spare > 0 else []:
         seen = see(ormah, row.id)
         data = codec.edit(seen.data, seen.path, set={"tier": Tier.WORKING, "updated": ormah.moment()})
         tx.put(seen.path, data, node_id=row.id, expect=seen.digest)
         demoted.append(row)
     return demoted
+
+
+def leaving_core(
+    ormah: Ormah, core: Iterable[NodeRow], *, scores: Mapping[str, float] | None = None, last: Collection[str] = ()
+) -> list[NodeRow]:
+    """Nodes of core in the order in which they leave it: lowest importance first (`scores` before what is stored), then
+    oldest access; those of `last` late, what is about the user last of all, the self node never. Source: seeds/data-model.
+    """
+    me = ormah.vault.self_id
+    identity = {edge.target for edge in ormah.index.edges(me)[0] if edge.edge is EdgeType.DEFINES}
+    known = scores or {}
+    return sorted(
+        (row for row in core if row.id != me),
+        key=lambda row: (
+            row.about_self or row.id in identity, row.id in last, known.get(row.id, row.strength.importance),
+            row.last_accessed, row.id,
+        ),
+    )  # fmt: skip
 
 
 def define(ormah: Ormah, tx: Transaction, path: str, *, defined: bool) -> None:

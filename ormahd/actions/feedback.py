@@ -82,7 +82,8 @@ def feedback(
         )
     done = amending(ormah, lambda: _attempt(ormah, row, logged, signal, said, caller))
     if signal > 0 and whispers.claim_use(ormah.state, logged.event, logged.node_id):
-        ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id)
+        now = ormah.ranking_clock()
+        ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id, at=now)
     return replace(done, review=reviews.answer(ormah.state, logged.node_id))
 
 

@@ -21,7 +21,7 @@ def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: boo
     """
     row = ormah.index.note(ormah.index.resolve(node_id))
     if touch:
-        ormah.state.touch([row.id], how="get", session_id=session_id)
+        ormah.state.touch([row.id], how="get", session_id=session_id, at=ormah.ranking_clock())
     return node_view(ormah.index, row)
 
 

@@ -61,7 +61,7 @@ def recall(
     )
     direct = [hit.id for hit in hits if hit.source == "search"]
     if touch and direct:
-        ormah.state.touch(direct, how="recall", session_id=query.session_id)
+        ormah.state.touch(direct, how="recall", session_id=query.session_id, at=ormah.ranking_clock())
     degraded = sorted({*ranked.degraded, *ormah.degraded()})
     return Recalled(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else {})
 

@@ -5,9 +5,10 @@ taking all lines. A reader sums the counts, takes the latest dates and the large
 was computed last. A job folds events into the file now and then; reading a memory never writes.
 
     {"id": "<node>@<machine>", "node": …, "machine": …, "access_count": 3, "last_access": "2026-11-21T20:00:00Z",
-     "stability": 13.612, "last_review": …, "importance": 0.61, "scored": …}
+     "last_use": …, "stability": 13.612, "last_review": …, "importance": 0.61, "scored": …}
 
-Every key but the first three may be absent; `scored` is when `importance` was computed. Keys that we do not know
+Every key but the first three may be absent. `last_access`: found or used; `last_use`: its use was confirmed;
+`last_review`: that use also strengthened it; `scored`: when `importance` was computed. Keys that we do not know
 and lines that cannot be read stay as they are (at the end of the file).
 
 Fading (FSRS's forgetting curve in its simplest form): retrievability R = e^(-t/S) after t days with stability S.
@@ -68,6 +69,15 @@ def retrievability(days: float, stability: float) -> float:
     return exp(-max(0.0, days) / (stability if stability > 0 else INITIAL_STABILITY_DAYS))
 
 
+def lease(stability: float, *, days: float = DAYS_TO_ARCHIVE, below: float = ARCHIVE_BELOW) -> float:
+    """Days after its last use until a memory of this stability is below retrievability `below`: never less than `days`,
+    which is what a memory has that was never used.
+
+    R = e^(-t/S) < below  <=>  t > S * ln(1/below).
+    """
+    return max(days, stability * log(1 / below))
+
+
 def reinforce(stability: float, days_since_review: float) -> float:
     """The stability (days) after a confirmed use. Within a day of the last review nothing is added.
 
@@ -89,6 +99,16 @@ def read_strength(data: bytes, problems: list[str] | None = None) -> dict[str, S
     if problems is not None:
         problems.extend(f"line {number} of strength.jsonl cannot be read: {why}" for number, _, why in bad)
     return _by_node(rows.values())
+
+
+def last_uses(data: bytes) -> dict[str, datetime]:
+    """Node id to its last confirmed use, of those that had one."""
+    found: dict[str, datetime] = {}
+    for row in _parse(data)[0].values():
+        used = read_time(row.get("last_use", row.get("last_review")))
+        if used is not None and (row["node"] not in found or used > found[row["node"]]):
+            found[row["node"]] = used
+    return found
 
 
 def fold(
@@ -152,7 +172,7 @@ def row_problem(row: Any) -> str | None:
     for key in ("id", "node", "machine"):
         if not isinstance(row.get(key), str) or not row[key]:
             return f"`{key}` is missing"
-    for key in ("last_access", "last_review", "scored"):
+    for key in ("last_access", "last_use", "last_review", "scored"):
         if key in row and read_time(row[key]) is None:
             return f"`{key}` is no date with a time zone"
     count = row.get("access_count", 0)
@@ -172,7 +192,9 @@ def encode(row: Mapping[str, Any]) -> str:
     return json.dumps(ordered, ensure_ascii=False, allow_nan=False)
 
 
-_KEYS = ("id", "node", "machine", "access_count", "last_access", "stability", "last_review", "importance", "scored")
+_KEYS = (
+    "id", "node", "machine", "access_count", "last_access", "last_use", "stability", "last_review", "importance", "scored"
+)  # fmt: skip
 
 
 def _access(row: dict[str, Any], before: Strength, event: Access, created: datetime | None) -> None:
@@ -180,6 +202,7 @@ def _access(row: dict[str, Any], before: Strength, event: Access, created: datet
     row["last_access"] = _later(row.get("last_access"), event.at)
     if not event.review:
         return
+    row["last_use"] = _later(row.get("last_use"), event.at)
     since = before.last_review or created
     days = (event.at - since).total_seconds() / 86_400 if since else 0.0
     if before.last_review is None or days >= REVIEW_EVERY_DAYS:

@@ -54,24 +54,35 @@ class State:
     def clock(self) -> Callable[[], datetime]:
         return self._clock
 
-    def touch(self, node_ids: Sequence[str], *, how: str, session_id: str | None) -> None:
-        """Record that these nodes were used; a job folds the events into the vault's strength."""
-        now = self._clock().isoformat()
+    def touch(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime | None = None) -> None:
+        """Record that these nodes were used (`at`: now); a job folds the events into the vault's strength."""
+        now = (at or self._clock()).isoformat()
         with self.transaction() as db:
             db.executemany(
                 "INSERT INTO access (node_id, time, how, session_id) VALUES (?, ?, ?, ?)",
                 [(node_id, now, how, session_id) for node_id in node_ids],
             )
 
-    def accesses(self) -> list[tuple[int, str, str]]:
-        """Events not yet folded in, oldest first: (event, node id, ISO time)."""
+    def accesses(self) -> list[tuple[int, str, str, str]]:
+        """Events not yet folded in, oldest first: (event, node id, ISO time, how: recall, get or feedback)."""
         with self.transaction() as db:
-            return list(db.execute("SELECT id, node_id, time FROM access ORDER BY id"))
+            return list(db.execute("SELECT id, node_id, time, how FROM access ORDER BY id"))
 
-    def folded(self, upto: int) -> None:
-        """Forget the events up to and including this one: the vault holds them now."""
+    def folding(self, upto: int, run: str) -> None:
+        """The commit of this run is about to hold the events up to and including this one."""
         with self.transaction() as db:
-            db.execute("DELETE FROM access WHERE id <= ?", (upto,))
+            db.execute("UPDATE access SET run = ? WHERE id <= ?", (run, upto))
+
+    def half_folded(self) -> list[str]:
+        """Runs that began to fold events in, and of which nobody said how it ended: the daemon was killed there."""
+        with self.transaction() as db:
+            return [row[0] for row in db.execute("SELECT DISTINCT run FROM access WHERE run IS NOT NULL")]
+
+    def folded(self, run: str, *, held: bool = True) -> None:
+        """That run ended. `held`: the vault holds its events now, and they are forgotten; else they wait for the next one."""
+        done = "DELETE FROM access WHERE run = ?" if held else "UPDATE access SET run = NULL WHERE run = ?"
+        with self.transaction() as db:
+            db.execute(done, (run,))
 
     def answer(self, request_id: str) -> tuple[str, str, bytes] | None:
         """The first answer to a request: (method, digest of its parameters, reply)."""

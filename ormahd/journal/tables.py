@@ -142,7 +142,11 @@ CREATE TABLE receipt (          -- two-phase maintenance: what was handed out
 ) WITHOUT ROWID;
 """
 
-_STEPS = (_FIRST, _WHISPER, _JUDGED, _JOBS)
+_FOLDING = """
+ALTER TABLE access ADD COLUMN run TEXT;  -- the run whose commit is to hold it: after a crash that commit says whether it does
+"""
+
+_STEPS = (_FIRST, _WHISPER, _JUDGED, _JOBS, _FOLDING)
 VERSION = len(_STEPS)
 
 

@@ -46,7 +46,8 @@ class DaemonSettings(Group):
         default=None, description="The Unix socket. Unset: `ormah/ormahd.sock` in the runtime directory."
     )
     fixed_time: str | None = Field(
-        default=None, description="ISO time at which ranking's clock stands still, to reproduce an answer."
+        default=None,
+        description="ISO time at which the clock of ranking, of uses and of maintenance stands still, to reproduce an answer.",
     )
 
 

@@ -19,6 +19,8 @@ from ormahd.core.strength import (
     Score,
     drop,
     fold,
+    last_uses,
+    lease,
     merged_row,
     read_strength,
     reinforce,
@@ -108,7 +110,7 @@ def test_folding_writes_one_line_a_node_and_machine_in_order() -> None:
         == (
             f'{{"id": "{B}@m1", "node": "{B}", "machine": "m1", "access_count": 1, "last_access": "2026-11-21T20:00:00Z"}}\n'
             f'{{"id": "{A}@m1", "node": "{A}", "machine": "m1", "access_count": 2, "last_access": "2026-11-23T20:00:00Z", '
-            '"stability": 13.393, "last_review": "2026-11-23T20:00:00Z", "importance": 0.75, '
+            '"last_use": "2026-11-23T20:00:00Z", "stability": 13.393, "last_review": "2026-11-23T20:00:00Z", "importance": 0.75, '
             '"scored": "2026-11-21T20:00:00Z"}\n'
         ).encode()
     )
@@ -123,6 +125,30 @@ def test_rapid_uses_are_one_review() -> None:
     assert strength.access_count == 15
     assert strength.stability == pytest.approx(reinforce(0, 3), abs=0.001)
     assert strength.last_review == NOW
+
+
+def test_every_confirmed_use_is_known_though_few_strengthen() -> None:
+    uses = [
+        Access(A, NOW),
+        Access(A, NOW + days(0.5)),
+        Access(A, NOW + days(0.7), review=False),
+        Access(B, NOW, review=False),
+    ]
+    file = fold(b"", "m1", uses)
+    assert last_uses(file) == {A: NOW + days(0.5)}
+    assert read_strength(file)[A].last_review == NOW
+    both = fold(file, "m2", [Access(A, NOW + days(0.6)), Access(B, NOW)])
+    assert last_uses(both) == {A: NOW + days(0.6), B: NOW}
+    before_there_was_the_key = b'{"id": "x", "node": "n", "machine": "m", "last_review": "2026-11-21T20:00:00Z"}\n'
+    assert last_uses(before_there_was_the_key) == {"n": NOW}
+    assert last_uses(b"{") == {}
+
+
+def test_a_lease_is_the_days_until_the_threshold() -> None:
+    assert lease(0) == lease(INITIAL_STABILITY_DAYS) == lease(1.0) == pytest.approx(14)
+    assert retrievability(lease(100), 100) == pytest.approx(ARCHIVE_BELOW)
+    assert lease(0, days=30, below=0.5) == 30
+    assert retrievability(lease(100, days=30, below=0.5), 100) == pytest.approx(0.5)
 
 
 def test_a_review_on_one_machine_counts_on_the_other() -> None:

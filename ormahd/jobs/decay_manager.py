@@ -1,0 +1,144 @@
+"""Fading: a memory that nobody used for as long as its stability lasts leaves working for the archive, and comes back with use.
+
+Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Different on purpose:
+
+- A memory that was never used has 14 days, as the seeds say in words; their initial stability of 1.0 was 1.2 days.
+- Importance spares a memory for a while and not for ever (REFERENCE F 14): what was much used once fades in the end.
+- The archive is no one-way door (F 13): what is opened there comes back.
+- The self node, what is about the user and standing preferences never fade, and what somebody had in hand lately counts as used.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from math import log
+from typing import TYPE_CHECKING
+
+from ormahd.core.importance import importance
+from ormahd.core.node import EdgeType, NodeType, Tier
+from ormahd.core.strength import lease, retrievability
+from ormahd.errors import OrmahError
+from ormahd.index.rows import Filter
+from ormahd.jobs.fading import bring_back, fade
+from ormahd.jobs.job import Change, Step, Turn
+from ormahd.jobs.touches import Touches
+from ormahd.jobs.uses import confirmed
+
+if TYPE_CHECKING:
+    from ormahd.index.rows import NodeRow
+    from ormahd.ormah import Ormah
+
+_REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
+
+
+@dataclass(frozen=True, slots=True)
+class Faded:
+    """A memory whose lease is over, with the numbers it was decided by. Days."""
+
+    row: NodeRow
+    days: float
+    stability: float
+    retrievability: float
+    importance: float
+
+
+class DecayManager:
+    name = "decay_manager"
+
+    def plan(self, turn: Turn) -> Iterator[Step]:
+        uses = confirmed(turn.ormah)
+        yield from self._back(turn, uses)
+        yield from self._fading(turn, uses)
+
+    def _back(self, turn: Turn, uses: dict[str, datetime]) -> Iterator[Change]:
+        """Archived memories that were used since they are there. Each use is looked at once."""
+        ormah, touches = turn.ormah, None
+        archived = ormah.index.notes(
+            [node_id for node_id in ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,))) if node_id in uses],
+            connections=False,
+        )
+        marks = {node_id: uses[node_id].isoformat() for node_id in archived}
+        for node_id in turn.verdicts.unseen(self.name, marks):
+            turn.give()
+            row, used = archived[node_id], uses[node_id]
+            mark = partial(turn.verdicts.seen, self.name, [(node_id, marks[node_id])])
+            late = row.expired(turn.now) or _elapsed(turn, used) > _lease(ormah, row)
+            if not late and not replaced(ormah, row, turn.now):
+                touches = touches or Touches(ormah.vault)
+                since = touches.archived(row)
+                if since is None or used >= since:
+                    when = "it was in the archive" if since is None else f"in the archive since {since:%Y-%m-%d}"
+                    yield bring_back(ormah, node_id, reason=f"Used on {used:%Y-%m-%d}; {when}.", done=mark)
+                    continue
+            if not turn.dry:
+                mark()
+
+    def _fading(self, turn: Turn, uses: dict[str, datetime]) -> Iterator[Change]:
+        ormah = turn.ormah
+        found = list(fading(turn, uses))
+        found.sort(key=lambda one: (one.retrievability, one.importance, one.row.id))
+        for done, one in enumerate(found):
+            turn.progress(done, len(found), "fading")
+            reason = (
+                f"Not used for {one.days:.1f} days. Stability {one.stability:.1f} days, so retrievability is "
+                f"{one.retrievability:.2f}, below {ormah.settings.decay.archive_below:g}; importance {one.importance:.2f}."
+            )
+            try:
+                change = fade(ormah, one.row.id, reason=reason)
+            except OrmahError:  # moved or gone since the plan was made: there is nothing to fade
+                continue
+            yield change
+
+
+def identity(ormah: Ormah) -> set[str]:
+    """Ids of what the self node defines, and of itself. What only has the tag is not in here."""
+    me = ormah.vault.self_id
+    return {
+        me,
+        *(edge.target for edge in ormah.index.edges_of([me]) if edge.source == me and edge.edge is EdgeType.DEFINES),
+    }
+
+
+def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
+    """Whether a living successor says what this memory said: the sum of a consolidation, or a newer belief."""
+    sources = [edge.source for edge in ormah.index.edges(row.id)[1] if edge.edge in _REPLACES]
+    successors = ormah.index.notes(sources, connections=False).values()
+    return any(one.tier is not Tier.ARCHIVAL and not one.expired(now) for one in successors)
+
+
+def fading(turn: Turn, uses: dict[str, datetime]) -> Iterator[Faded]:
+    """The memories of working whose lease is over, in no order."""
+    ormah, decay = turn.ormah, turn.ormah.settings.decay
+    me, touches = identity(ormah), None
+    edges = Counter(end for edge in ormah.index.edges_of() for end in (edge.source, edge.target))
+    for row in ormah.in_tier(Tier.WORKING):
+        turn.give()
+        used = max(row.created, uses.get(row.id, row.created))
+        ends = timedelta(days=_lease(ormah, row))
+        if turn.now - used <= ends or row.id in me or row.about_self:
+            continue
+        if row.type is NodeType.PREFERENCE and not row.expired(turn.now):
+            continue
+        found = row.strength
+        weight = importance(found.access_count, edges[row.id], _elapsed(turn, row.last_accessed))
+        if weight >= decay.important and _elapsed(turn, row.last_accessed) <= decay.important_days:
+            continue
+        touches = touches or Touches(ormah.vault)
+        if touches.last(row, turn.now - ends) is not None:
+            continue
+        days, stability = _elapsed(turn, used), _lease(ormah, row) / log(1 / decay.archive_below)
+        yield Faded(row, days, stability, retrievability(days, stability), weight)
+
+
+def _elapsed(turn: Turn, since: datetime) -> float:
+    """Days."""
+    return (turn.now - since) / timedelta(days=1)
+
+
+def _lease(ormah: Ormah, row: NodeRow) -> float:
+    decay = ormah.settings.decay
+    return lease(row.strength.stability, days=decay.days, below=decay.archive_below)
