@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ormahd.vault.change import Kind
+
 if TYPE_CHECKING:
     from ormahd.index.index import Index
 
@@ -15,6 +17,9 @@ REACH = 16
 """Neighbours kept of each note: the conflict detector's 15 is the most that any job asks for (REFERENCE C)."""
 PIECES = 3
 """Of a long note so many of its pieces look for neighbours: a part of it may be what another note says."""
+
+TEXT_STAYS = frozenset({Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH})
+"""Changes that leave the texts as they are, and so who is near to whom: a night of links costs no second search."""
 
 
 class Near:
