@@ -1,8 +1,9 @@
-"""Links that lead to one note made to lead to another: when two notes became one under another name."""
+"""Links that lead to one note made to lead to another: when two notes became one."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 
 from ormahd.core.markdown import body_links, link_target
 from ormahd.core.naming import stem_short_id
@@ -36,8 +37,34 @@ def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
 
 def _text(content: str, short: str, stem: str) -> str:
     names = {target for target in body_links(content) if stem_short_id(target) == short}
+    return _led(content, names, lambda inside: _NAME.sub(stem, inside, count=1))
 
-    def led(found: re.Match[str]) -> str:
-        return f"[[{_NAME.sub(stem, found[1], count=1)}]]" if link_target(found[1]) in names else found[0]
 
-    return _WIKILINK.sub(led, content) if names else content
+def lead(content: str, names: Collection[str], stem: str) -> str:
+    """A text whose wikilinks to one of `names` (as `body_links` gives them) lead to the note named `stem`. What a reader
+    saw stays: a link by title gets it as its alias; heading, block and alias of a link are kept."""
+
+    def led(inside: str) -> str:
+        led_to = _NAME.sub(stem, inside, count=1)
+        return led_to if "|" in inside or stem_short_id(link_target(inside)) else f"{led_to}|{link_target(inside)}"
+
+    return _led(content, names, led)
+
+
+def unlink(content: str, names: Collection[str], word: str) -> str:
+    """A text whose wikilinks to one of `names` are words: their alias, or `word` where they show a file's name."""
+
+    def said(inside: str) -> str:
+        alias = inside.partition("|")[2].strip()
+        return alias or (word if stem_short_id(link_target(inside)) else link_target(inside))
+
+    return _led(content, names, said, ends=("", ""))
+
+
+def _led(
+    content: str, names: Collection[str], led: Callable[[str], str], ends: tuple[str, str] = ("[[", "]]")
+) -> str:  # fmt: skip
+    def changed(found: re.Match[str]) -> str:
+        return f"{ends[0]}{led(found[1])}{ends[1]}" if link_target(found[1]) in names else found[0]
+
+    return _WIKILINK.sub(changed, content) if names else content

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ormahd.jobs.auto_cluster import AutoCluster
+from ormahd.jobs.auto_linker import AutoLinker
 from ormahd.jobs.consolidator import Consolidator
 from ormahd.jobs.decay_manager import DecayManager
+from ormahd.jobs.duplicate_merger import DuplicateMerger
 from ormahd.jobs.importance_scorer import ImportanceScorer
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Job, ProposalType
+from ormahd.jobs.merging import from_payload
 from ormahd.jobs.proposals import ChangeOf
 
 JOBS: tuple[Job, ...] = (
     ImportanceScorer(),
     IndexUpdater(),
-    # duplicate_merger
+    DuplicateMerger(),
     # conflict_detector
-    # auto_linker
-    # auto_cluster
+    AutoLinker(),
+    AutoCluster(),
     Consolidator(),
     DecayManager(),
 )
 
 CHANGES_OF: Mapping[ProposalType, ChangeOf] = {
-    # merge: duplicate_merger
+    ProposalType.MERGE: from_payload,
     # conflict: conflict_detector
     # decay: decay_manager
 }

@@ -11,6 +11,7 @@ from ormahd.settings.consolidating import ConsolidatingSettings
 from ormahd.settings.daemon import DaemonSettings, LogSettings, SyncSettings
 from ormahd.settings.decay import DecaySettings
 from ormahd.settings.jobs import JobSettings, MaintenanceSettings
+from ormahd.settings.merging import MergingSettings
 from ormahd.settings.search import ActivationSettings, SearchSettings, SpaceSettings
 from ormahd.settings.vault import (
     EmbeddingSettings,
@@ -24,7 +25,7 @@ from ormahd.settings.whisper import AffinitySettings, FeedbackSettings, WhisperS
 
 __all__ = [
     "ActivationSettings", "AffinitySettings", "ConsolidatingSettings", "DaemonSettings", "DecaySettings", "EmbeddingSettings", "FeedbackSettings", "Group",
-    "JobSettings", "LinkingSettings", "LogSettings", "MaintenanceSettings", "SearchSettings", "SecretSettings", "Settings", "SpaceSettings", "SyncSettings",
+    "JobSettings", "LinkingSettings", "LogSettings", "MaintenanceSettings", "MergingSettings", "SearchSettings", "SecretSettings", "Settings", "SpaceSettings", "SyncSettings",
     "TierSettings", "VaultSettings", "VectorSettings", "WhisperSettings",
 ]  # fmt: skip
 
@@ -47,6 +48,7 @@ class Settings(Group):
     jobs: JobSettings = JobSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     consolidating: ConsolidatingSettings = ConsolidatingSettings()
+    merging: MergingSettings = MergingSettings()
     secrets: SecretSettings = SecretSettings()
     sync: SyncSettings = SyncSettings()
     daemon: DaemonSettings = DaemonSettings()

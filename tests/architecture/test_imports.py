@@ -51,6 +51,7 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "merge3": ("ormahd/core/merge",),
     "detect_secrets": ("ormahd/core/secret",),
     "sdnotify": ("ormahd/daemon", "ormahd/supervisor"),
+    "rapidfuzz": ("ormahd/jobs/alike",),
     "rich": ("ormahctl/",),
 }
 

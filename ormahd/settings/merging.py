@@ -1,0 +1,30 @@
+"""Duplicates: which pairs are looked at, and what may become of them without a person."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ormahd.settings.base import Group, Share
+
+
+class MergingSettings(Group):
+    neighbours: Annotated[int, Field(ge=1, le=16)] = Field(
+        default=6, description="Nearest memories of the same type and space that a memory is compared with."
+    )
+    least_cosine: Share = Field(default=0.25, description="Cosine below which two memories are not compared at all.")
+    least_likeness: Share = Field(
+        default=0.6,
+        description="Composite (0.6 cosine + 0.2 titles + 0.2 words in common) from which a judge is asked about a pair.",
+    )
+    propose_likeness: Share = Field(
+        default=0.75,
+        description="Composite from which a pair becomes a proposal where no judge was asked.",
+    )
+    merge_likeness: Share = Field(
+        default=0.85, description="Composite from which a judge's yes merges at once; below it becomes a proposal."
+    )
+    max_proposals: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        default=50, description="New proposals of merges that one run makes at most."
+    )
