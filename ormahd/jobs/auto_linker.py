@@ -13,18 +13,21 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from ormahd.actions.amend import clean
 from ormahd.core.node import EdgeType
 from ormahd.errors import OrmahError
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Done, Step, Turn
 from ormahd.jobs.link_survey import JUDGED, LOOKED, QUESTION, TYPED, Look, Survey, ends, ids_of, keys, looks, verdict
-from ormahd.jobs.linking import MAX_REASON, Draft, Wish, count_of
+from ormahd.jobs.linking import Draft, Wish, count_of
 from ormahd.judge.port import JudgeGone, Linked, Pair
 
 log = logging.getLogger("ormahd.jobs")
 
 MOST = 500
 """Edges of one run (REFERENCE 3.2)."""
+READ, REASON = 10_000, 300
+"""Characters of a judge's reason that are read, and that are kept."""
 FEW = 3
 """`related_to` edges up to which a memory gets more for nearness alone."""
 BATCH = 20
@@ -156,12 +159,14 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
             if answer is None:
                 whole = False
             elif answer.edge is not None:
-                wish = Wish(pair.a.id, pair.b.id, answer.edge, pair.score, answer.reason[:MAX_REASON] or None)
+                wish = Wish(pair.a.id, pair.b.id, answer.edge, pair.score, answer.reason or None)
                 count = len(draft.made)
                 if not _added(draft, wish):
                     whole, skipped = False, skipped + 1
                 elif len(draft.made) > count:
-                    lines.append(f"{draft.sentence(wish)}: similarity {pair.score:.2f}; {answer.reason}")
+                    lines.append(
+                        f"{draft.sentence(wish)}: similarity {pair.score:.2f}; {answer.reason or 'no reason given'}"
+                    )
                     done.append((pair, answer))
         if whole:
             (linked if len(draft.made) > before else seen).append((look.row.id, look.key))
@@ -204,7 +209,16 @@ def _ask(turn: Turn, pairs: Sequence[Pair]) -> tuple[dict[frozenset[str], Linked
             return answers, True
         for pair, answer in zip(some, said, strict=False):  # a judge that says less leaves the rest open
             if answer is not None and (answer.edge is None or answer.edge in TYPED):
+                answer = Linked(answer.edge, _tidy(turn, answer.reason))
                 answers[ids_of(pair)] = answer
                 if not turn.dry:
                     turn.verdicts.remember(QUESTION, keys(pair), verdict(pair, answer, made=False))
     return answers, False
+
+
+def _tidy(turn: Turn, reason: str) -> str:
+    """What a judge gives as reason, fit for a note and a log: without secrets and control characters, short, on one line."""
+    text = reason[:READ].encode("utf-8", "replace").decode()
+    text = "".join(one if one.isprintable() else " " for one in clean(turn.ormah, text, []) or "")
+    line = " ".join(text.split())
+    return line if len(line) <= REASON else line[: REASON - 1].rstrip() + "…"

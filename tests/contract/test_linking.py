@@ -1,0 +1,165 @@
+"""Edges drawn many at once: what is refused by name, what is there already, what gives way, what a commit says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from ormahd.core.node import ABOUT_SELF, EdgeType, LinkRequest
+from ormahd.core.note import parse
+from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
+from ormahd.jobs.apply import apply
+from ormahd.jobs.linking import MAX_REASON, Draft, Wish, link
+from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
+
+S, P, D, R, C = (
+    EdgeType.SUPPORTS, EdgeType.PART_OF, EdgeType.DEPENDS_ON, EdgeType.RELATED_TO, EdgeType.CONTRADICTS
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[JobsHouse]:
+    with open_jobs_house(**{"linking.neighbours": 0}) as found:
+        yield found
+
+
+def three(house: JobsHouse) -> list[str]:
+    return [house.remember(f"{word} {house.now}") for word in ("Apples", "Bridges", "Clouds")]
+
+
+def drawn(house: JobsHouse, *wishes: Wish, subject: str = "Link some") -> str | None:
+    done = apply(house.ormah, link(house.ormah, wishes, subject=subject, body="why"), AGENT, run=None)
+    return None if done is None else done.commit
+
+
+def edges(house: JobsHouse, *ids: str) -> set[tuple[str, str, str]]:
+    found = house.ormah.index.edges_of(list(ids))
+    names = {node_id: str(at) for at, node_id in enumerate(ids)}
+    return {(names.get(one.source, "?"), str(one.edge), names.get(one.target, "?")) for one in found}
+
+
+def test_many_edges_are_one_commit_in_the_notes_of_their_sources(house: JobsHouse) -> None:
+    a, b, c = three(house)
+    before = house.data(b)
+    commit = drawn(house, Wish(a, b, S, 0.8, "they  hold\nthe bridge"), Wish(a, c, R, 0.7), Wish(c, b, P))
+    assert commit == house.head
+    assert edges(house, a, b, c) == {("0", "supports", "1"), ("0", "related_to", "2"), ("2", "part_of", "1")}
+    assert house.data(b) == before
+    (out, _) = house.ormah.index.edges(a)
+    assert {(one.edge, one.weight, one.reason) for one in out} == {(S, 0.8, "they hold the bridge"), (R, 0.7, None)}
+    said = house.git("show", "-s", "--format=%B")
+    assert said.startswith("Link some\n\nwhy\n")
+    assert "Ormah-Kind: link\n" in said
+    assert all(one in said for one in (a, c))
+
+
+@pytest.mark.parametrize(
+    ("weight", "kept"), [(None, 0.5), (0.0, 0.5), (-3.0, 0.5), (0.001, 0.5), (0.456, 0.46), (1.0, 1.0), (7.0, 1.0)]
+)
+def test_a_weight_is_never_nothing(house: JobsHouse, weight: float | None, kept: float) -> None:
+    a, b, _ = three(house)
+    drawn(house, Wish(a, b, S, weight))
+    assert house.ormah.index.edges(a)[0][0].weight == kept
+
+
+def test_what_is_there_is_not_drawn_again(house: JobsHouse) -> None:
+    a, b, c = three(house)
+    drawn(house, Wish(a, b, R), Wish(a, c, S))
+    head = house.head
+    assert drawn(house, Wish(a, b, R), Wish(b, a, R), Wish(a, c, S), Wish(c, a, R)) is None
+    draft = Draft(house.ormah)
+    assert draft.add(Wish(b, c, C))
+    assert not draft.add(Wish(c, b, C)), "the same within one draft"
+    assert not draft.add(Wish(b, c, R))
+    assert house.head == head
+
+
+def test_a_plain_related_to_gives_way_to_what_says_more(house: JobsHouse) -> None:
+    a, b, c = three(house)
+    drawn(house, Wish(a, b, R, 0.9), Wish(a, c, R, 0.8, "somebody said why"))
+    house.type_into(b, "Bridges", f"See [[{house.path(c).stem}]]. Bridges")
+    drawn(house, Wish(b, a, D, 0.7), Wish(c, a, S, 0.7), Wish(b, c, P, 0.7))
+    assert edges(house, a, b, c) == {
+        ("1", "depends_on", "0"), ("0", "related_to", "2"), ("2", "supports", "0"), ("1", "part_of", "2"),
+    }  # fmt: skip
+    assert b"[[" in house.data(b).split(b"\n---\n", 1)[1], "a person's link stays in the text"
+
+
+def test_a_chain_that_comes_back_is_refused(house: JobsHouse) -> None:
+    a, b, c = three(house)
+    drawn(house, Wish(a, b, P), Wish(b, c, P))
+    for wish in (Wish(b, a, P), Wish(c, a, P)):
+        with pytest.raises(BadRequest, match="circle"):
+            drawn(house, wish)
+    with pytest.raises(BadRequest, match="circle"):
+        drawn(house, Wish(a, b, D), Wish(b, c, D), Wish(c, a, D))
+    drawn(house, Wish(c, a, S))
+    with pytest.raises(BadRequest, match="the other way round"):
+        drawn(house, Wish(a, c, S))
+
+
+def test_what_makes_no_sense_is_refused_by_name_and_the_rest_is_drawn(house: JobsHouse) -> None:
+    a, b, c = three(house)
+    me = house.ormah.vault.self_id
+    wrong = a[:-1] + ("0" if a[-1] != "0" else "1")
+    refused: list[tuple[Wish, type[OrmahError], str]] = [
+        (Wish(wrong, b), NotFound, wrong), (Wish(a, "*"), NotFound, "*"), (Wish(a, a), BadRequest, a), (Wish(me, a), BadRequest, me),
+        (Wish(a, me, S), BadRequest, me), (Wish(a, b, EdgeType.DEFINES), BadRequest, a), (Wish(a, b, S, math.nan), BadRequest, a),
+        (Wish(a, b, EdgeType.EVOLVED_FROM), BadRequest, a), (Wish(a, b, S, 0.5, "x" * (MAX_REASON + 1)), BadRequest, a),
+    ]  # fmt: skip
+    draft = Draft(house.ormah)
+    assert draft.add(Wish(a, c, S))
+    for wish, error, named in refused:
+        with pytest.raises(error) as told:
+            draft.add(wish)
+        assert told.value.data["id"] == named
+    assert [(one.source_id, one.target_id) for one in draft.made] == [(a, c)]
+    apply(house.ormah, draft.change(subject="One edge", body=""), AGENT, run=None)
+    assert edges(house, a, b, c) == {("0", "supports", "2")}
+
+
+def test_a_secret_in_a_reason_is_taken_out(house: JobsHouse) -> None:
+    a, b, _ = three(house)
+    token = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    drawn(house, Wish(a, b, S, 0.5, f"the token is {token}"))
+    assert token.encode() not in house.data(a)
+    assert b"the token is" in house.data(a)
+
+
+def test_a_note_that_is_being_edited_is_left_alone(house: JobsHouse) -> None:
+    a, b, c = three(house)
+    for node_id in (a, b):
+        path = house.path(node_id)
+        path.write_text(path.read_text() + "And")
+        for wish in (Wish(a, b, S), Wish(c, node_id, S)):
+            with pytest.raises(Conflict, match="edited meanwhile"):
+                drawn(house, wish)
+        house.ormah.reconciler.scan()
+    change = link(house.ormah, [Wish(a, b, S), Wish(c, b, S)], subject="Late", body="")
+    house.type_into(b, "And", "And so on")
+    head = house.head
+    with pytest.raises(Conflict):
+        apply(house.ormah, change, AGENT, run=None)
+    assert house.head == head
+
+
+def test_edges_that_a_person_wrote_in_the_same_note_stay(house: JobsHouse) -> None:
+    a, b, c = three(house)
+    house.type_into(a, "---\n", f"---\n# mine\nrelated_to: ['[[{house.path(b).stem}|the bridge]]', \"[[nowhere]]\"]\n")
+    drawn(house, Wish(a, c, R, 0.7))
+    text = house.data(a).decode()
+    assert "# mine\n" in text
+    assert "|the bridge]]" in text
+    assert "[[nowhere]]" in text
+    assert len(parse(house.data(a), house.row(a).path).links) == 3
+
+
+def test_identity_may_be_connected_but_not_by_defines(house: JobsHouse) -> None:
+    me = house.ormah.vault.self_id
+    a = house.remember(f"Lives in a boat {house.now}", tags=[ABOUT_SELF])
+    b = house.remember(f"Boats {house.now}", connections=[LinkRequest(target=a, edge=S)])
+    drawn(house, Wish(a, b, R), Wish(a, b, D))
+    assert edges(house, a, b) == {("?", "defines", "0"), ("1", "supports", "0"), ("0", "depends_on", "1")}
+    assert {one.source for one in house.ormah.index.edges(a)[1] if one.edge is EdgeType.DEFINES} == {me}
