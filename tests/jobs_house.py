@@ -119,7 +119,7 @@ class JobsHouse:
 
     def undo(self, *ops: str, **wish: Any) -> Outcome:
         self.go(seconds=1)
-        return undo(self.ormah, Wish(ops, **wish), Caller("person"))
+        return undo(self.ormah, Wish(ops, **wish), Caller("person"), lambda *_: None)
 
     def revert(self, commit: str = "HEAD") -> None:
         """`git revert` as a person types it, and what it did is taken in."""

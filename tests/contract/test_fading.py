@@ -1,0 +1,497 @@
+"""Fading and coming back: what leaves working, what stays, what returns, in whose words, and how it is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+
+from ormahd.actions.caller import Caller
+from ormahd.actions.get import get
+from ormahd.core import note as codec
+from ormahd.core.node import EdgeType, LinkRequest, NodeType, Tier
+from ormahd.core.note import Link, digest
+from ormahd.errors import BadRequest, Conflict, NotFound
+from ormahd.jobs.apply import apply
+from ormahd.jobs.decay_manager import DecayManager
+from ormahd.jobs.fading import bring_back, fade, leave_core
+from ormahd.jobs.importance_scorer import ImportanceScorer
+from ormahd.jobs.job import Change, Edit
+from ormahd.vault.change import Kind
+from tests.jobs_house import JobsHouse, open_jobs_house
+
+JOB = Caller("job:auto_linker")
+Prepare = Callable[[JobsHouse], str]
+"""Makes a memory, perhaps with a life of its own; its id."""
+
+
+@pytest.fixture
+def house() -> Iterator[JobsHouse]:
+    with open_jobs_house() as found:
+        yield found
+
+
+def tier(house: JobsHouse, node_id: str) -> Tier:
+    return house.row(node_id).tier
+
+
+def fact(house: JobsHouse, **more: object) -> str:
+    return house.remember("The printer stands on the third floor, beside the kitchen.", title="Printer", **more)
+
+
+def opened(house: JobsHouse, node_id: str) -> None:
+    house.go(seconds=1)
+    get(house.ormah, node_id)
+
+
+def other(house: JobsHouse) -> str:
+    return house.remember("A kettle, blue and old.", title="Kettle", tier=Tier.CORE)
+
+
+def by_job(house: JobsHouse, kind: Kind, node_id: str, **how: object) -> None:
+    """What a job does to a note: like every change of ours it writes `updated`."""
+
+    def edits() -> list[Edit]:
+        path, data = house.row(node_id).path, house.data(node_id)
+        new = codec.edit(data, path, **({"set": {"updated": house.ormah.moment()}} | how))  # type: ignore[arg-type]
+        return [Edit(node_id, path, new, digest(data))]
+
+    assert apply(house.ormah, Change(kind, "A thing of the night", "why", edits, {}), JOB, run=None) is not None
+
+
+# What fades, and what stays
+
+
+def unused(house: JobsHouse) -> str:
+    return fact(house)
+
+
+def opened_on_day_10(house: JobsHouse) -> str:
+    node_id = fact(house)
+    house.go(days=10)
+    opened(house, node_id)
+    house.go(days=-10)
+    return node_id
+
+
+def judged_useful_on_day_10(house: JobsHouse) -> str:
+    node_id = fact(house)
+    house.ormah.state.touch([node_id], how="feedback", session_id=None, at=house.now + timedelta(days=10))
+    return node_id
+
+
+def found_every_day(house: JobsHouse) -> str:
+    node_id = fact(house)
+    for day in range(14):
+        house.ormah.state.touch([node_id], how="recall", session_id=None, at=house.now + timedelta(days=day))
+    return node_id
+
+
+def changed_by_an_agent(house: JobsHouse) -> str:
+    node_id = fact(house)
+    house.go(days=10)
+    house.update(node_id, confidence=0.8)
+    house.go(days=-10)
+    return node_id
+
+
+def changed_by_a_person(house: JobsHouse) -> str:
+    node_id = fact(house)
+    house.go(days=10)
+    house.type_into(node_id, "third floor", "fourth floor")
+    house.go(days=-10)
+    return node_id
+
+
+def dated_back_by_a_person(house: JobsHouse) -> str:
+    """Edited today, and the edit says that nothing happened since."""
+    house.go(days=10)
+    node_id = fact(house)
+    day = f"{house.now:%Y-%m-%d}"
+    text = house.data(node_id).decode()
+    house.type_into(
+        node_id,
+        text,
+        text.replace(f"created: {day}", "created: 2026-10-01").replace(f"updated: {day}", "updated: 2026-10-01"),
+    )
+    house.go(days=-10)
+    return node_id
+
+
+def linked_by_a_job(house: JobsHouse) -> str:
+    node_id, target = fact(house), other(house)
+    house.go(days=10)
+    name = house.path(target).stem
+    by_job(house, Kind.LINK, node_id, link=[Link(EdgeType.RELATED_TO, name, 0.7, house.ormah.moment())],
+           set={"updated": house.ormah.moment()})  # fmt: skip
+    house.go(days=-10)
+    return node_id
+
+
+def merged_by_a_job(house: JobsHouse) -> str:
+    """Somebody had said it again: that is why there were two."""
+    node_id = fact(house)
+    house.go(days=10)
+    by_job(house, Kind.MERGE, node_id)
+    house.go(days=-10)
+    return node_id
+
+
+def in_core(house: JobsHouse) -> str:
+    return fact(house, tier=Tier.CORE)
+
+
+def preference(house: JobsHouse) -> str:
+    return fact(house, type=NodeType.PREFERENCE)
+
+
+def preference_that_holds_no_more(house: JobsHouse) -> str:
+    node_id = preference(house)
+    house.update(node_id, valid_until=house.ormah.moment())
+    return node_id
+
+
+def about_the_user(house: JobsHouse) -> str:
+    return fact(house, about_self=True)
+
+
+def defined_by_the_self_node(house: JobsHouse) -> str:
+    node_id = fact(house)
+    by_job(
+        house, Kind.LINK, house.ormah.vault.self_id, link=[Link(EdgeType.DEFINES, house.path(node_id).stem, 1.0, None)]
+    )
+    return node_id
+
+
+def the_self_node(house: JobsHouse) -> str:
+    house.type_into(house.ormah.vault.self_id, "tier: core", "tier: working")
+    return house.ormah.vault.self_id
+
+
+def important(house: JobsHouse) -> str:
+    node_id = fact(house)
+    for _ in range(20):
+        opened(house, node_id)
+    for number in range(8):
+        house.remember(f"Note {number} on something else entirely", tier=Tier.CORE,
+                       connections=[LinkRequest(target=node_id, edge=EdgeType.SUPPORTS)])  # fmt: skip
+    return node_id
+
+
+@pytest.mark.parametrize(
+    ("prepare", "day", "leaves"),
+    [
+        (unused, 13.9, False),
+        (unused, 14.1, True),
+        (opened_on_day_10, 14.1, False),
+        (opened_on_day_10, 10 + 16, False),  # S = 11.6 * (1 + 0.5 * 11.6^-0.5 * e^(0.2 * 10/11.6)) = 13.7: 16.5 days
+        (opened_on_day_10, 10 + 17, True),
+        (judged_useful_on_day_10, 10 + 13.9, False),
+        (found_every_day, 14.1, False),  # importance 0.5 and more
+        (found_every_day, 18, True),
+        (changed_by_an_agent, 23.9, False),
+        (changed_by_an_agent, 24.1, True),
+        (changed_by_a_person, 23.9, False),
+        (changed_by_a_person, 24.1, True),
+        (dated_back_by_a_person, 11, True),
+        (linked_by_a_job, 14.1, True),
+        (merged_by_a_job, 23.9, False),
+        (merged_by_a_job, 24.1, True),
+        (in_core, 1000, False),
+        (preference, 1000, False),
+        (preference_that_holds_no_more, 15, True),
+        (about_the_user, 1000, False),
+        (defined_by_the_self_node, 1000, False),
+        (the_self_node, 1000, False),
+        (important, 40, False),
+        (important, 91, True),
+    ],
+)
+def test_what_fades(house: JobsHouse, prepare: Prepare, day: float, leaves: bool) -> None:
+    house.go(days=1)
+    begun = house.now
+    node_id = prepare(house)
+    house.now = begun + timedelta(days=day)
+    house.run(ImportanceScorer())
+    before = tier(house, node_id)
+    ran = house.run(DecayManager())
+    assert tier(house, node_id) is (Tier.ARCHIVAL if leaves else before), ran
+    assert ran.applied == int(leaves), ran
+    assert house.run(DecayManager()).proposals == 0
+
+
+def test_the_least_alive_go_first_and_the_limit_holds() -> None:
+    with open_jobs_house(**{"jobs.max_changes": 2}) as house:
+        ids = []
+        for number in range(5):
+            ids.append(house.remember(f"Number {number} of five, each on its own thing"))
+            house.go(days=1)
+        house.go(days=30)
+        runs = house.until_nothing_is_left(DecayManager())
+        assert [ran.applied for ran in runs] == [2, 2, 1, 0]
+        subjects = house.git("log", "--reverse", "--format=%s", "--grep=Ormah-Kind: decay").splitlines()
+        assert subjects == [f"Fade: Number {number} of five, each on its own thing" for number in range(5)]
+        assert {tier(house, node_id) for node_id in ids} == {Tier.ARCHIVAL}
+
+
+def test_days_and_threshold_are_settings() -> None:
+    with open_jobs_house(**{"decay.days": 3.0, "decay.archive_below": 0.5, "decay.important_days": 0.0}) as house:
+        node_id = important(house)
+        house.go(days=3.1)
+        house.run(ImportanceScorer())
+        assert (
+            house.run(DecayManager()).applied == 0
+        )  # used on its first day: 11.6 days of stability, 8 days to one half
+        house.go(days=5)
+        assert house.run(DecayManager()).applied == 1
+        assert tier(house, node_id) is Tier.ARCHIVAL
+
+
+# One commit, and the way back
+
+
+def test_one_commit_that_a_person_understands(house: JobsHouse) -> None:
+    node_id = fact(house)
+    house.go(days=20)
+    before = house.data(node_id)
+    dry = house.run(DecayManager(), dry=True)
+    assert (dry.planned, dry.applied, house.data(node_id)) == (["Fade: Printer"], 0, before)
+    at = house.head
+    ran = house.run(DecayManager())
+    assert (ran.proposals, ran.applied, ran.skipped) == (1, 1, 0)
+    assert house.git("rev-list", f"{at}..HEAD").split() == ran.commits
+    said = house.git("show", "-s", "--format=%an%n%B").splitlines()
+    assert said[:3] == ["job:decay_manager", "Fade: Printer", ""]
+    assert (
+        said[3] == "Not used for 20.0 days. Stability 11.6 days, so retrievability is 0.18, below 0.3; importance 0.12."
+    )
+    assert {"Ormah-Kind: decay", "Ormah-Source: job:decay_manager", f"Ormah-Nodes: {node_id}"} <= set(said)
+    assert [line for line in said if line.startswith("Ormah-Run: ")]
+    changed = [
+        line
+        for line in house.git("show", "--format=", "-U0").splitlines()
+        if line[0] in "+-" and line[:3] not in ("+++", "---")
+    ]
+    assert [line for line in changed if "updated" not in line] == ["-tier: working", "+tier: archival"]
+
+
+@pytest.mark.parametrize("how", ["undo", "revert"])
+@pytest.mark.parametrize("later_edit", [False, True])
+def test_taken_back_it_is_as_it_was_and_stays(
+    house: JobsHouse, monkeypatch: pytest.MonkeyPatch, how: str, later_edit: bool
+) -> None:
+    node_id = fact(house)
+    before = house.data(node_id)
+    house.go(days=20)
+    (commit,) = house.run(DecayManager()).commits
+    house.go(days=2)
+    if later_edit:
+        house.type_into(node_id, "beside the kitchen", "beside the stairs")
+    house.go(days=1)
+    if how == "undo":
+        house.undo(commit)
+    else:
+        monkeypatch.setenv("GIT_COMMITTER_DATE", house.now.isoformat())
+        house.revert(commit)
+    assert house.data(node_id) == before.replace(b"kitchen", b"stairs" if later_edit else b"kitchen")
+    assert house.run(DecayManager()).proposals == 0  # who takes it back wants it
+    house.go(days=12)
+    assert house.run(DecayManager()).proposals == 0
+    house.go(days=3)
+    assert house.run(DecayManager()).applied == 1
+
+
+def test_what_came_by_hand_counts_from_its_own_dates(house: JobsHouse) -> None:
+    """A note that a person drops in, or commits by git, may be old; bringing it in is no use."""
+    for name in ("dropped", "committed"):
+        folder = house.ormah.vault.root / "global" / "fact"
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{name}.md"
+        file.write_text(
+            f"---\nid: 0000000{len(name)}-0000-4000-8000-000000000000\ntype: fact\ncreated: 2026-10-01T00:00:00Z\n---\n{name}\n"
+        )
+        if name == "committed":
+            house.git("add", "-A")
+            house.git("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-q", "-m", "mine")
+        house.ormah.reconciler.scan()
+    ran = house.run(DecayManager())
+    assert sorted(ran.planned) == ["Fade: committed", "Fade: dropped"]
+
+
+def test_an_edit_committed_by_hand_counts(house: JobsHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    node_id = fact(house)
+    house.go(days=20)
+    path = house.path(node_id)
+    path.write_text(path.read_text().replace("third", "fourth"))
+    monkeypatch.setenv("GIT_COMMITTER_DATE", house.now.isoformat())
+    house.git("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-qam", "moved up")
+    house.ormah.reconciler.scan()
+    assert house.run(DecayManager()).proposals == 0
+    house.go(days=15)
+    assert house.run(DecayManager()).applied == 1
+
+
+# Coming back
+
+
+def archived(house: JobsHouse) -> str:
+    node_id = fact(house)
+    house.go(days=20)
+    assert house.run(DecayManager()).applied == 1
+    house.go(hours=1)
+    return node_id
+
+
+def archived_by_a_person(house: JobsHouse) -> str:
+    node_id = fact(house)
+    opened(house, node_id)
+    house.go(hours=1)
+    house.type_into(node_id, "tier: working", "tier: archival") if b"tier: working" in house.data(
+        node_id
+    ) else house.update(node_id, tier=Tier.ARCHIVAL)
+    house.go(hours=1)
+    return node_id
+
+
+def successor(house: JobsHouse, node_id: str, edge: EdgeType) -> str:
+    return house.remember("The printers are on the fourth floor now", tier=Tier.CORE, title="Printers",
+                          connections=[LinkRequest(target=node_id, edge=edge)])  # fmt: skip
+
+
+def test_opened_in_the_archive_it_comes_back(house: JobsHouse) -> None:
+    node_id = archived(house)
+    before = house.data(node_id)
+    opened(house, node_id)
+    at = house.head
+    dry = house.run(DecayManager(), dry=True)
+    assert (dry.planned, house.head) == (["Bring back: Printer"], at)
+    ran = house.run(DecayManager())
+    assert (ran.applied, tier(house, node_id)) == (1, Tier.WORKING)
+    said = house.git("show", "-s", "--format=%B")
+    assert said.startswith("Bring back: Printer\n\nUsed on 2026-12-11; in the archive since 2026-12-11.\n")
+    assert "Ormah-Kind: promote\n" in said
+    assert "Ormah-Source: job:decay_manager\n" in said
+    assert house.run(DecayManager()).proposals == 0
+    (commit,) = ran.commits
+    house.undo(commit)
+    assert house.data(node_id) == before
+    assert house.run(DecayManager()).proposals == 0  # the same use is no reason a second time
+    house.go(days=1)
+    opened(house, node_id)
+    assert house.run(DecayManager()).applied == 1
+
+
+def test_it_does_not_matter_who_runs_first(house: JobsHouse) -> None:
+    node_id = archived(house)
+    opened(house, node_id)
+    assert house.run(ImportanceScorer()).applied == 1
+    assert house.run(DecayManager()).applied == 1
+    assert tier(house, node_id) is Tier.WORKING
+    house.go(days=15)
+    assert house.run(DecayManager()).proposals == 0, "its stability is more than the first one"
+    house.go(days=5)
+    assert house.run(DecayManager()).applied == 1
+
+
+def test_a_second_use_within_a_day_brings_back_too(house: JobsHouse) -> None:
+    """It does not strengthen, because the first one did; it is a use nevertheless."""
+    node_id = archived_by_a_person(house)
+    assert house.run(ImportanceScorer()).applied == 1
+    opened(house, node_id)
+    assert house.run(ImportanceScorer()).applied == 1
+    assert house.run(DecayManager()).applied == 1
+    assert tier(house, node_id) is Tier.WORKING
+
+
+def nothing_happened(house: JobsHouse, node_id: str) -> None:
+    """Not even looked at."""
+
+
+def found_by_a_search(house: JobsHouse, node_id: str) -> None:
+    house.ormah.state.touch([node_id], how="recall", session_id=None, at=house.now)
+
+
+def replaced_by_a_newer_belief(house: JobsHouse, node_id: str) -> None:
+    successor(house, node_id, EdgeType.EVOLVED_FROM)
+    opened(house, node_id)
+
+
+def replaced_by_a_summary(house: JobsHouse, node_id: str) -> None:
+    successor(house, node_id, EdgeType.DERIVED_FROM)
+    opened(house, node_id)
+
+
+def outdated(house: JobsHouse, node_id: str) -> None:
+    house.update(node_id, valid_until=house.ormah.moment())
+    opened(house, node_id)
+
+
+def opened_long_ago(house: JobsHouse, node_id: str) -> None:
+    opened(house, node_id)
+    house.go(days=30)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "happens"),
+    [
+        (archived, nothing_happened),
+        (archived_by_a_person, nothing_happened),  # opened before, not after
+        (archived, found_by_a_search),
+        (archived, replaced_by_a_newer_belief),
+        (archived, replaced_by_a_summary),
+        (archived, outdated),
+        (archived, opened_long_ago),
+    ],
+)
+@pytest.mark.parametrize("folded", [False, True])
+def test_what_stays_in_the_archive(
+    house: JobsHouse, prepare: Prepare, happens: Callable[[JobsHouse, str], None], folded: bool
+) -> None:
+    node_id = prepare(house)
+    happens(house, node_id)
+    if folded:
+        house.run(ImportanceScorer())
+    assert [planned for planned in house.run(DecayManager()).planned if "Printer" in planned] == []
+    assert tier(house, node_id) is Tier.ARCHIVAL
+
+
+def test_related_is_no_successor_nor_is_one_that_is_gone_itself(house: JobsHouse) -> None:
+    node_id = archived(house)
+    successor(house, node_id, EdgeType.RELATED_TO)
+    late = successor_of = house.remember(
+        "Printers moved", title="Late", connections=[LinkRequest(target=node_id, edge=EdgeType.EVOLVED_FROM)]
+    )
+    house.update(successor_of, valid_until=house.ormah.moment())
+    opened(house, node_id)
+    assert house.run(DecayManager()).applied == 1
+    assert tier(house, late) is Tier.WORKING
+
+
+def test_archived_it_is_found_when_nothing_nearer_answers(house: JobsHouse) -> None:
+    node_id = archived(house)
+    assert house.found("printer on the third floor") == [node_id]
+    near = house.remember("Beside the kitchen, on the third floor, stands the printer.", title="Printer")
+    assert house.found("printer on the third floor")[:2] == [near, node_id]
+
+
+# The builders
+
+
+def test_what_cannot_be_moved_is_refused(house: JobsHouse) -> None:
+    node_id, core = fact(house), other(house)
+    me = house.ormah.vault.self_id
+    for build, wrong in ((fade, core), (bring_back, node_id), (leave_core, node_id)):
+        with pytest.raises(Conflict, match="not "):
+            build(house.ormah, wrong, reason="why")
+    for build in (fade, leave_core):
+        with pytest.raises(BadRequest, match="self node"):
+            build(house.ormah, me, reason="why")
+    with pytest.raises(NotFound):
+        fade(house.ormah, "00000000-0000-4000-8000-000000000000", reason="why")
+    change = fade(house.ormah, node_id, reason="why", body="because")
+    assert (change.subject, change.body) == ("Fade: Printer", "why\nbecause")
+    house.type_into(node_id, "kitchen", "stairs")
+    with pytest.raises(Conflict, match="edited meanwhile"):
+        apply(house.ormah, change, JOB, run=None)
+    assert tier(house, node_id) is Tier.WORKING
