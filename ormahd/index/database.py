@@ -58,6 +58,12 @@ class Database:
             self._writer = self._open()
 
     def _open(self) -> sqlite3.Connection:
+        # Only where no connection is open yet: POSIX drops all locks that a process has on a file when it closes any
+        # descriptor of it, and whoever else then opens and closes the database (a shell, a backup) takes itself for the
+        # last one and deletes the log under our feet.
+        if not self.path.exists():
+        if not self.path.exists():
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         connection = self._connect()
         try:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -81,7 +87,6 @@ class Database:
         return connection
 
     def _connect(self) -> sqlite3.Connection:
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA temp_store = MEMORY")

@@ -177,3 +177,5 @@ def clients(house: House, count: int = 8, each: int = 100) -> None:
     took = timed(lambda: [[t.start() for t in threads], [t.join() for t in threads]])
     added = house.call("admin.health").nodes - before
     print(f"{count} clients: {added} of {count * each} notes, {len(failed)} errors, {added / took:.0f} notes/s")
+    for error in sorted(set(failed)):
+        print(f"  {error}")
