@@ -62,7 +62,6 @@ class Database:
         # descriptor of it, and whoever else then opens and closes the database (a shell, a backup) takes itself for the
         # last one and deletes the log under our feet.
         if not self.path.exists():
-        if not self.path.exists():
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         connection = self._connect()
         try:
