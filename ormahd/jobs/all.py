@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ormahd.jobs.auto_cluster import AutoCluster
 from ormahd.jobs.auto_linker import AutoLinker
+from ormahd.jobs.conflict_detector import ConflictDetector, change_of
 from ormahd.jobs.consolidator import Consolidator
 from ormahd.jobs.decay_manager import DecayManager
 from ormahd.jobs.duplicate_merger import DuplicateMerger
@@ -19,7 +20,7 @@ JOBS: tuple[Job, ...] = (
     ImportanceScorer(),
     IndexUpdater(),
     DuplicateMerger(),
-    # conflict_detector
+    ConflictDetector(),
     AutoLinker(),
     AutoCluster(),
     Consolidator(),
@@ -28,7 +29,7 @@ JOBS: tuple[Job, ...] = (
 
 CHANGES_OF: Mapping[ProposalType, ChangeOf] = {
     ProposalType.MERGE: from_payload,
-    # conflict: conflict_detector
+    ProposalType.CONFLICT: change_of,
     # decay: decay_manager
 }
 """Who makes the change of a proposal that was approved, by its type."""

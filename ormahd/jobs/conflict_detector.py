@@ -1,0 +1,203 @@
+"""Find beliefs that do not agree: one that replaced another (evolution), two that contradict each other (tension).
+
+Without a judge a strict rule on the texts (`core/disagree.py`: the same claim but for a number, a date, a name, an opposite, a
+negation) makes proposals for a person. With a judge its verdict is applied, and remembered whatever it was. Which of two is the
+newer one their dates say, never the judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ormahd.actions.views import headline
+from ormahd.core.node import ProposalType
+from ormahd.core.secrets import redact
+from ormahd.errors import BadRequest, Conflict
+from ormahd.jobs import opposing
+from ormahd.jobs.conflict_pairs import NAME, Candidate, Search
+from ormahd.jobs.job import Ask, Change, Done, Step, Turn
+from ormahd.judge.port import Contrast, JudgeGone
+
+if TYPE_CHECKING:
+    from ormahd.core.disagree import Disagreement
+    from ormahd.index.rows import NodeRow
+    from ormahd.judge.port import Judge, Pair
+    from ormahd.ormah import Ormah
+
+PROPOSALS = 25
+"""New ones in a run: a person reads each."""
+BATCH = 20
+"""Pairs that a judge is asked about at once."""
+LATER = timedelta(days=1)
+"""So much later a belief has to be noted for the one before to count as replaced rather than contradicted."""
+PREVIEW = 600
+"""Characters of each text in a preview, and of a judge's reason."""
+CLAIM = 120
+"""Characters of a claim in a reason."""
+
+Kind = Literal["evolution", "tension"]
+KINDS = frozenset({"evolution", "tension", "none"})
+"""What a judge may answer; anything else leaves the question open."""
+
+
+class ConflictDetector:
+    name = NAME
+
+    def plan(self, turn: Turn) -> Iterator[Step]:
+        return _ruled(turn) if turn.judge is None else _judged(turn, turn.judge)
+
+
+def candidates(turn: Turn) -> Iterator[Pair]:
+    """Pairs that no judge has been asked about yet, the newest memories first and of those the likeliest."""
+    for chunk in Search(turn, judged=True).chunks():
+        yield from (candidate.pair for candidate in chunk)
+
+
+def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> Change:
+    """The change of an approved proposal. Raises NotFound, BadRequest, Conflict where it makes no sense any more."""
+    reason = str(payload["reason"])
+    return _change(
+        ormah, str(payload["source_id"]), str(payload["target_id"]), payload["kind"], reason, reason, by_person=True
+    )
+
+
+# ---------------------------------------------------------------- without a judge
+
+
+def _ruled(turn: Turn) -> Iterator[Step]:
+    search = Search(turn, judged=False)
+    found = sorted((one for chunk in search.chunks() for one in chunk), key=lambda one: one.rank)
+    left = PROPOSALS
+    for candidate in found:
+        by_rule = candidate.by_rule
+        both = search.fresh(candidate)
+        if by_rule is None or both is None:
+            continue
+        if search.series(candidate):
+            search.settle(candidate, {"kind": "none", "rule": "series"})
+            continue
+        if not left:
+            yield Done(more=True)
+            return
+        newer, older = both
+        kind: Kind = "evolution" if newer.created - older.created > LATER else "tension"
+        yield _ask(newer, older, kind, _why(by_rule), {"cosine": round(candidate.cosine, 3), "rule": by_rule.what})
+        search.settle(candidate, {"kind": kind, "rule": by_rule.what})
+        left -= 1
+
+
+# ---------------------------------------------------------------- with one
+
+
+def _judged(turn: Turn, judge: Judge) -> Iterator[Step]:
+    """The likeliest first, as many as may be asked in a run; a verdict that could not be carried out then comes again."""
+    search = Search(turn, judged=True)
+    budget = turn.ormah.settings.jobs.judge_questions
+    found: list[Candidate] = []
+    for chunk in search.chunks():
+        found += chunk
+        if len(found) > 10 * (budget + BATCH):  # of a large vault only what may have its turn is kept
+            found = sorted(found, key=lambda one: one.rank)[: budget + BATCH]
+    found.sort(key=lambda one: one.rank)
+    for candidate in [one for one in found if one.judged is not None]:
+        verdict = cast("Mapping[str, Any]", candidate.judged)
+        yield from _answered(turn, search, candidate, Contrast(verdict["kind"], verdict["reason"]), judge)
+    questions = [one for one in found if one.judged is None][:budget]
+    for at in range(0, len(questions), BATCH):
+        turn.progress(at, len(questions), "asking the judge")
+        some = questions[at : at + BATCH]
+        answers = _asked(judge, some)
+        if answers is None:
+            return
+        usable = [
+            (one, said) for one, said in zip(some, answers, strict=False) if said is not None and said.kind in KINDS
+        ]
+        for candidate, answer in usable:
+            search.answered(candidate, {"kind": answer.kind, "reason": answer.reason})
+        for candidate, answer in usable:
+            turn.give()
+            yield from _answered(turn, search, candidate, answer, judge)
+
+
+def _asked(judge: Judge, some: Sequence[Candidate]) -> Sequence[Contrast | None] | None:
+    """None: nobody answers any more in this run."""
+    try:
+        return judge.conflicts([candidate.pair for candidate in some])
+    except JudgeGone:
+        return None
+
+
+def _answered(turn: Turn, search: Search, candidate: Candidate, answer: Contrast, judge: Judge) -> Iterator[Step]:
+    verdict = {"kind": answer.kind, "reason": answer.reason}
+    if answer.kind == "none":
+        search.settle(candidate, verdict)
+        return
+    both = search.fresh(candidate)
+    if both is None:
+        return  # changed, or outdated by what came before
+    newer, older = both
+    said = redact(" ".join(answer.reason.split())).text[:PREVIEW]
+    reason = said or f"judged to be {'an evolution' if answer.kind == 'evolution' else 'a tension'}"
+    body = f"{reason}\n\nJudged by {judge.name}: {answer.kind} (cosine {candidate.cosine:.2f})."
+    try:
+        change = _change(turn.ormah, newer.id, older.id, answer.kind, reason, body, by_person=False)
+    except BadRequest as exc:  # about the user: a person decides
+        evidence = {"cosine": round(candidate.cosine, 3), "judge": judge.name, "why": exc.message}
+        yield _ask(newer, older, answer.kind, reason, evidence)
+        search.settle(candidate, verdict)
+    except Conflict as exc:  # another edge says otherwise by now
+        search.settle(candidate, verdict | {"dropped": exc.message})
+    else:
+        yield replace(change, done=partial(search.settle, candidate, verdict))
+
+
+# ---------------------------------------------------------------- words
+
+
+def _change(ormah: Ormah, newer: str, older: str, kind: Kind, reason: str, body: str, *, by_person: bool) -> Change:
+    if kind == "evolution":
+        return opposing.evolution(ormah, newer, older, reason=reason, body=body, by_person=by_person)
+    return opposing.tension(ormah, newer, older, reason=reason, body=body)
+
+
+def _ask(newer: NodeRow, older: NodeRow, kind: Kind, reason: str, evidence: Mapping[str, Any]) -> Ask:
+    if kind == "evolution":
+        action = f"Mark “{_named(older)}” as superseded by “{_named(newer)}”"
+    else:
+        action = f"Connect “{_named(newer)}” and “{_named(older)}” as contradicting each other"
+    return Ask(
+        ProposalType.CONFLICT, (newer.id, older.id), action, reason,
+        {"kind": kind, "source_id": newer.id, "target_id": older.id, "reason": reason},
+        {newer.id: newer.digest, older.id: older.digest},
+        f"{_quoted(newer)}\n\n{_quoted(older)}", evidence,
+    )  # fmt: skip
+
+
+def _why(found: Disagreement) -> str:
+    one, other = (f"“{_cut(claim, CLAIM)}”" for claim in (found.one, found.other))
+    if found.what == "negation":
+        return f"one denies what the other says: {one} and {other}"
+    if found.what == "order":
+        return f"the other way round: {one} and {other}"
+    what = {"value": "one thing, two values", "opposite": "opposites"}.get(
+        found.what, f"the same with another {found.what}"
+    )
+    return f"{what} ({found.ends[0]} / {found.ends[1]}): {one} and {other}"
+
+
+def _quoted(row: NodeRow) -> str:
+    head = f"{row.created:%Y-%m-%d} · {row.type} · {row.space or 'global'} · {row.short_id}"
+    title = [row.title] if row.title else []
+    return "\n".join([head, *title, _cut(row.content, PREVIEW)])
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def _named(row: NodeRow) -> str:
+    return headline(row.title, row.content, opposing.NAME)
