@@ -14,6 +14,7 @@ NAMES = {
     "undo": "undo_figures",
     "feedback": "feedback_cost",
     "hook": "hook_cost",
+    "jobs": "jobs_cost",
     "embedding": "embedding",
 }
 """What is asked for: the module with its `main`."""

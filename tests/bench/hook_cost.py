@@ -34,7 +34,7 @@ SMALL_TALK = [
     "thanks, that looks right", "ok", "refactor this function so that it takes an iterator",
     "write a regular expression for ISO dates", "why does this loop not end", "go on",
 ]  # fmt: skip
-LOADED = ("rebuild", "import", "scan", "recall")
+LOADED = ("rebuild", "jobs", "import", "scan", "recall")
 
 
 class Asker:
@@ -135,6 +135,7 @@ def loads(house: House, notes: int) -> dict[str, Callable[[], Any]]:
 
     return {
         "rebuild": lambda: again("admin.rebuild", 3),
+        "jobs": lambda: again("admin.run_all", 1),
         "scan": lambda: again("admin.run_task", 8, name="index_updater"),
         "recall": recalls,
         "import": lambda: house.json("import", str(lines), timeout=3600.0),
