@@ -66,9 +66,9 @@ def is_decisions(path: str) -> bool:
     return folder == FOLDER and _NAME.fullmatch(name) is not None
 
 
-def path_for(made: datetime) -> str:
-    """The file of the decisions on what was proposed then: one that is changed later stands where it stood."""
-    return f"{FOLDER}/{made.astimezone(UTC):%Y-%m}.jsonl"
+def path_for(now: datetime) -> str:
+    """The file of what is decided now."""
+    return f"{FOLDER}/{now.astimezone(UTC):%Y-%m}.jsonl"
 
 
 def encode(decision: Decision) -> bytes:

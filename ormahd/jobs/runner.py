@@ -159,13 +159,17 @@ class Runner:
             raise faults[0]
         return done
 
+    def _going(self) -> None:
+        if self._stopping.is_set():
+            raise Unavailable("the daemon stops", hint="start it again: ormahctl up")
+
     @contextlib.contextmanager
     def _turn(self, progress: Progress) -> Iterator[None]:
         while not self._alone.acquire(timeout=WAIT_S):
-            if self._stopping.is_set():
-                raise Unavailable("the daemon stops", hint="start it again: ormahctl up")
+            self._going()
             progress(0, 0, "waiting for the run under way")
         try:
+            self._going()
             yield
         finally:
             self._alone.release()

@@ -58,6 +58,11 @@ class LineFiles(Generic[T]):
             self.version += 1
             return True
 
+    def paths(self) -> list[str]:
+        """The files, by name: of months, the newest is the last."""
+        with self._lock:
+            return sorted(self._stamps)
+
     def all(self) -> list[T]:
         """Every line once; of two with one id the later one."""
         return list(self.by_id().values())

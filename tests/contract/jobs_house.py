@@ -1,0 +1,177 @@
+"""What the tests of maintenance share: the wired whole in this process with a clock that the test turns on, and small jobs.
+
+A job here is a real one (`jobs.job.Job`): it tags memories, one commit each, or asks to.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ormahd import config
+from ormahd.actions.amend import see
+from ormahd.actions.caller import Caller
+from ormahd.actions.remember import remember
+from ormahd.core import note as codec
+from ormahd.core.node import CreateNodeRequest, ProposalType
+from ormahd.jobs.job import Ask, Change, Edit, Job, Step, Turn
+from ormahd.jobs.proposals import ChangeOf, Proposals
+from ormahd.jobs.runner import Ran, Runner
+from ormahd.ormah import Ormah
+from ormahd.vault.change import Kind
+from tests.surroundings import surroundings
+from tests.vault.git_house import git
+
+ME = Caller("person")
+
+
+def tag(ormah: Ormah, node_id: str, name: str, *, body: str = "because the test says so") -> Change:
+    """A change that adds a tag to one memory."""
+    row = ormah.index.note(node_id)
+
+    def edits() -> Sequence[Edit]:
+        seen = see(ormah, node_id)
+        data = codec.edit(seen.data, seen.path, set={"tags": [*ormah.index.note(node_id).tags, name]})
+        return [Edit(node_id, seen.path, data, seen.digest)] if name not in ormah.index.note(node_id).tags else []
+
+    return Change(Kind.CLUSTER, f"Tagged: {row.title}", body, edits, {node_id: row.digest})
+
+
+class Small:
+    """A job that plans what it is told to."""
+
+    def __init__(self, name: str, plan: Callable[[Turn], Iterator[Step]]) -> None:
+        self.name = name
+        self.plan = plan
+
+
+def tagging(name: str = "tagger", word: str = "met", *, then: Callable[[int], None] = lambda _: None) -> Small:
+    """Tags every memory but the self node that has not the tag yet; `then` is called before each."""
+
+    def plan(turn: Turn) -> Iterator[Step]:
+        rows = turn.ormah.index.notes(sorted(turn.ormah.index.ids()), connections=False).values()
+        todo = [row for row in rows if row.id != turn.ormah.vault.self_id and word not in row.tags]
+        for number, row in enumerate(sorted(todo, key=lambda row: row.title or "")):
+            change = tag(turn.ormah, row.id, word)
+            then(number)
+            yield change
+
+    return Small(name, plan)
+
+
+def asking(*asks: Ask, name: str = "asker") -> Small:
+    return Small(name, lambda _: iter(asks))
+
+
+def ask(ormah: Ormah, *ids: str, word: str = "asked", type: ProposalType = ProposalType.MERGE) -> Ask:  # noqa: A002
+    """A proposal to tag the first of these memories."""
+    rows = ormah.index.notes(ids)
+    return Ask(
+        type, ids, f"Tag “{rows[ids[0]].title}” as {word}", "they look alike", {"node_id": ids[0], "word": word},
+        {one: rows[one].digest for one in ids}, "tags: " + word, {"cosine": 0.81},
+    )  # fmt: skip
+
+
+def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> Change:
+    return tag(ormah, payload["node_id"], payload["word"])
+
+
+CHANGES_OF: Mapping[ProposalType, ChangeOf] = dict.fromkeys(ProposalType, change_of)
+
+
+class House:
+    """One vault, one life of a daemon after the other."""
+
+    def __init__(self, home: Path, flags: Mapping[str, Any]) -> None:
+        self.home = home
+        self.now = datetime(2026, 11, 1, 9, tzinfo=UTC)
+        self._flags = {
+            "vault.path": str(home / "vault"),
+            "embedding.model": "hashing",
+            "vault.busy_wait_seconds": 0.1,
+            "vault.quiet_seconds": 0,
+        }
+        self._flags |= flags
+        self.ormah = self._open()
+
+    def _open(self) -> Ormah:
+        loaded = config.load(environ=dict(os.environ), flags=self._flags)
+        ormah = Ormah.open(loaded, clock=lambda: self.now)
+        ormah.warm()
+        return ormah
+
+    def again(self, **flags: Any) -> None:
+        """The daemon is stopped and started, `flags` are other settings."""
+        self.ormah.close()
+        self._flags |= {name.replace("__", "."): value for name, value in flags.items()}
+        self.ormah = self._open()
+
+    @property
+    def vault(self) -> Path:
+        return self.home / "vault"
+
+    def go(self, **by: float) -> None:
+        self.now += timedelta(**by)
+
+    def remember(self, content: str, **more: object) -> str:
+        request = CreateNodeRequest.model_validate({"content": content, "source": "person", "title": content, **more})
+        return remember(self.ormah, request, ME).node_id
+
+    def several(self, count: int) -> list[str]:
+        return [self.remember(f"Memory number {number:02}") for number in range(count)]
+
+    def runner(self, *jobs: Job) -> Runner:
+        return Runner(self.ormah, jobs, changes_of=CHANGES_OF)
+
+    def run(self, *jobs: Job, **more: Any) -> list[Ran]:
+        return self.runner(*jobs).run([job.name for job in jobs], **more)
+
+    @property
+    def proposals(self) -> Proposals:
+        return Proposals(self.ormah, CHANGES_OF)
+
+    def tags(self, node_id: str) -> tuple[str, ...]:
+        return self.ormah.index.note(node_id).tags
+
+    def path(self, node_id: str) -> Path:
+        return self.vault / self.ormah.index.note(node_id).path
+
+    def git(self, *words: str) -> str:
+        return git(self.vault, *words)
+
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD")
+
+    def files(self) -> dict[str, bytes]:
+        """Everything below the vault but git's own, the lock and unfinished intents."""
+        return {
+            path.relative_to(self.vault).as_posix(): path.read_bytes()
+            for path in sorted(self.vault.rglob("*"))
+            if path.is_file() and ".git" not in path.parts and path.name != "lock"
+        }  # fmt: skip
+
+    def sound(self) -> None:
+        assert self.git("status", "--porcelain", "--untracked-files=all") == ""
+        self.git("fsck", "--strict", "--no-dangling")
+        assert not self.ormah.verify()
+
+
+@contextmanager
+def open_house(patch: pytest.MonkeyPatch, **flags: Any) -> Iterator[House]:
+    with tempfile.TemporaryDirectory(prefix="orm") as directory:
+        home = Path(directory)
+        (home / ".gitconfig").write_text("[user]\n\tname = Ada Person\n\temail = ada@example.org\n")
+        for name, value in surroundings(home).items():
+            patch.setenv(name, value)
+        house = House(home, {name.replace("__", "."): value for name, value in flags.items()})
+        try:
+            yield house
+        finally:
+            house.ormah.close()
