@@ -31,6 +31,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Maintenance": {
         "jobs": ("jobs", "jobs"),
+        "maintenance": ("maintenance", "maintenance"),
         "proposals": ("proposals", "proposals"),
     },
     "In and out": {

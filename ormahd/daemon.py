@@ -21,6 +21,8 @@ from ormahd.actions.sync import sync_by_itself
 from ormahd.config import Config
 from ormahd.errors import OrmahError
 from ormahd.jobs.all import CHANGES_OF, JOBS
+from ormahd.jobs.candidates import SEARCH
+from ormahd.jobs.maintenance import Maintenance
 from ormahd.jobs.runner import Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.logs import Logs
@@ -41,6 +43,10 @@ log = logging.getLogger("ormahd.daemon")
 
 LOOP_SECONDS: Final = 30.0
 """A server whose loop has not gone round for so long does not work: the watchdog is not fed (it goes round every 10)."""
+LOOK_EVERY: Final = 600.0
+"""Seconds between two looks whether an agent has something to judge; most of them find that it is not time yet."""
+FIRST_LOOK: Final = 0.5
+"""Seconds that the first such look may take, before the daemon is ready."""
 TIDY_EVERY: Final = 6 * 3600.0
 """Seconds between two looks for what the journal has kept long enough; a fraction of a second of work."""
 FIRST_SYNC: Final = 5.0
@@ -73,15 +79,18 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
         ormah = Ormah.open(config)
         runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
         timetable = Timetable(runner, config.settings.jobs)
-        life = _Life(ormah, supervisor, timetable, config.settings.daemon.drain_seconds)
+        maintenance = Maintenance(ormah, SEARCH)
+        life = _Life(ormah, supervisor, timetable, maintenance, config.settings.daemon.drain_seconds)
         house.callback(life.close)
         logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
 
         listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
         reranker = Arriving(config.settings.whisper, ormah.warn)
-        whisper = Whisper.of(ormah, reranker.get)
+        whisper = Whisper.of(ormah, reranker.get, maintenance.due)
         jobs = JobMethods(runner, timetable)
-        dispatcher = Dispatcher(ormah, whisper, jobs, socket=listening.path, clients=lambda: server.clients)
+        dispatcher = Dispatcher(
+            ormah, whisper, jobs, maintenance, socket=listening.path, clients=lambda: server.clients
+        )
 
         def answer(call: Call, progress: Callable[[Progress], None]) -> Result:
             reply = dispatcher.answer(call, progress)
@@ -147,8 +156,16 @@ def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) 
 class _Life:
     """The phases of one `Ormah` between opening and closing."""
 
-    def __init__(self, ormah: Ormah, supervisor: Supervisor, timetable: Timetable, drain_seconds: float) -> None:
+    def __init__(
+        self,
+        ormah: Ormah,
+        supervisor: Supervisor,
+        timetable: Timetable,
+        maintenance: Maintenance,
+        drain_seconds: float,
+    ) -> None:
         self._ormah = ormah
+        self._maintenance = maintenance
         self._timetable = timetable
         self._supervisor = supervisor
         self._drain = drain_seconds
@@ -158,6 +175,8 @@ class _Life:
         self._sync = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
         self._syncs = minutes > 0
         self._tidy = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
+        self._tells = ormah.config.settings.whisper.maintenance
+        self._look = Timer("maintenance_due", maintenance.look, first=LOOK_EVERY, every=LOOK_EVERY)
         self._left: list[str] = []
         self.status = 0
 
@@ -170,10 +189,17 @@ class _Life:
     def _warm(self, whisper: Whisper) -> None:
         self._try("prepared for git", self._ormah.mend_git)
         ready_to_whisper = functools.partial(self._try, "made ready to whisper", whisper.warm)
-        self._try("warmed", lambda: self._ormah.warm(self._phase, last=ready_to_whisper))
+
+        def last() -> None:
+            ready_to_whisper()
+            if self._tells:
+                self._try("looked through for an agent", lambda: self._maintenance.look(FIRST_LOOK))
+
+        self._try("warmed", lambda: self._ormah.warm(self._phase, last=last))
         self._try("purged", lambda: resume(self._ormah))
         if self._leaving.is_set():
             return
+        self._try("prepared for decisions", self._timetable.runner.proposals.prepare)
         self._try("watched", self._ormah.watch)
         gc.freeze()  # the libraries' million objects stay until the end: no collection need stop an answer to look at them
         nodes, parts = self._ormah.index.count(), self._ormah.degraded()
@@ -185,6 +211,8 @@ class _Life:
             return
         self._tidy.start()
         self._timetable.start()
+        if self._tells:
+            self._look.start()
         if self._syncs:
             self._sync.start()
 
@@ -224,7 +252,10 @@ class _Life:
             self._warming.join(self._drain)
             if self._warming.is_alive():
                 self._left.append("warming")
-        working = ((self._timetable, "maintenance"), (self._sync, "a sync"), (self._tidy, "tidying the journal"))
+        working = (
+            (self._timetable, "maintenance"), (self._sync, "a sync"), (self._tidy, "tidying the journal"),
+            (self._look, "a look for what an agent may judge"),
+        )  # fmt: skip
         for timer, name in working:
             if not timer.stop(self._drain):
                 self._left.append(name)

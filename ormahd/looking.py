@@ -99,6 +99,8 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     """
     from ormahd.daemon import socket_of
     from ormahd.jobs.all import CHANGES_OF, JOBS
+    from ormahd.jobs.candidates import SEARCH
+    from ormahd.jobs.maintenance import Maintenance
     from ormahd.jobs.runner import Runner
     from ormahd.jobs.timetable import Timetable
     from ormahd.ormah import Ormah
@@ -115,7 +117,8 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
         call = Call(method="admin.doctor", params=DoctorParams(fix=fix))
         runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
         jobs = JobMethods(runner, Timetable(runner, config.settings.jobs))
-        answer = Dispatcher(ormah, Whisper.of(ormah, lambda: None), jobs, socket=Path()).answer(call, lambda _: None)
+        whisper, maintenance = Whisper.of(ormah, lambda: None), Maintenance(ormah, SEARCH)
+        answer = Dispatcher(ormah, whisper, jobs, maintenance, socket=Path()).answer(call, lambda _: None)
         assert isinstance(answer, DoctorResult)
     finally:
         ormah.close()

@@ -12,12 +12,14 @@ import msgspec
 from ormahd import __version__
 from ormahd.actions.caller import Caller
 from ormahd.errors import BadRequest, Incompatible
+from ormahd.jobs.maintenance import Maintenance
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
 from ormahd.rpc.answer_admin import AdminMethods
 from ormahd.rpc.answer_agent import AgentMethods
 from ormahd.rpc.answer_history import HistoryMethods
 from ormahd.rpc.answer_jobs import JobMethods
+from ormahd.rpc.answer_maintenance import MaintenanceMethods
 from ormahd.rpc.answer_sync import SyncMethods
 from ormahd.rpc.answer_whisper import WhisperMethods
 from ormahd.rpc.handling import Handler, ProgressFn
@@ -32,7 +34,14 @@ class Dispatcher:
     """Answers calls on behalf of one `Ormah`. `socket` and `clients` are what health says of the server."""
 
     def __init__(
-        self, ormah: Ormah, whisper: Whisper, jobs: JobMethods, *, socket: Path, clients: Callable[[], int] = lambda: 0
+        self,
+        ormah: Ormah,
+        whisper: Whisper,
+        jobs: JobMethods,
+        maintenance: Maintenance,
+        *,
+        socket: Path,
+        clients: Callable[[], int] = lambda: 0,
     ) -> None:
         self.ormah = ormah
         admin = AdminMethods(ormah, socket=socket, clients=clients, jobs=jobs)
@@ -43,6 +52,7 @@ class Dispatcher:
             admin,
             SyncMethods(ormah),
             HistoryMethods(ormah),
+            MaintenanceMethods(maintenance),
             jobs,
         )
         for family in families:

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ormahd.core.injected import MAINTENANCE
 from ormahd.core.words import is_question
 from ormahd.journal import whispers
 from ormahd.ranking.hear import topics
@@ -54,10 +55,12 @@ class Whisper:
         self._archetypes_lock = threading.Lock()
 
     @classmethod
-    def of(cls, ormah: Ormah, rerankers: Callable[[], Reranker | None]) -> Whisper:
+    def of(
+        cls, ormah: Ormah, rerankers: Callable[[], Reranker | None], maintenance_due: Callable[[], bool] = lambda: False
+    ) -> Whisper:
         """With sessions kept in the vault's state."""
         sessions = Sessions(ormah.state, ormah.settings.whisper, ormah.clock, model=lambda: ormah.learned.model)
-        return cls(ormah, sessions, rerankers=rerankers)
+        return cls(ormah, sessions, rerankers=rerankers, maintenance_due=maintenance_due)
 
     def whisper(self, asked: Asked, *, explain: bool = False) -> Whispered:
         """The few memories that matter for this prompt, as a text for the agent; or silence, and why.
@@ -213,12 +216,17 @@ class _Course:
             known = {key.partition(":")[0] for key in self.before.known}
             besides = {one.id for one in found.chosen} | known
             held = review.pick(self.ormah, self.asked.space, now=self.now, besides=besides)
-        due = self.settings.maintenance and self.whisper.maintenance_due() and found.silence not in UNHEARD
+        due = (
+            self.settings.maintenance and found.silence not in UNHEARD and MAINTENANCE not in self.before.known
+            and not self.asked.gone() and self.whisper.maintenance_due()
+        )  # fmt: skip
         text = render.compose(
             found.chosen, now=self.now, settings=self.settings, maintenance_due=due, review=held,
             event=event if self._learnable(found) else None,
         )  # fmt: skip
         nodes = tuple(one for one in found.chosen if one.id not in text.left_out)
+        if due and MAINTENANCE in text.text.splitlines():  # once a session, which it stays in the context of
+            self.whisper.sessions.told(self.asked.session_id, {MAINTENANCE: "full"})
         logged = self._log(event, found, nodes, begun)
         if held is not None and text.reviewed and logged:
             review.went_out(self.ormah, held, event=event)

@@ -17,6 +17,8 @@ from ormahd.rpc.schema.history import *  # noqa: F403
 from ormahd.rpc.schema.history import HISTORY
 from ormahd.rpc.schema.jobs import *  # noqa: F403
 from ormahd.rpc.schema.jobs import JOBS
+from ormahd.rpc.schema.maintenance import *  # noqa: F403
+from ormahd.rpc.schema.maintenance import MAINTENANCE
 from ormahd.rpc.schema.whisper import *  # noqa: F403
 from ormahd.rpc.schema.whisper import WHISPER
 
@@ -27,5 +29,6 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     **ADMIN,
     **HISTORY,
     **JOBS,
+    **MAINTENANCE,
 }
 """The methods of this protocol, with the Structs of their parameters and results."""
