@@ -140,7 +140,9 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
         new = {ids_of(pair): pair for pair in look.open}
         if len(asked.keys() | new.keys()) > left:
             more = True
-            break
+            if asked:
+                break
+            new = dict(list(new.items())[:left])  # a budget below what one memory asks still gets on
         asked.update(new)
         chosen.append(look)
     answers, gone = _ask(turn, list(asked.values()))
@@ -149,7 +151,7 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
     done: list[tuple[Pair, Linked]] = []
     seen: list[tuple[str, str]] = []
     linked: list[tuple[str, str]] = []
-    skipped = 0
+    refused: set[frozenset[str]] = set()
     for look in chosen:
         if len(draft.made) + len(look.open) + len(look.ready) > most:
             more = True
@@ -162,7 +164,8 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
                 wish = Wish(pair.a.id, pair.b.id, answer.edge, pair.score, answer.reason or None)
                 count = len(draft.made)
                 if not _added(draft, wish):
-                    whole, skipped = False, skipped + 1
+                    whole = False
+                    refused.add(ids_of(pair))
                 elif len(draft.made) > count:
                     lines.append(
                         f"{draft.sentence(wish)}: similarity {pair.score:.2f}; {answer.reason or 'no reason given'}"
@@ -184,8 +187,8 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
             subject=f"Link {count_of(len(lines))} of memories",
             body=f"Judged by {judge}.\n\n" + "\n".join(lines), done=applied,
         )  # fmt: skip
-    if skipped or more or gone:
-        yield Done(skipped=skipped, more=more or gone)
+    if refused or more or gone:
+        yield Done(skipped=len(refused), more=more or gone)
 
 
 def _saw(turn: Turn, nodes: Iterable[tuple[str, str]]) -> None:

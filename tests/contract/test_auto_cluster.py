@@ -1,0 +1,227 @@
+"""Who joins the space of his neighbours, and who never does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ormahd.actions.forget import forget
+from ormahd.actions.update import Update, update
+from ormahd.core.node import ABOUT_SELF, EdgeType, Tier
+from ormahd.core.note import parse
+from ormahd.jobs.apply import apply
+from ormahd.jobs.auto_cluster import AutoCluster
+from ormahd.jobs.linking import Wish, link
+from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
+
+JOB = AutoCluster()
+S = EdgeType.SUPPORTS
+
+
+@pytest.fixture
+def house() -> Iterator[JobsHouse]:
+    with open_jobs_house(**{"linking.neighbours": 0}) as found:
+        yield found
+
+
+def connect(house: JobsHouse, node_id: str, others: dict[str, float], *, inward: bool = False) -> None:
+    wishes = [Wish(*((other, node_id) if inward else (node_id, other)), S, weight) for other, weight in others.items()]
+    apply(house.ormah, link(house.ormah, wishes, subject="Link", body=""), AGENT, run=None)
+
+
+def placed(house: JobsHouse, *spaces: str | None) -> list[str]:
+    return [house.remember(f"Thing {at} {house.now}", space=space) for at, space in enumerate(spaces)]
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "expected"),
+    [
+        ([], None),
+        ([("a", 0.5)], None),
+        ([("a", 0.5), ("a", 0.5)], "a"),
+        ([("a", 0.5), ("b", 0.5)], None),
+        ([("a", 0.5), ("a", 0.5), ("b", 0.5)], "a"),
+        ([("a", 0.5), ("a", 0.5), ("b", 0.6)], None),
+        ([("a", 0.9), ("b", 0.2), ("b", 0.2)], None),
+        ([("a", 0.5), ("a", 0.5), ("b", 0.5), ("b", 0.5)], None),
+        ([("a", 0.5), ("a", 0.5), (None, 0.5)], "a"),
+        ([("a", 0.5), ("a", 0.5), (None, 0.5), (None, 0.5)], None),
+        ([(None, 0.9), (None, 0.9)], None),
+        ([("a", 0.9), ("a", 0.9), ("a", 0.9), ("b", 0.5), (None, 0.5)], "a"),
+    ],
+)
+@pytest.mark.parametrize("inward", [False, True])
+def test_given_these_neighbours_this_space(
+    house: JobsHouse, neighbours: list[tuple[str | None, float]], expected: str | None, inward: bool
+) -> None:
+    others = placed(house, *(space for space, _ in neighbours))
+    node = house.remember("Nobody placed me")
+    if others:
+        connect(
+            house, node, {other: weight for other, (_, weight) in zip(others, neighbours, strict=True)}, inward=inward
+        )
+    ran = house.run(JOB)
+    assert (house.row(node).space, ran.proposals) == (expected, int(expected is not None))
+    assert [house.row(other).space for other in others] == [space for space, _ in neighbours]
+
+
+def test_several_edges_to_one_neighbour_are_one_neighbour(house: JobsHouse) -> None:
+    (other,) = placed(house, "a")
+    node = house.remember("Nobody placed me")
+    for edge in (S, EdgeType.DEPENDS_ON, EdgeType.CONTRADICTS):
+        apply(house.ormah, link(house.ormah, [Wish(node, other, edge)], subject="Link", body=""), AGENT, run=None)
+    assert house.run(JOB).proposals == 0
+
+
+def test_neighbours_that_are_outdated_have_no_say(house: JobsHouse) -> None:
+    others = placed(house, "a", "a")
+    node = house.remember("Nobody placed me")
+    connect(house, node, dict.fromkeys(others, 0.5))
+    house.update(others[0], valid_until=house.now)
+    assert house.run(JOB).proposals == 0
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"global": True}, {"tier": Tier.CORE}, {"type": "preference"}, {"type": "person"}, {"tags": [ABOUT_SELF]},
+        {"about_self": True},
+    ],
+)  # fmt: skip
+def test_these_are_never_moved(house: JobsHouse, about: dict[str, Any]) -> None:
+    others = placed(house, "a", "a", "a")
+    node = house.remember("I am for everywhere", **about)
+    connect(house, node, dict.fromkeys(others, 0.9))
+    before = house.data(node)
+    assert house.run(JOB).proposals == 0
+    assert house.data(node) == before
+
+
+def test_identity_without_a_tag_is_never_moved(house: JobsHouse) -> None:
+    others = placed(house, "a", "a")
+    node = house.remember("I live here", about_self=True)
+    connect(house, node, dict.fromkeys(others, 0.9))
+    house.type_into(node, "tags: [about_self]\n", "")
+    assert house.row(node).about_self is False
+    assert house.run(JOB).proposals == 0
+
+
+def test_the_self_node_is_never_moved(house: JobsHouse) -> None:
+    me = house.ormah.vault.self_id
+    others = placed(house, "a", "a")
+    house.type_into(me, "type: person\n", "type: concept\n")
+    house.type_into(me, "tier: core\n", "tier: working\n")
+    house.type_into(
+        me, "\n---\n", "".join(["\nsupports:", *(f'\n  - "[[{house.path(one).stem}]]"' for one in others), "\n---\n"])
+    )
+    assert len(house.ormah.index.edges(me)[0]) == 2
+    assert house.run(JOB).proposals == 0
+    assert house.row(me).space is None
+
+
+@pytest.mark.parametrize("line", ["space:", "space: global", "space: null", "global: true", "global: yes"])
+def test_what_a_person_wrote_stands(house: JobsHouse, line: str) -> None:
+    others = placed(house, "a", "a")
+    node = house.remember("Nobody placed me")
+    connect(house, node, dict.fromkeys(others, 0.9))
+    house.type_into(node, "tier: working\n", f"tier: working\n{line}\n")
+    assert house.row(node).space is None
+    assert house.run(JOB).proposals == 0
+
+
+def test_made_global_by_an_update_it_stays_global(house: JobsHouse) -> None:
+    others = placed(house, "a", "a")
+    node = house.remember("I was in a", space="a")
+    connect(house, node, dict.fromkeys(others, 0.9))
+    update(house.ormah, node, Update(clear=("space",)), AGENT)
+    assert b"global: true\n" in house.data(node)
+    assert house.run(JOB).proposals == 0
+    house.update(node, space="b")
+    assert b"global: true" not in house.data(node)
+    assert parse(house.data(node), house.row(node).path).space == "b"
+
+
+def test_one_commit_a_run_undone_note_by_note_and_not_made_again(house: JobsHouse) -> None:
+    others = placed(house, "a", "a", "b", "b")
+    one, two = house.remember("First", title="First"), house.remember("Second", title="Second")
+    connect(house, one, dict.fromkeys(others[:2], 0.5))
+    connect(house, two, dict.fromkeys(others[2:], 0.5))
+    before, tree, paths = house.head, house.tree, [house.row(node).path for node in (one, two)]
+    assert house.run(JOB, dry=True).planned == ["Give 2 memories the space of their neighbours"]
+    assert house.head == before
+    ran = house.run(JOB)
+    assert (ran.applied, ran.commits) == (1, [house.head])
+    said = house.git("show", "-s", "--format=%an%n%B")
+    assert said.startswith("job:auto_cluster\nGive 2 memories the space of their neighbours\n")
+    assert f"First ({one[:8]}): a, 2 of 2 neighbours\n" in said
+    assert f"Second ({two[:8]}): b, 2 of 2 neighbours\n" in said
+    assert "\nOrmah-Kind: cluster\n" in said
+    assert [house.row(node).path for node in (one, two)] == paths, "the file stays where it is"
+    assert [house.row(node).space for node in (one, two)] == ["a", "b"]
+    assert house.run(JOB).proposals == 0
+
+    house.undo(ran.commits[0], node_id=one)
+    assert [house.row(node).space for node in (one, two)] == [None, "b"]
+    house.undo(ran.commits[0])
+    assert house.tree == tree
+    assert house.until_nothing_is_left(JOB)[0].proposals == 0, "taken back is taken back"
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_undone_under_later_edits(house: JobsHouse, by_hand: bool) -> None:
+    others = placed(house, "a", "a")
+    node = house.remember("Nobody placed me")
+    connect(house, node, dict.fromkeys(others, 0.5))
+    before = house.data(node)
+    (commit,) = house.run(JOB).commits
+    house.type_into(node, "Nobody placed me", "Nobody placed me yet")
+    house.type_into(node, "confidence: 1.0\n", "confidence: 1.0\nmood: mine\n")
+    if by_hand:
+        house.revert(commit)
+    else:
+        house.undo(commit)
+    expected = before.replace(b"me\n", b"me yet\n").replace(b"confidence: 1.0\n", b"confidence: 1.0\nmood: mine\n")
+    assert house.data(node) == expected
+
+
+def test_a_note_under_a_persons_hands_waits(house: JobsHouse) -> None:
+    others = placed(house, "a", "a")
+    node, other = house.remember("Nobody placed me"), house.remember("Nor me")
+    for one in (node, other):
+        connect(house, one, dict.fromkeys(others, 0.5))
+    path = house.path(node)
+    path.write_text(path.read_text() + "And")
+    assert house.run(JOB).applied == 1
+    assert [house.row(one).space for one in (node, other)] == [None, "a"]
+    house.ormah.reconciler.scan()
+    house.run(JOB)
+    assert house.row(node).space == "a"
+
+
+def test_it_ends_also_where_one_move_leads_to_the_next(house: JobsHouse) -> None:
+    chain = placed(house, "a", "a", *[None] * 4)
+    for at in range(2, 6):
+        connect(house, chain[at], {chain[0]: 0.9, chain[at - 1]: 0.5})
+    runs = house.until_nothing_is_left(JOB)
+    assert [ran.applied for ran in runs] == [1, 1, 1, 1, 0]
+    assert {house.row(node).space for node in chain} == {"a"}
+
+
+def test_a_limit_is_kept_and_the_rest_comes_later(house: JobsHouse) -> None:
+    others = placed(house, "a", "a")
+    for at in range(23):
+        connect(house, house.remember(f"Nobody placed me {at}"), dict.fromkeys(others, 0.5))
+    first, second, last = house.until_nothing_is_left(JOB)
+    assert (first.more, second.more, last.proposals) == (True, False, 0)
+    assert "Give 20 memories" in first.planned[0]
+    assert "Give 3 memories" in second.planned[0]
+
+
+def test_what_was_forgotten_is_no_neighbour(house: JobsHouse) -> None:
+    others = placed(house, "a", "a")
+    node = house.remember("Nobody placed me")
+    connect(house, node, dict.fromkeys(others, 0.5))
+    forget(house.ormah, others[0], AGENT)
+    assert house.run(JOB).proposals == 0
