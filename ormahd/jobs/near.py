@@ -5,6 +5,7 @@ One `Near` lives for one run, so that three jobs that ask for the neighbours of 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,14 @@ from ormahd.vault.change import Kind
 
 if TYPE_CHECKING:
     from ormahd.index.index import Index
+    from ormahd.jobs.job import Turn
 
 REACH = 16
 """Neighbours kept of each note: the conflict detector's 15 is the most that any job asks for (REFERENCE C)."""
 PIECES = 3
 """Of a long note so many of its pieces look for neighbours: a part of it may be what another note says."""
-
+WARM_S = 60.0
+"""Seconds that a run right after the start waits for the model; then it does with the vectors that are there."""
 TEXT_STAYS = frozenset({Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH})
 """Changes that leave the texts as they are, and so who is near to whom: a night of links costs no second search."""
 
@@ -51,6 +54,14 @@ class Near:
             node_id: hits for node_id, hits in self._known.items()
             if node_id not in gone and not any(other in gone for other, _ in hits)
         }  # fmt: skip
+
+
+def wait_for_vectors(turn: Turn) -> None:
+    """A run while the model is being loaded would find nobody near, and call that nothing to do."""
+    ormah, end = turn.ormah, time.monotonic() + WARM_S
+    while ormah.phase not in {"ready", "stopping"} and time.monotonic() < end and not ormah.index.wait_filled(0.2):
+        turn.give()
+        turn.progress(0, 0, "waiting for the model")
 
 
 def pairs(
