@@ -114,7 +114,7 @@ def _print(ran: RunTaskResult, dry_run: bool) -> None:
     if dry_run:
         would = ran.proposals - ran.asked - ran.skipped
         parts = [f"{would} would be done"] if would > 0 else []
-        parts += [f"{ran.asked} would wait for you"] if ran.asked else []
+        parts += [render.count(ran.asked, "proposal") + " would wait for you"] if ran.asked else []
         parts += [f"{ran.skipped} would not"] if ran.skipped else []
     else:
         parts = [f"{ran.applied} done"] if ran.applied else []

@@ -153,7 +153,7 @@ class Proposals:
             raise BadRequest(f"status is {status[:60]!r}", hint=f"one of {', '.join(STATUSES)}, all")
         if type is not None and type not in set(ProposalType):
             raise BadRequest(f"type is {type[:60]!r}", hint="merge, conflict or decay")
-        self._follow()
+        self.follow()
         rows = book.rows(self._ormah.state, STATUSES if status == "all" else (status,))
         waiting = [row.id for row in rows if row.status == PENDING]
         behind = set(waiting[self._ormah.settings.jobs.max_proposals :])
@@ -180,7 +180,7 @@ class Proposals:
         if verdict is None:
             raise BadRequest(f"action is {action[:60]!r}", hint="approved or rejected")
         row = book.find(self._ormah.state, proposal_id)
-        self._follow()
+        self.follow()
         return amending(self._ormah, lambda: self._resolve(row.id, verdict, caller))
 
     # ------------------------------------------------------------ deciding
@@ -203,7 +203,7 @@ class Proposals:
 
     def _check(self, row: Row) -> None:
         """Only what is pending can be decided on."""
-        name = f"the proposal {short_id(row.id)} (“{row.action[:NAMED]}”)"
+        name = f"the proposal {short_id(row.id)} ({row.action[:NAMED]})"
         data = {"id": row.id, "status": row.status}
         if row.status in (APPROVED, REJECTED):
             by = _by(self._decisions().get(line_id(row.key)))
@@ -223,9 +223,12 @@ class Proposals:
             raise Conflict(f"{name} is stale: {why}", hint=hint, data=data | {"status": STALE})
 
     def _approve(self, row: Row, caller: Caller) -> tuple[Outcome, str]:
-        put = self._line(row, "approved", caller)
+        put, change_of = self._line(row, "approved", caller), self._changes_of.get(row.type)
+        if change_of is None:
+            hint = "nothing was changed; reject it, if you do not want to see it again"
+            raise Conflict(f"no job of this version makes a {row.type} that was approved", hint=hint)
         try:
-            change = self._changes_of[row.type](self._ormah, row.payload)
+            change = change_of(self._ormah, row.payload)
             body = f"{change.body.rstrip()}\n\nProposed in the run {row.run}, and approved by {caller.source}.".lstrip()
             done = apply(self._ormah, change, caller, run=None, body=body, beside=put)
         except (BadRequest, NotFound) as exc:
@@ -260,7 +263,7 @@ class Proposals:
 
     # ------------------------------------------------------------ following the vault
 
-    def _follow(self) -> None:
+    def follow(self) -> None:
         """Have the statuses follow what the vault says: decisions that came by a sync, or were taken back; memories that
         say something else by now, or do again what they did."""
         if self._ormah.vault.waiting or self._ormah.vault.busy():

@@ -20,7 +20,7 @@ from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahErro
 from ormahd.jobs.apply import apply
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Ask, Change, Done, Job, ProposalType, Stopped, Turn
-from ormahd.jobs.near import TEXT_STAYS, Near
+from ormahd.jobs.near import TEXT_STAYS, Near, wait_for_vectors
 from ormahd.jobs.proposals import ChangeOf, Kept, Proposals
 from ormahd.journal.runs import STOPPED, Past, Runs
 from ormahd.journal.verdicts import Verdicts
@@ -178,6 +178,8 @@ class Runner:
         self, names: Sequence[str], done: list[Ran], dry: bool, force: bool, by_itself: bool, progress: Progress
     ) -> None:  # fmt: skip
         run, near = self.ormah.new_run(), Near(self.ormah.index)
+        if not dry:
+            self.proposals.follow()  # what is stale by now holds up nobody
         for name in names:
             if self._stopping.is_set():
                 break
@@ -203,6 +205,8 @@ class Runner:
             self.runs.begin(run, job.name)
         stopped = False
         try:
+            if job.name != IndexUpdater.name:
+                wait_for_vectors(turn)
             turn.progress(0, 0, "thinking")
             self._act(job, turn, ran, limit)
         except Stopped:

@@ -1,0 +1,167 @@
+"""When jobs run by themselves: so many hours after the last time, also when that was before a restart.
+
+Time travels by what stands in the record of runs; nobody waits for hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ormahd.jobs import timetable as timetable_module
+from ormahd.jobs.runner import Runner
+from ormahd.jobs.timetable import Timetable
+from ormahd.journal.runs import STOPPED
+from tests.contract.jobs_house import CHANGES_OF, House, Small, open_house, tagging
+from tests.house import wait_until
+
+HOURS = {"index_updater": 1, "auto_linker": 24, "decay_manager": 24}
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    with open_house(monkeypatch, jobs__catch_up_seconds=0) as found:
+        found.now = datetime.now(UTC)
+        yield found
+
+
+def jobs(ran: list[str]) -> list[Small]:
+    return [tagging(name, name, then=lambda _, name=name: ran.append(name)) for name in HOURS]  # type: ignore[misc]
+
+
+def make(house: House, ran: list[str]) -> tuple[Runner, Timetable]:
+    runner = Runner(house.ormah, jobs(ran), changes_of=CHANGES_OF)
+    return runner, Timetable(runner, house.ormah.settings.jobs)
+
+
+def last_ran(house: House, name: str, ago: timedelta, error: str | None = None) -> None:
+    """As if the job had run then, and all of them were known since before now."""
+    make(house, [])
+    now, house.now = house.now, datetime.now(UTC) - ago
+    runner, _ = make(house, [])
+    runner.runs.begin(f"run-{ago.total_seconds()}", name)
+    runner.runs.end(
+        f"run-{ago.total_seconds()}", name, error=error, proposals=0, applied=0, skipped=0, commits=[], milliseconds=1.0
+    )
+    house.now = now
+
+
+def test_a_fresh_vault_has_nothing_to_catch_up(house: House) -> None:
+    ran: list[str] = []
+    house.several(1)
+    runner, timetable = make(house, ran)
+    timetable.start()
+    for name, hours in HOURS.items():
+        next_run = timetable.next_run(name)
+        assert next_run is not None
+        assert abs(next_run - house.now - timedelta(hours=hours)) < timedelta(minutes=1)
+    assert timetable.stop(10)
+    assert ran == []
+    assert [task.past.run_count for task in runner.tasks()] == [0, 0, 0]
+
+
+def test_what_was_missed_runs_once_in_its_order(house: House) -> None:
+    ran: list[str] = []
+    house.several(1)
+    last_ran(house, "index_updater", timedelta(days=9))
+    last_ran(house, "auto_linker", timedelta(hours=23))
+    last_ran(house, "decay_manager", timedelta(days=2))
+    runner, timetable = make(house, ran)
+    timetable.start()
+    wait_until(
+        lambda: [task.past.run_count for task in runner.tasks()] == [2, 1, 2], "the two that were missed have run"
+    )
+    assert ran == ["index_updater", "decay_manager"]
+    next_run = timetable.next_run("auto_linker")
+    assert next_run is not None
+    assert abs(next_run - datetime.now(UTC) - timedelta(hours=1)) < timedelta(minutes=1), "the rest of its day"
+    assert timetable.stop(10)
+
+    house.again()
+    runner, timetable = make(house, ran)
+    timetable.start()
+    next_run = timetable.next_run("decay_manager")
+    assert next_run is not None
+    assert next_run > datetime.now(UTC) + timedelta(hours=20), "it ran just now"
+    assert timetable.stop(10)
+    assert len(ran) == 2
+
+
+def test_a_run_that_was_stopped_is_caught_up_and_one_that_failed_is_not(house: House) -> None:
+    for name in HOURS:
+        last_ran(house, name, timedelta(days=3))
+    last_ran(house, "auto_linker", timedelta(minutes=1), STOPPED)
+    last_ran(house, "decay_manager", timedelta(minutes=1), "the model is not there")
+    last_ran(house, "index_updater", timedelta(minutes=1))
+    ran: list[str] = []
+    house.several(1)
+    runner, timetable = make(house, ran)
+    timetable.start()
+    wait_until(lambda: runner.tasks()[1].past.last_success is not None and ran, "the one that was stopped has run")
+    assert timetable.stop(10)
+    assert ran == ["auto_linker"]
+
+
+def test_not_while_paused_and_then_once(house: House) -> None:
+    ran: list[str] = []
+    house.several(1)
+    for name in HOURS:
+        last_ran(house, name, timedelta(days=3))
+    runner, timetable = make(house, ran)
+    runner.pause(["auto_linker"])
+    timetable.start()
+    wait_until(lambda: len(ran) == 2, "the others have run")
+    assert ran == ["index_updater", "decay_manager"]
+    assert timetable.stop(10)
+    house.again()
+    runner, timetable = make(house, ran)
+    runner.resume(["auto_linker"])
+    timetable.start()
+    wait_until(lambda: len(ran) == 3, "it runs when it is resumed")
+    assert ran[2] == "auto_linker"
+    assert timetable.stop(10)
+
+
+@pytest.mark.parametrize(
+    "flags", [{"jobs__enabled": False}, dict.fromkeys((f"jobs__{name}_hours" for name in HOURS), 0)]
+)
+def test_never_by_themselves(house: House, flags: dict[str, object]) -> None:
+    house.again(**flags)
+    house.several(1)
+    ran: list[str] = []
+    for name in HOURS:
+        last_ran(house, name, timedelta(days=3))
+    runner, timetable = make(house, ran)
+    timetable.start()
+    assert [timetable.next_run(name) for name in HOURS] == [None] * 3
+    assert timetable.stop(10)
+    assert ran == []
+    assert len(runner.named("all")) == 3
+
+
+def test_a_fault_does_not_end_it(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that is none of a job's: the record cannot be written."""
+    monkeypatch.setattr(timetable_module, "LOOK_S", 0.05)
+    house.several(1)
+    for name in ("index_updater", "auto_linker"):
+        last_ran(house, name, timedelta(days=3))
+    ran: list[str] = []
+    runner, timetable = make(house, ran)
+    runner.pause(["auto_linker"])
+    rename(house, "run", "moved")
+    timetable.start()
+    wait_until(lambda: "maintenance failed" in caplog.text, "it says so")
+    rename(house, "moved", "run")
+    assert ran == []
+    runner.resume(["auto_linker"])
+    wait_until(lambda: ran == ["auto_linker"], "the next one runs")
+    assert timetable.stop(10)
+
+
+def rename(house: House, column: str, to: str) -> None:
+    with house.ormah.state.transaction() as db:
+        db.execute(f"ALTER TABLE job_run RENAME COLUMN {column} TO {to}")
