@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn
 
-from ormahd import __version__, paths
+from ormahd import __version__, paths, way
 from ormahd.actions.purge import resume
 from ormahd.actions.sync import sync_by_itself
 from ormahd.config import Config
@@ -23,7 +23,7 @@ from ormahd.errors import OrmahError
 from ormahd.jobs.all import CHANGES_OF, JOBS
 from ormahd.jobs.candidates import SEARCH
 from ormahd.jobs.maintenance import Maintenance
-from ormahd.jobs.runner import Runner
+from ormahd.jobs.runner import LOW_PRIORITY, Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.logs import Logs
 from ormahd.ormah import Ormah
@@ -45,8 +45,9 @@ LOOP_SECONDS: Final = 30.0
 """A server whose loop has not gone round for so long does not work: the watchdog is not fed (it goes round every 10)."""
 LOOK_EVERY: Final = 600.0
 """Seconds between two looks whether an agent has something to judge; most of them find that it is not time yet."""
-FIRST_LOOK: Final = 0.5
-"""Seconds that the first such look may take, before the daemon is ready."""
+LOOK_FIRST: Final = 30.0
+GLANCE: Final = 0.5
+"""Seconds that one such look may take before the daemon is ready."""
 TIDY_EVERY: Final = 6 * 3600.0
 """Seconds between two looks for what the journal has kept long enough; a fraction of a second of work."""
 FIRST_SYNC: Final = 5.0
@@ -176,7 +177,7 @@ class _Life:
         self._syncs = minutes > 0
         self._tidy = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
         self._tells = ormah.config.settings.whisper.maintenance
-        self._look = Timer("maintenance_due", maintenance.look, first=LOOK_EVERY, every=LOOK_EVERY)
+        self._look = Timer("maintenance_due", self._look_through, first=LOOK_FIRST, every=LOOK_EVERY)
         self._left: list[str] = []
         self.status = 0
 
@@ -193,7 +194,7 @@ class _Life:
         def last() -> None:
             ready_to_whisper()
             if self._tells:
-                self._try("looked through for an agent", lambda: self._maintenance.look(FIRST_LOOK))
+                self._try("looked through for an agent", lambda: self._maintenance.look(GLANCE))
 
         self._try("warmed", lambda: self._ormah.warm(self._phase, last=last))
         self._try("purged", lambda: resume(self._ormah))
@@ -231,6 +232,10 @@ class _Life:
     def _tidy_journal(self) -> None:
         days = self._ormah.settings.whisper.keep_days
         self._ormah.learned.tidy(days, stopping=self._leaving.is_set)
+
+    def _look_through(self) -> None:
+        way.step_back(LOW_PRIORITY)
+        self._maintenance.look()
 
     def leave(self) -> None:
         """The first step of stopping: nothing new begins."""

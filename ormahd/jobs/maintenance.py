@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ormahd.actions.amend import clean
 from ormahd.errors import Conflict as Used
-from ormahd.errors import NotFound
+from ormahd.errors import NotFound, NotReady
 from ormahd.jobs.batches import CLUSTERS, CONFLICTS, LINKS, MERGES, QUESTIONS, Issued, counted, gather, show
 from ormahd.jobs.job import Turn
 from ormahd.jobs.near import Near
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 LOOKS_ANEW = timedelta(hours=1)
-"""How long it is believed that there was nothing to judge."""
+"""How long it is believed that there is something to judge."""
 ANOTHER = "ask for the next candidates: agent.maintenance {} (ormahctl maintenance)"
 
 Progress = Callable[[int, int, str], None]
@@ -92,6 +92,10 @@ class Maintenance:
                 again = show(self._ormah.index, Issued.from_json(held.issued), self._settings.characters)
                 if again.issued:
                     return self._handed(held, again.batches)
+            if "vectors" in self._ormah.degraded():
+                raise NotReady(
+                    "memories cannot be compared yet: not all have their vectors", hint="see: ormahctl status"
+                )
             progress(0, 0, "looking for candidates")
             found = gather(self._turn(self._ormah.new_run(), self._settings.seconds), self._search, self._settings)
             new = show(self._ormah.index, found, self._settings.characters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -186,7 +187,7 @@ def test_the_payload_has_a_ceiling(house: House, text: str) -> None:
     for number, name in enumerate(names):
         house.told(name, f"{number} {text}", title=f"{name} " + "long title " * 20)
     pairs: list[tuple[str, ...]] = [(a, b) for a in names for b in names if a < b][:20]
-    house.found |= {LINKS: pairs, CONFLICTS: pairs, MERGES: pairs, CLUSTERS: [tuple(names[:5])]}
+    house.found.update({LINKS: pairs, CONFLICTS: pairs, MERGES: pairs, CLUSTERS: [tuple(names[:5])]})
     handed = house.maintenance().hand_out()
     assert size(handed.batches) <= 40_000
     assert [len(handed.batches[one]) for one in (LINKS, CONFLICTS, MERGES)] == [8, 8, 8]
@@ -204,7 +205,7 @@ def test_clusters_keep_their_texts_whole_beside_full_pairs(house: House) -> None
     for number, name in enumerate(names):
         house.told(name, f"{number} " + "The till prints receipts. " * 25)
     pairs: list[tuple[str, ...]] = [(a, b) for a in names for b in names if a < b][:8]
-    house.found |= {LINKS: pairs, CONFLICTS: pairs, MERGES: pairs}
+    house.found.update({LINKS: pairs, CONFLICTS: pairs, MERGES: pairs})
     house.found[CLUSTERS] = [tuple(names[at : at + 4]) for at in (0, 4, 8, 12)]
     handed = house.maintenance().hand_out()
     assert size(handed.batches) <= 40_000
@@ -561,3 +562,40 @@ def test_due_after_a_day_and_only_when_there_is_something(two: House) -> None:
     two.found[LINKS].append(("n", "x"))
     assert due()
     assert two.maintenance().due() is False, "a new life has not looked yet"
+
+
+# ---------------------------------------------------------------- whatever comes
+
+
+ANYTHING: list[Any] = [
+    None, True, 0, -1, 1e308, "", "a", "b", "none", "x" * 5_000, "\x00", "\ud800", [], {}, ["a"], [["a"]], {"a": "b"}, [None] * 3,
+    "evolution", "contradicts", "part_of", ["a", "b", "c"], ["b", "b"], float("inf"), "'; DROP TABLE receipt; --", "../../etc/passwd",
+]  # fmt: skip
+FIELDS = ["source_id", "target_id", "edge_type", "weight", "reason", "keep_id", "remove_id", "title", "content", "node_ids", "type",
+          "kind", "more"]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_comes_nothing_is_lost(two: House, seed: int) -> None:
+    chance = random.Random(seed)
+    before = {row.id: row.content for row in two.ormah.index.notes(list(two.ids.values())).values()}
+
+    def item() -> Any:
+        if chance.random() < 0.1:
+            return chance.choice(ANYTHING)
+        return {name: chance.choice(ANYTHING) for name in FIELDS if chance.random() < 0.8}
+
+    lists = {
+        name: [item() for _ in range(60)] for name in ("edges", "merges", "consolidations", "conflicts", "receipt")
+    }
+    maintenance = two.maintenance()
+    done = maintenance.settle(maintenance.hand_out().receipt, two.named(lists), AGENT)
+    applied = sum(done.summary.values()) - done.summary["skipped"]
+    assert done.summary["skipped"] + applied == 240
+    kept = two.ormah.index.notes(list(before))
+    merged = [one for one in two.ops(done.run) if one.kind == "merge"] if done.run else []
+    assert len(kept) + len(merged) == len(before)
+    if done.run:
+        undo(two.ormah, Undo(run=done.run), Caller("person"), lambda *_: None)
+    assert {row.id: row.content for row in two.ormah.index.notes(list(before)).values()} == before
+    assert two.ormah.verify() == []
