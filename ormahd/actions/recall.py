@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import headline, iso
-from ormahd.core.node import SearchQuery
+from ormahd.core.node import EdgeType, SearchQuery
 from ormahd.ranking.search import Rules, rank
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def _found(
         rules=Rules(settings.search, settings.space, settings.activation),
     )  # fmt: skip
     rows = index.notes([found.node_id for found in ranked.results], connections=False)
+    against = _against(index, [found.node_id for found in ranked.results])
     hits = []
     for found in ranked.results:
         row = rows.get(found.node_id)
@@ -108,7 +109,7 @@ def _found(
                 row.space,
                 list(row.tags),
                 round(found.score, 6),
-                found.source,
+                "conflict" if row.id in against else found.source,
                 row.content,
                 iso(row.created) or "",
                 row.source,
@@ -117,6 +118,16 @@ def _found(
             )
         )
     return ranked, hits
+
+
+def _against(index: Reader, ids: list[str]) -> set[str]:
+    """Those results that contradict a better one: that they were found by search as well is the lesser news."""
+    place = {node_id: at for at, node_id in enumerate(ids)}
+    return {
+        max(edge.source, edge.target, key=place.__getitem__)
+        for edge in index.edges_of(ids)
+        if edge.edge is EdgeType.CONTRADICTS and edge.source in place and edge.target in place
+    }
 
 
 def _prose(query: SearchQuery, hits: list[Hit], degraded: list[str]) -> str:

@@ -184,7 +184,7 @@ def _tokens(text: str, me: frozenset[str]) -> list[Token]:
                 found.append(token)
             elif low in DAYS or (low in MONTHS and low != "may"):
                 found.append(Token(f"={DAYS.get(low) or MONTHS[low]}", Sort.DATE, word, lead=" ".join(lead)))
-            elif low in me or low in FILLERS or (low in FUNCTION_WORDS and low not in TELLING):
+            elif word != "US" and (low in me | FILLERS or (low in FUNCTION_WORDS and low not in TELLING)):
                 lead.append(low)
                 continue
             else:
@@ -268,5 +268,5 @@ _OPENING = re.compile(
     r"(?:in|on|at|for|when|if|during|after|before|until|with|without|as|once|unless|from|by|under|wenn|im|am)\b",
     re.IGNORECASE,
 )
-_LIST = re.compile(r"[\w`.'-]+(?:\s[\w`.'-]+)?(?:,| and | or |$)", re.UNICODE)
+_LIST = re.compile(r"[\w`.'-]+(?:\s[\w`.'-]+)?(?:,| and | or )", re.UNICODE)
 _VAGUE = re.compile(r"(?:it|they|this|that|these|those|both|es|sie|dies)\b", re.IGNORECASE)

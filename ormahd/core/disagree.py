@@ -31,10 +31,12 @@ from ormahd.core.claims import Claim, Read, Sort, Token
 
 ENOUGH = 2
 """Tokens that two claims share at least; for the place of a name that only one thing can have, one is enough."""
-ALIKE = 3
+ALIKE = 4
 """The same where the titles name different things."""
 MOST = 4
 """Tokens in the place where they differ, at most."""
+LONG = 6
+"""Characters of two names from which small differences are spelling: npm and pnpm are two."""
 NEARLY = 0.2
 """Two measurements that differ by less than this share are one."""
 
@@ -107,8 +109,12 @@ def _differ(
         return "opposite" if verbs or _predicate(head, left[0]) else None
     if _same_class(left, right) and _predicate(head, left[0]):
         return "value"
+    if _akin(left, right):
+        return None
+    if all(AS_THE.match(claim.text.partition(place[-1].text)[2]) for claim, place in ((a, left), (b, right))):
+        return "value"
     if _names(left, not head) and _names(right, not head) and _only_one(head, tail, left[0], right[0], a, b):
-        return None if _akin(left, right) else "value"
+        return "value"
     return None
 
 
@@ -180,11 +186,7 @@ def _only_one(head: Sequence[Token], tail: Sequence[Token], left: Token, right: 
         return False
     for claim, place in ((a, left), (b, right)):
         before = claim.text[: claim.text.find(place.text)]
-        if not (
-            ONE_PLACE.search(before)
-            or THE_IS.match(before)
-            or AS_THE.match(claim.text[len(before) + len(place.text) :])
-        ):
+        if not (ONE_PLACE.search(before) or THE_IS.match(before)):
             return False
     return True
 
@@ -192,15 +194,18 @@ def _only_one(head: Sequence[Token], tail: Sequence[Token], left: Token, right: 
 def _akin(left: Sequence[Token], right: Sequence[Token]) -> bool:
     """One name in two spellings, or a part of the other."""
     one, other = "".join(token.key for token in left), "".join(token.key for token in right)
-    return one in other or other in one or SequenceMatcher(None, one, other).ratio() > 0.8
+    if one.startswith(other) or other.startswith(one):
+        return True
+    return min(len(one), len(other)) >= LONG and SequenceMatcher(None, one, other).ratio() > 0.8
 
 
 def _one_matter(
     a: Claim, b: Claim, one: Read, other: Read, left: Sequence[Token], right: Sequence[Token], shared: int, what: str
 ) -> bool:
     """Whether both claims speak of the same thing under the same conditions, as far as their surroundings tell."""
-    mine, others = {token.key for token in left}, {token.key for token in right}
-    plain = what == "opposite" and COPULAS & set(left[0].lead.split())
+    mine, others = ({token.key for token in place if token.sort is not Sort.JOIN} for place in (left, right))
+    named = bool(one.title and other.title) and (one.title - mine <= other.title or other.title - others <= one.title)
+    plain = bool(left) and bool(COPULAS & set(left[0].lead.split())) and (named or what == "opposite")
     if shared < (1 if plain or what in ("value", "order") else ENOUGH):
         return False
     if what not in ("negation", "order", "opposite") and (mine & other.said or others & one.said):

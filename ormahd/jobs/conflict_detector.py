@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ormahd.actions.views import headline
 from ormahd.core.node import ProposalType
-from ormahd.core.secrets import redact
 from ormahd.errors import BadRequest, Conflict
 from ormahd.jobs import opposing
 from ormahd.jobs.conflict_pairs import NAME, Candidate, Search
@@ -35,7 +34,7 @@ BATCH = 20
 LATER = timedelta(days=1)
 """So much later a belief has to be noted for the one before to count as replaced rather than contradicted."""
 PREVIEW = 600
-"""Characters of each text in a preview, and of a judge's reason."""
+"""Characters of each text in a preview."""
 CLAIM = 120
 """Characters of a claim in a reason."""
 
@@ -106,7 +105,9 @@ def _judged(turn: Turn, judge: Judge) -> Iterator[Step]:
     for candidate in [one for one in found if one.judged is not None]:
         verdict = cast("Mapping[str, Any]", candidate.judged)
         yield from _answered(turn, search, candidate, Contrast(verdict["kind"], verdict["reason"]), judge)
-    questions = [one for one in found if one.judged is None][:budget]
+    questions = [one for one in found if one.judged is None]
+    more = len(questions) > budget
+    questions = questions[:budget]
     for at in range(0, len(questions), BATCH):
         turn.progress(at, len(questions), "asking the judge")
         some = questions[at : at + BATCH]
@@ -121,6 +122,8 @@ def _judged(turn: Turn, judge: Judge) -> Iterator[Step]:
         for candidate, answer in usable:
             turn.give()
             yield from _answered(turn, search, candidate, answer, judge)
+    if more:
+        yield Done(more=True)
 
 
 def _asked(judge: Judge, some: Sequence[Candidate]) -> Sequence[Contrast | None] | None:
@@ -140,8 +143,10 @@ def _answered(turn: Turn, search: Search, candidate: Candidate, answer: Contrast
     if both is None:
         return  # changed, or outdated by what came before
     newer, older = both
-    said = redact(" ".join(answer.reason.split())).text[:PREVIEW]
-    reason = said or f"judged to be {'an evolution' if answer.kind == 'evolution' else 'a tension'}"
+    reason = (
+        opposing.clean_line(turn.ormah, answer.reason)
+        or f"judged to be {'an evolution' if answer.kind == 'evolution' else 'a tension'}"
+    )
     body = f"{reason}\n\nJudged by {judge.name}: {answer.kind} (cosine {candidate.cosine:.2f})."
     try:
         change = _change(turn.ormah, newer.id, older.id, answer.kind, reason, body, by_person=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ormahd.actions.amend import see
+from ormahd.actions.amend import clean, see
 from ormahd.actions.views import headline, stem
 from ormahd.core import note as codec
 from ormahd.core.node import EdgeType, short_id
@@ -18,6 +18,7 @@ from ormahd.core.note import Link
 from ormahd.errors import BadRequest, Conflict
 from ormahd.jobs.job import Change, Edit
 from ormahd.vault.change import Kind
+from ormahd.vault.message import one_line
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Seen
@@ -28,6 +29,8 @@ WEIGHT = 0.9
 """Of both edges (REFERENCE C 3.3)."""
 CLEARLY = timedelta(days=1)
 """The older of two beliefs cannot have replaced the newer one; within a day the clock is no witness (imports, sessions)."""
+REASON = 500
+"""Characters of a reason, and of a line of a body."""
 NAME = 60
 """Characters of a memory's title in a sentence."""
 
@@ -43,6 +46,7 @@ def evolution(ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: 
         would be replaced by one that is not. Conflict: the older one evolved from the newer one.
     """
     newer, older = _two(ormah, newer_id, older_id)
+    reason, body = clean_line(ormah, reason), _clean_lines(ormah, body)
     if not by_person:
         _dated(newer, older)
         _about_self(ormah, newer, older)
@@ -66,6 +70,7 @@ def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Ch
         NotFound: an id. BadRequest: the same one twice, the self node. Conflict: one of them evolved from the other.
     """
     one, two = _two(ormah, a_id, b_id)
+    reason, body = clean_line(ormah, reason), _clean_lines(ormah, body)
     source, target = (two, one) if (two.created, two.id) > (one.created, one.id) else (one, two)
 
     def check() -> bool:
@@ -156,7 +161,7 @@ def _linked(ormah: Ormah, source: NodeRow, target: NodeRow, edge: EdgeType, reas
     """The edge in its source's note; one that is there, a person's for one, stays as it is."""
     if any(known.edge is edge and known.target == target.id for known in ormah.index.edges(source.id)[0]):
         return []
-    link = Link(edge, stem(target.path), WEIGHT, ormah.moment(), reason)
+    link = Link(edge, stem(target.path), WEIGHT, ormah.moment(), reason or None)
     return _edited(ormah, source, lambda seen: codec.edit(seen.data, seen.path, link=[link]))
 
 
@@ -166,6 +171,16 @@ def _superseded(ormah: Ormah, seen: Seen, newer: NodeRow) -> bytes:
         return seen.data  # outdated before: the first reason stands
     wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {_told(newer)}"}
     return codec.edit(seen.data, seen.path, set=wish)
+
+
+def clean_line(ormah: Ormah, text: str) -> str:
+    """What somebody wrote, a judge for one, as one harmless line without secrets."""
+    line = one_line(clean(ormah, text, []) or "")
+    return line if len(line) <= REASON else line[: REASON - 1].rstrip() + "…"
+
+
+def _clean_lines(ormah: Ormah, text: str) -> str:
+    return "\n".join(clean_line(ormah, line) for line in text.splitlines()).strip()
 
 
 def _name(row: NodeRow) -> str:

@@ -10,6 +10,11 @@ from ormahd.ranking.gather import Searchable
 from ormahd.ranking.trace import Trace
 from ormahd.settings import ActivationSettings
 
+CONFLICTS_SHARE = 5
+"""One place in so many is kept for what contradicts a result."""
+LEAST = 2
+"""Results from which there is such a place: who asks for one wants the best."""
+
 
 def activate(index: Searchable, results: Sequence[Trace], chosen: Filter, settings: ActivationSettings) -> list[Trace]:
     """Neighbours of the best results, one edge away in either direction, as results of their own; best first.
@@ -52,3 +57,28 @@ def _best(
             if known is None or trace.score > known.score:
                 best[trace.node_id] = trace
     return sorted(best.values(), key=lambda one: (-one.score, one.node_id))
+
+
+def seat(merged: Sequence[Trace], limit: int) -> list[Trace]:
+    """The `limit` best of results and activated ones (best first); what contradicts one of them has a place among them.
+
+    However many answer a question, who reads the answer learns that something speaks against it. At most one place in five.
+    """
+    shown = list(merged[:limit])
+    there = {trace.node_id for trace in shown}
+    spare = max(1, limit // CONFLICTS_SHARE) - sum(trace.source == "conflict" for trace in shown)
+    for trace in merged[limit:]:
+        if spare <= 0 or limit < LEAST:
+            break
+        if trace.source == "conflict" and trace.path[0]["seed"] in there:
+            last = next(
+                (one for one in reversed(shown) if one.source != "conflict" and one.node_id != trace.path[0]["seed"]),
+                None,
+            )
+            if last is None:
+                break
+            shown.remove(last)
+            there.discard(last.node_id)
+            shown.append(trace)
+            spare -= 1
+    return shown

@@ -11,7 +11,7 @@ import numpy as np
 
 from ormahd.core.node import Found, SearchQuery
 from ormahd.index.rows import Candidate
-from ormahd.ranking.activate import activate
+from ormahd.ranking.activate import activate, seat
 from ormahd.ranking.fuse import Fused, fuse
 from ormahd.ranking.gather import Gathered, Query, Searchable, gather
 from ormahd.ranking.hear import Heard, hear
@@ -92,9 +92,12 @@ def rank(
     late = _newest(index, heard, heard.limit - len(results), results) if heard.windowed else []
     activated = activate(index, results, heard.chosen, rules.activation)
     merged = sorted([*results, *activated], key=lambda one: -one.score) + late
-    for trace in merged[heard.limit :]:
-        trace.dropped = f"cut: {trace.source} beyond the {heard.limit} best"
-    return _answer(heard, gathered, merged[: heard.limit], [*traces, *activated], spaces, explain=explain)
+    shown = seat(merged, heard.limit)
+    there = {trace.node_id for trace in shown}
+    for trace in merged:
+        if trace.node_id not in there:
+            trace.dropped = f"cut: {trace.source} beyond the {heard.limit} best"
+    return _answer(heard, gathered, shown, [*traces, *activated], spaces, explain=explain)
 
 
 def _shaped(

@@ -1,4 +1,4 @@
-"""The rule that finds likely conflicts without a judge, measured: `python -m tests.quality.conflicts [dev|held] [--misses]`."""
+"""The rule that finds likely conflicts without a judge, measured: `python -m tests.quality.conflicts [dev|held|second] [--misses]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ormahd.core.claims import read
 from ormahd.core.disagree import Disagreement, disagree
 
 PAIRS = Path(__file__).with_name("conflicts.tsv")
-HALVES: Final = ("dev", "held")
+PARTS: Final = ("dev", "held", "second")
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,15 @@ class Figures:
         return self.right / (self.right + self.missed) if self.right + self.missed else 1.0
 
 
-def pairs(half: str) -> list[Pair]:
-    """Odd lines of each label are dev, even ones are held back."""
-    rows = [line.split("\t") for line in PAIRS.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+def pairs(part: str) -> list[Pair]:
+    """Of the first set odd lines of each label are dev, even ones are held back."""
+    first, _, second = PAIRS.read_text("utf-8").partition("# ---- second")
+    rows = [line.split("\t") for line in (second if part == "second" else first).splitlines() if "\t" in line]
     found = []
     for label in ("conflict", "none"):
-        some = [row for row in rows if row[0] == label][HALVES.index(half) :: 2]
+        some = [row for row in rows if row[0] == label]
+        if part != "second":
+            some = some[PARTS.index(part) :: 2]
         found += [Pair(label == "conflict", row[1], (row[2] or None, row[3]), (row[4] or None, row[5])) for row in some]
     return found
 
@@ -60,13 +63,13 @@ def measure(some: list[Pair]) -> Figures:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("halves", nargs="*", default=list(HALVES), choices=HALVES)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"of {', '.join(PARTS)}; else all")
     parser.add_argument("--misses", action="store_true", help="also print each pair that went wrong")
     asked = parser.parse_args()
-    for half in asked.halves:
-        some = pairs(half)
+    for part in asked.parts:
+        some = pairs(part)
         figures = measure(some)
-        print(f"{half}: {len(some)} pairs, precision {figures.precision:.3f}, recall {figures.recall:.3f}, {figures}")
+        print(f"{part}: {len(some)} pairs, precision {figures.precision:.3f}, recall {figures.recall:.3f}, {figures}")
         if asked.misses:
             for pair in some:
                 found = pair.found()
