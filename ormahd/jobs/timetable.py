@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -67,21 +66,23 @@ class Timetable:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._scheduler.run_pending()
-            paused = self.runner.runs.paused()  # what is due meanwhile runs once when it is resumed
-            due = [name for name in self.runner.jobs if name in self._due and name not in paused]
-            self._due.difference_update(due)
-            if due:
-                self._maintain(due)
+            try:
+                self._maintain()
+            except OrmahError as exc:
+                log.info("maintenance did not run: %s", exc.message)
+            except Exception:  # the next turn comes all the same
+                log.exception("maintenance failed")
             idle = self._scheduler.idle_seconds
             self._stopping.wait(LOOK_S if idle is None else min(LOOK_S, max(1.0, idle)))
 
-    def _maintain(self, due: Sequence[str]) -> None:
-        try:
-            self.runner.run(due, by_itself=True)
-        except OrmahError as exc:
-            log.info("maintenance did not run: %s", exc.message)
-        except Exception:  # the next turn comes all the same
-            log.exception("maintenance failed")
+    def _maintain(self) -> None:
+        """Run what is due, in the order of the sleep cycle. What is due while it is paused runs once when it is resumed."""
+        if self._due:
+            paused = self.runner.runs.paused()
+            due = [name for name in self.runner.jobs if name in self._due and name not in paused]
+            self._due.difference_update(due)
+            if due:
+                self.runner.run(due, by_itself=True)
 
 
 def _local(time: datetime) -> datetime:

@@ -13,7 +13,7 @@ import pytest
 from ormahd.jobs import timetable as timetable_module
 from ormahd.jobs.runner import Runner
 from ormahd.jobs.timetable import Timetable
-from ormahd.journal.runs import STOPPED
+from ormahd.journal.runs import STOPPED, Runs
 from tests.contract.jobs_house import CHANGES_OF, House, Small, open_house, tagging
 from tests.house import wait_until
 
@@ -37,12 +37,11 @@ def make(house: House, ran: list[str]) -> tuple[Runner, Timetable]:
 
 
 def last_ran(house: House, name: str, ago: timedelta, error: str | None = None) -> None:
-    """As if the job had run then, and all of them were known since before now."""
-    make(house, [])
+    """As if the job had run then."""
     now, house.now = house.now, datetime.now(UTC) - ago
-    runner, _ = make(house, [])
-    runner.runs.begin(f"run-{ago.total_seconds()}", name)
-    runner.runs.end(
+    runs = Runs(house.ormah.state)
+    runs.begin(f"run-{ago.total_seconds()}", name)
+    runs.end(
         f"run-{ago.total_seconds()}", name, error=error, proposals=0, applied=0, skipped=0, commits=[], milliseconds=1.0
     )
     house.now = now
