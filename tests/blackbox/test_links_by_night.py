@@ -102,3 +102,12 @@ def test_who_nobody_placed_is_placed_and_global_on_purpose_is_not(house: House) 
     house.json("update", everywhere, "--space", "ships")
     assert b"global: true" not in house.notes()[path_of(house, everywhere)]
     walk_home(house)
+
+
+def test_a_run_right_after_the_start_does_not_find_nobody_near() -> None:
+    with open_house(ORMAH_JOBS_ENABLED="false") as house:
+        house.start()
+        store(house, *({"title": name, "content": BOAT.format(name)} for name in ("two", "three")))
+        house.stop()
+        house.start(phase="")
+        assert run(house, "auto_linker")["applied"] == 1
