@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -77,8 +79,8 @@ class JobsHouse:
         path.write_text(text.replace(old, new, 1), "utf-8")
         self.ormah.reconciler.scan()
 
-    def recall(self, query: str, limit: int = 10, space: str | None = None) -> Recalled:
-        return recall(self.ormah, SearchQuery(query=query, limit=limit), space=space, touch=False)
+    def recall(self, query: str, limit: int = 10, space: str | None = None, **more: Any) -> Recalled:
+        return recall(self.ormah, SearchQuery(query=query, limit=limit, **more), space=space, touch=False)
 
     def found(self, query: str, limit: int = 10, space: str | None = None) -> list[str]:
         return [hit.id for hit in self.recall(query, limit, space).results]
@@ -131,12 +133,17 @@ class JobsHouse:
 
 
 @contextlib.contextmanager
-def open_jobs_house(**flags: Any) -> Iterator[JobsHouse]:
-    """`flags`: settings by their dotted keys."""
+def open_jobs_house(*, seed: int | None = None, **flags: Any) -> Iterator[JobsHouse]:
+    """`flags`: settings by their dotted keys. `seed`: ids are drawn by it, so that near ties fall as they did before."""
+    chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="orm", ignore_cleanup_errors=True) as directory:
         home = Path(directory)
         (home / ".gitconfig").write_text("[user]\n\tname = Ada Person\n\temail = ada@example.org\n")
-        with mock.patch.dict(os.environ, surroundings(home), clear=True):
+        with contextlib.ExitStack() as until:
+            until.enter_context(mock.patch.dict(os.environ, surroundings(home), clear=True))
+            if seed is not None:
+                drawn = lambda: uuid.UUID(int=chance.getrandbits(128), version=4)  # noqa: E731
+                until.enter_context(mock.patch("uuid.uuid4", drawn))
             house = JobsHouse(home, **flags)
             try:
                 yield house

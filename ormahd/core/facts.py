@@ -17,7 +17,7 @@ _URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s<>\"'`|\\^{}\[\]]+", re.IGNOR
 _ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _CODE = re.compile(r"(?<!`)`([^`\n]{1,200})`(?!`)")
 _PATH = re.compile(
-    r"(?<![\w/.~:])(?:(?:~|\.{1,2})?(?:/[\w@%+=.-]+)+/?|[A-Za-z]:\\[\w\\.@ -]+|[\w@%+.-]+(?:/[\w@%+.-]+){2,}"
+    r"(?<![\w/.~:@%+-])(?:(?:~|\.{1,2})?(?:/[\w@%+=.-]+)+/?|[A-Za-z]:\\[\w\\.@ -]+|[\w@%+.-]+(?:/[\w@%+.-]+){2,}"
     r"|[\w@%+.-]+/[\w@%+-]+\.[A-Za-z]\w{0,7})(?![\w/])"
 )
 _FILE = re.compile(
@@ -61,7 +61,7 @@ class _There:
     def __init__(self, summary: str) -> None:
         self._folded = fold(summary)
         self.numbers = {_plain(number) for number in _numbers(summary)}
-        self._words = {fold(word) for word in _WORD.findall(summary)}
+        self._words = {fold(word.rstrip("-&")) for word in _WORD.findall(summary)}
         self._words |= {part for word in self._words for part in re.split(r"['\u2019&-]", word) if part}
 
     def literally(self, said: str) -> bool:

@@ -74,7 +74,7 @@ class _Work:
     left: list[str] = field(init=False)
     """Whose neighbours were not looked at yet, the oldest first."""
     used: set[str] = field(default_factory=set)
-    """What a change of this run is about."""
+    """What a change of this run is about, or would have been had nobody edited meanwhile."""
     met: set[frozenset[str]] = field(default_factory=set)
     """Clusters that were asked about in this run, whatever the answer."""
 
@@ -204,10 +204,10 @@ class _Work:
             return None
         except (Conflict, NotFound, InvalidNote) as exc:
             log.info("consolidator: left a cluster for the next run: %s", exc.message)
-            return None
-        if not bases(change, cluster):
-            return None
+            change = None
         self.used |= cluster.keys()
+        if change is None or not bases(change, cluster):
+            return None
         return replace(change, done=lambda: self.settle(cluster, {"united": True}))
 
     def settle(self, cluster: Cluster, verdict: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from ormahd.core import note as codec
 from ormahd.core.facts import lost, sentences
 from ormahd.core.node import ABOUT_SELF, MAX_TITLE, EdgeType, NodeType, SearchQuery, Tier
 from ormahd.core.note import Link
+from ormahd.core.quoting import harmless, shortened
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
 from ormahd.jobs.job import Change, Edit
 from ormahd.ranking.search import Rules, rank
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ormahd.index.reader import Reader
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
-    from ormahd.ranking.search import EmbedQuery
 
 TAG = "consolidated"
 """Of a memory that was made of others."""
@@ -44,6 +44,8 @@ SPARE = 500
 """Characters that a summary of very short memories may have, though they have fewer: joining them takes words."""
 READ = 100_000
 """Characters of sources up to which the commit says what the summary leaves out."""
+REASON = 2_000
+"""Characters of what a judge gave as its reason that stand in the commit."""
 SAID = 12
 """Of these, so many are named."""
 
@@ -71,7 +73,7 @@ def consolidate(
     found: list[str] = []
     made = _make(ormah, rows, title, content, kind, source)
     answered = _answers(ormah, rows, made)
-    why = clean(ormah, body or reason, found) or ""
+    why = shortened(harmless(clean(ormah, body or reason, found) or ""), REASON)
     name = headline(title, content, 40)
     return Change(
         Kind.CONSOLIDATE, f"Consolidate: {len(rows)} memories became “{name}”", _told(rows, made, answered, why),
@@ -238,20 +240,23 @@ def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
 def _answers(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
     """How many questions it answers in its sources' place: each that finds one of them among the first today.
 
-    Raises BadRequest when it would not be among the first for one of them.
+    It has to do so by what it says. Archived memories do not count, so that its sources neither stand in its way nor bring
+    it along by their edges: that is how a whisper looks for it. Raises BadRequest when it is not among the first for one.
     """
     ormah.index.embed_ahead([(made.title, made.content)], urgent=False)
     now, ids = ormah.ranking_clock(), {row.id for row in rows}
     asked = [
         (question, row.space) for row in rows for question in _questions(row)
-        if ids & set(_first(ormah, ormah.index, question, row.space, ormah.embed_query, now))
+        if ids.intersection(_first(ormah, ormah.index, question, row.space, None, now, TOP))
     ]  # fmt: skip
     changed = {made.path: made.data} | {
         seen.path: _archived(seen, made) for seen in (see(ormah, row.id) for row in rows)
     }
+    alive = None if all(row.tier is Tier.ARCHIVAL for row in rows) else [Tier.CORE, Tier.WORKING]
     with ormah.pasts.trial(changed, now) as trial:
         for question, space in asked:
-            if made.id not in _first(ormah, trial, question, space, trial.embed_query, now):
+            found = _first(ormah, trial, question, space, alive, now, TOP + len(ids))
+            if made.id not in [one for one in found if one not in ids][:TOP]:
                 raise BadRequest(
                     f"the summary would not be among the first {TOP} for “{headline(None, question, 60)}”, by which one of "
                     "the memories is found today",
@@ -266,14 +271,15 @@ def _questions(row: NodeRow) -> list[str]:
 
 
 def _first(
-    ormah: Ormah, index: Reader, question: str, space: str | None, embed: EmbedQuery, now: datetime
-) -> Sequence[str]:
+    ormah: Ormah, index: Reader, question: str, space: str | None, tiers: list[Tier] | None, now: datetime, most: int
+) -> list[str]:
+    """What a search finds by its own text, best first."""
     settings = ormah.settings
     ranked = rank(
-        index, SearchQuery(query=question, limit=RESULTS), embed=embed, space=space, now=now, explain=False,
-        rules=Rules(settings.search, settings.space, settings.activation),
+        index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.embed_query, space=space, now=now,
+        explain=False, rules=Rules(settings.search, settings.space, settings.activation),
     )  # fmt: skip
-    return [hit.node_id for hit in ranked.results[:TOP]]
+    return [hit.node_id for hit in ranked.results if hit.source == "search"][:most]
 
 
 # ---------------------------------------------------------------- what the commit says

@@ -1,0 +1,506 @@
+"""The consolidator: which memories are shown to a judge, what of its text is taken, and that all of it can be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ormahd.actions.connect import connect
+from ormahd.actions.outdated import outdated
+from ormahd.core import note as codec
+from ormahd.core.node import ABOUT_SELF, EdgeType, NodeType, Tier
+from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
+from ormahd.jobs.apply import apply
+from ormahd.jobs.consolidator import Consolidator, clusters
+from ormahd.jobs.job import Turn
+from ormahd.jobs.near import Near
+from ormahd.jobs.uniting import TAG, consolidate, successors
+from ormahd.judge.port import JudgeGone, Shown, Summary
+from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
+from tests.jobs_judge import SECRET, Faults, ScriptedJudge
+
+JOB = Consolidator()
+DEPLOYS = (
+    ("Payments deploy day", "Deploys of the payments service run every Tuesday at 14:00."),
+    ("Payments deploy tool", "Deploys of the payments service run through ArgoCD every Tuesday."),
+    ("Payments deploy veto", "Deploys of the payments service run every Tuesday unless Ana objects."),
+)
+"""Near each other by their words; together they hold a time and two names."""
+
+
+@pytest.fixture
+def house() -> Iterator[JobsHouse]:
+    with open_jobs_house() as found:
+        yield found
+
+
+def deploys(house: JobsHouse, **more: Any) -> list[str]:
+    wish = {"space": "shop", **more}
+    return [house.remember(content, title=title, **wish) for title, content in DEPLOYS]
+
+
+def united(house: JobsHouse) -> list[str]:
+    return [row.id for row in house.ormah.index.notes(house.ormah.index.ids()).values() if TAG in row.tags]
+
+
+@dataclass
+class Says(ScriptedJudge):
+    """Answers summaries as the test says: a function of the cluster, or an exception."""
+
+    says: Callable[[Sequence[Shown]], Any] = lambda cluster: None
+
+    def summaries(self, clusters: Sequence[Sequence[Shown]]) -> Sequence[Summary | None]:
+        answers = []
+        for cluster in clusters:
+            self.asked.append(("summaries", tuple(one.title or "" for one in cluster)))
+            answers.append(self.says(cluster))
+        return answers
+
+
+def whole(cluster: Sequence[Shown], **other: Any) -> Summary:
+    """A summary that says everything."""
+    wish: dict[str, Any] = {
+        "title": "Payments deploys", "content": "\n".join(one.content for one in cluster), "type": NodeType.PROCEDURE,
+        "reason": "one service",
+    }  # fmt: skip
+    return Summary(**(wish | other))
+
+
+# ---------------------------------------------------------------- what is planned
+
+
+@dataclass(frozen=True)
+class Case:
+    """Memories (fields of each), and the titles that the judge is shown together."""
+
+    memories: Sequence[dict[str, Any]]
+    shown: list[set[str]]
+
+
+def near(title: str, **more: Any) -> dict[str, Any]:
+    return {"title": title, "content": f"The nightly backup of the build server goes to bucket {title}.", **more}
+
+
+CASES = {
+    "two that are near": Case([near("a"), near("b")], [{"a", "b"}]),
+    "one alone": Case([near("a")], []),
+    "not near": Case([near("a"), {"title": "b", "content": "Miso the cat likes tuna."}], []),
+    "five at most": Case([near(name) for name in "abcdef"], [{"f", "e", "d", "c", "b"}]),
+    "of one space only": Case([near("a", space="x"), near("b", space="y"), near("c")], []),
+    "each space its own": Case(
+        [near("a", space="x"), near("b", space="x"), near("c"), near("d")], [{"a", "b"}, {"c", "d"}]
+    ),
+    "not core": Case([near("a", tier=Tier.CORE), near("b")], []),
+    "not what is archived": Case([near("a", tier=Tier.ARCHIVAL), near("b")], []),
+    "not consolidated ones": Case([near("a", tags=[TAG]), near("b")], []),
+    "preferences only with each other": Case(
+        [near("a", type=NodeType.PREFERENCE), near("b"), near("c", type=NodeType.PREFERENCE)], [{"a", "c"}]
+    ),
+    "not longer than a judge reads": Case(
+        [near("a"), {"title": "b", "content": near("b")["content"] + " again" * 3000}], []
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_given_these_memories_these_are_shown(house: JobsHouse, case: Case) -> None:
+    for memory in case.memories:
+        house.remember(**memory)
+    judge = Says()
+    house.run(JOB, judge)
+    shown = [set(titles) for _, titles in judge.asked]
+    if case is CASES["five at most"]:
+        assert {len(titles) for titles in shown} == {5}, "which five is a matter of a hair's breadth"
+    else:
+        assert sorted(map(sorted, shown)) == sorted(map(sorted, case.shown))
+
+
+def test_what_is_outdated_contradicted_or_replaced_is_left_alone(house: JobsHouse) -> None:
+    ids = {name: house.remember(**near(name)) for name in "abcd"}
+    outdated(house.ormah, ids["a"], AGENT, reason="moved", revoke=False)
+    for source, edge, target in (("b", EdgeType.CONTRADICTS, "c"), ("d", EdgeType.EVOLVED_FROM, "b")):
+        connect(house.ormah, ids[source], ids[target], AGENT, edge=edge, weight=0.9, reason=None, remove=False)
+    judge = Says()
+    assert house.run(JOB, judge).proposals == 0
+    assert judge.asked == []
+    connect(
+        house.ormah, ids["b"], ids["c"], AGENT, edge=EdgeType.CONTRADICTS, weight=0.9, reason=None, remove=True
+    )  # settled: now they may be one, but not with what one of them replaced
+    house.run(JOB, judge)
+    shown = [set(titles) for _, titles in judge.asked]
+    assert shown
+    assert all({"b", "c"} <= titles or {"c", "d"} <= titles for titles in shown)
+    assert all({"b", "d"} - titles for titles in shown)
+
+
+def test_without_a_judge_nothing_is_planned(house: JobsHouse) -> None:
+    deploys(house)
+    ran = house.run(JOB)
+    assert (ran.proposals, ran.applied, ran.error) == (0, 0, None)
+
+
+def test_the_self_node_is_never_shown(house: JobsHouse) -> None:
+    me = house.row(house.ormah.vault.self_id)
+    ids = {house.remember(me.content + end, title=me.title) for end in (" Yes.", " No.")}
+    shown: set[str] = set()
+    house.update(me.id, tier=Tier.WORKING)
+    house.run(JOB, Says(says=lambda cluster: shown.update(one.id for one in cluster)))
+    assert shown == ids
+
+
+# ---------------------------------------------------------------- what is done
+
+
+def test_one_commit_that_a_person_understands(house: JobsHouse) -> None:
+    ids = deploys(house, tags=["ops"])
+    head = house.head
+    ran = house.run(JOB, Says(says=whole))
+    assert (ran.proposals, ran.applied, ran.skipped, len(ran.commits)) == (1, 1, 0, 1)
+    assert house.git("rev-list", f"{head}..HEAD").split() == ran.commits
+    (new,) = united(house)
+    subject, *body = house.git("log", "-1", "--format=%B").splitlines()
+    assert subject == "Consolidate: 3 memories became “Payments deploys”"
+    assert "one service" in body
+    assert "Judge: scripted" in body
+    assert sum(line.startswith("- Payments deploy ") for line in body) == 3
+    trailers = dict(line.split(": ", 1) for line in body if line.startswith("Ormah-"))
+    assert trailers["Ormah-Kind"] == "consolidate"
+    assert trailers["Ormah-Source"] == "job:consolidator"
+    assert set(trailers["Ormah-Nodes"].split()) == {new, *ids}
+    row = house.row(new)
+    assert (row.type, row.tier, row.space, row.source) == (NodeType.PROCEDURE, Tier.WORKING, "shop", "job:consolidator")
+    assert row.tags == (TAG, "ops")
+    out, into = house.ormah.index.edges(new)
+    assert {(edge.edge, edge.target, edge.weight) for edge in out} == {(EdgeType.DERIVED_FROM, one, 1.0) for one in ids}
+    assert {(edge.edge, edge.source) for edge in into} == {(EdgeType.PART_OF, one) for one in ids}
+    assert {house.row(one).tier for one in ids} == {Tier.ARCHIVAL}
+    assert successors(house.ormah.index, ids, house.now) == dict.fromkeys(ids, new)
+    assert house.ormah.verify() == []
+
+
+def test_the_new_memory_answers_for_its_sources_and_they_are_still_found(house: JobsHouse) -> None:
+    for name in "abcdefgh":
+        house.remember(f"Deploys of the {name} service happen on some day.", title=f"Deploys of {name}", space="shop")
+    ids = deploys(house)
+    house.run(JOB, Says(says=lambda cluster: whole(cluster) if "Payments" in (cluster[0].title or "") else None))
+    (new,) = united(house)
+    for (title, content), node_id in zip(DEPLOYS, ids, strict=True):
+        for query in (title, content):
+            assert new in house.found(query, space="shop")[:3]
+            assert node_id in house.found(query, space="shop")
+
+
+def test_who_the_user_is_stays_who_the_user_is(house: JobsHouse) -> None:
+    ids = [
+        house.remember("The user lives in Dublin, near the canal.", title="Home", about_self=True, tags=["place"]),
+        house.remember("The user lives in Dublin, near the park.", title="Home park", tags=["Place", "park"]),
+    ]
+    me = house.ormah.vault.self_id
+    house.run(JOB, ScriptedJudge())
+    (new,) = united(house)
+    assert house.row(new).tags == (TAG, ABOUT_SELF, "place", "park")
+    defined = {edge.target for edge in house.ormah.index.edges(me)[0] if edge.edge is EdgeType.DEFINES}
+    assert defined == {new, ids[0]}
+    house.undo("HEAD"[:0] + house.head)
+    assert {edge.target for edge in house.ormah.index.edges(me)[0]} == {ids[0]}
+
+
+def test_preferences_stay_preferences(house: JobsHouse) -> None:
+    deploys(house, type=NodeType.PREFERENCE)
+    house.run(JOB, Says(says=whole))
+    assert [house.row(one).type for one in united(house)] == [NodeType.PREFERENCE]
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+REFUSED = {
+    "a number is lost": lambda cluster: whole(cluster, content=whole(cluster).content.replace("14:00", "noon")),
+    "a name is lost": lambda cluster: whole(cluster, content=whole(cluster).content.replace("Ana", "somebody")),
+    "nothing is said": lambda cluster: whole(cluster, content=" \n "),
+    "more than they said": lambda cluster: whole(cluster, content=whole(cluster).content + " and so on" * 200),
+    "a megabyte": lambda cluster: whole(cluster, content=whole(cluster).content + "x" * 1_000_000),
+    "a secret": lambda cluster: whole(cluster, content=whole(cluster).content + f" Token: {SECRET}"),
+    "a secret in the title": lambda cluster: whole(cluster, title=f"Token {SECRET}"),
+    "a NUL": lambda cluster: whole(cluster, content=whole(cluster).content + "\0"),
+    "half of a character": lambda cluster: whole(cluster, content=whole(cluster).content + "\ud800"),
+    "conflict markers": lambda cluster: whole(
+        cluster, content=f"<<<<<<< a\n{whole(cluster).content}\n=======\nb\n>>>>>>> c"
+    ),
+    "a title without an end": lambda cluster: whole(cluster, title="Payments " * 100),
+    "no type": lambda cluster: whole(cluster, type="musing"),
+}
+
+
+@pytest.mark.parametrize("says", REFUSED.values(), ids=REFUSED.keys())
+def test_a_bad_summary_is_refused_and_not_asked_for_again(house: JobsHouse, says: Callable[..., Any]) -> None:
+    deploys(house)
+    tree, judge = house.tree, Says(says=says)
+    ran = house.run(JOB, judge)
+    assert (ran.proposals, ran.applied, ran.error) == (0, 0, None)
+    assert house.run(JOB, judge).proposals == 0
+    assert len(judge.asked) == 1
+    assert house.tree == tree
+    assert house.ormah.index.count() == len(DEPLOYS) + 1
+
+
+def test_a_summary_that_would_not_be_found_is_refused(house: JobsHouse) -> None:
+    ids = [
+        house.remember(f"The lease of the {name} office ends in spring.", title=f"{name} lease") for name in
+        ("alpha", "beta", "gamma")
+    ]  # fmt: skip
+    for number in range(6):
+        house.remember(f"The lease of the alpha office ends in spring, says letter {number}.", title=f"alpha lease {number}",
+                       tier=Tier.CORE)  # fmt: skip
+    with pytest.raises(BadRequest, match=r"would not be among the first 3 for “.* lease”"):
+        consolidate(house.ormah, ids, title="Miscellaneous", content="Sundry matters of rent.", type=NodeType.FACT,
+                    reason="", body="")  # fmt: skip
+
+
+WISHES: dict[str, tuple[Callable[[JobsHouse, list[str]], dict[str, Any]], type[OrmahError], str]] = {
+    "one": (lambda h, ids: {"node_ids": ids[:1]}, BadRequest, "2 to 5"),
+    "the same twice": (lambda h, ids: {"node_ids": [ids[0], ids[0]]}, BadRequest, "2 to 5"),
+    "six": (lambda h, ids: {"node_ids": [*ids, *[h.remember(f"More of {n}.") for n in "abc"]]}, BadRequest, "2 to 5"),
+    "one wrong character": (lambda h, ids: {"node_ids": [ids[0], "f" + ids[1][1:]]}, NotFound, "no memory"),
+    "the self node": (lambda h, ids: {"node_ids": [ids[0], h.ormah.vault.self_id]}, BadRequest, "self node"),
+    "core": (lambda h, ids: {"node_ids": [ids[0], h.remember("Core.", tier=Tier.CORE)]}, BadRequest, "in core"),
+    "another space": (lambda h, ids: {"node_ids": [ids[0], h.remember("Other.", space="x")]}, BadRequest, "different"),
+    "no type": (lambda h, ids: {"type": "musing"}, BadRequest, "'musing' is no type"),
+    "nothing said": (lambda h, ids: {"content": ""}, BadRequest, "empty"),
+    "a megabyte": (lambda h, ids: {"content": "x" * 1_000_000}, BadRequest, "1000000 characters"),
+    "a secret": (lambda h, ids: {"content": SECRET}, BadRequest, "a secret"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES.keys())
+def test_a_wish_that_makes_no_sense_is_refused_by_name(house: JobsHouse, wish: Any) -> None:
+    make, error, says = wish
+    ids = deploys(house)
+    asked = {"node_ids": ids, "title": "T", "content": "\n".join(content for _, content in DEPLOYS), "type": "fact"}
+    asked |= make(house, ids)
+    tree = house.tree
+    with pytest.raises(error, match=says):
+        consolidate(house.ormah, reason="r", body="b", **asked)
+    assert house.tree == tree
+
+
+def test_what_became_part_of_another_is_not_united_again(house: JobsHouse) -> None:
+    ids = deploys(house)
+    house.run(JOB, Says(says=whole))
+    (new,) = united(house)
+    with pytest.raises(Conflict, match=f"became part of {new[:8]} already"):
+        consolidate(house.ormah, ids[:2], title=None, content="Deploys.", type="fact", reason="", body="")
+    outdated(house.ormah, new, AGENT, reason="wrong", revoke=False)
+    assert successors(house.ormah.index, ids, house.now) == {}, "it does not answer for them any more"
+
+
+def test_a_person_who_edits_while_the_judge_thinks_wins(house: JobsHouse) -> None:
+    ids = deploys(house)
+
+    def thinks(cluster: Sequence[Shown]) -> Summary:
+        house.type_into(ids[1], "ArgoCD", "Flux")
+        return whole(cluster)
+
+    judge = Says(says=thinks)
+    ran = house.run(JOB, judge)
+    assert (ran.applied, ran.error) == (0, None)
+    assert "Flux" in house.row(ids[1]).content
+    judge.says = whole
+    assert house.run(JOB, judge).applied == 1, "with the new text it is a new question"
+    assert "Flux" in house.row(united(house)[0]).content
+
+
+def test_a_person_who_edits_before_the_commit_wins(house: JobsHouse) -> None:
+    ids = deploys(house)
+    change = consolidate(house.ormah, ids, title="T payments deploy", content=whole(
+        [Shown(i, NodeType.FACT, "shop", t, c, house.now) for i, (t, c) in zip(ids, DEPLOYS, strict=True)]
+    ).content or "", type="fact", reason="r", body="b")  # fmt: skip
+    house.path(ids[0]).write_bytes(house.data(ids[0]) + b"\nMore.\n")
+    with pytest.raises(Conflict, match="edited meanwhile"):
+        apply(house.ormah, change, AGENT, run=None)
+    house.ormah.reconciler.scan()
+    assert united(house) == []
+
+
+# ---------------------------------------------------------------- it ends, and says so
+
+
+def test_runs_until_nothing_is_left_end(house: JobsHouse) -> None:
+    for space in ("one", "two", "three"):
+        for name in "abcdefg":
+            house.remember(**near(f"{name}{space}", space=space))
+    house.remember("Miso the cat likes tuna.")
+    judge = ScriptedJudge()
+    runs = house.until_nothing_is_left(JOB, judge)
+    assert {house.row(one).space for one in united(house)} == {"one", "two", "three"}
+    assert sum(ran.applied for ran in runs) == len(united(house)) >= 3
+    asked = len(judge.asked)
+    assert house.run(JOB, judge).proposals == 0
+    assert len(judge.asked) == asked, "nothing is asked twice"
+    assert house.ormah.verify() == []
+
+
+def test_at_most_so_many_a_run(house: JobsHouse) -> None:
+    with open_jobs_house(**{"consolidating.max_clusters": 1}) as small:
+        for space in ("one", "two"):
+            for name in "ab":
+                small.remember(**near(f"{name}{space}", space=space))
+        assert [small.run(JOB, ScriptedJudge()).applied for _ in range(3)] == [1, 1, 0]
+
+
+def test_what_is_denied_is_remembered_and_what_is_open_is_asked_again(house: JobsHouse) -> None:
+    ids = deploys(house)
+    judge = Says()
+    for _ in range(2):
+        house.run(JOB, judge)
+    assert len(judge.asked) == 2, "once a run: nobody answered"
+    judge.says = lambda cluster: Summary(None, None, NodeType.FACT, "different things")
+    for _ in range(2):
+        house.run(JOB, judge)
+    assert len(judge.asked) == 3
+    house.update(ids[0], content="Deploys of the payments service run every Tuesday at 15:00.")
+    house.run(JOB, judge)
+    assert len(judge.asked) == 4, "another text is another question"
+
+
+def test_a_judge_that_goes_away_ends_the_asking_and_nothing_else(house: JobsHouse) -> None:
+    deploys(house)
+
+    def gone(_: Sequence[Shown]) -> Summary:
+        raise JudgeGone("the lid was closed")
+
+    ran = house.run(JOB, Says(says=gone))
+    assert (ran.proposals, ran.error) == (0, None)
+
+    class Short(ScriptedJudge):
+        def summaries(self, clusters: Sequence[Sequence[Shown]]) -> Sequence[Summary | None]:
+            return []
+
+    assert house.run(JOB, Short()).error is None
+    assert house.run(JOB, ScriptedJudge()).applied == 1
+
+
+def test_a_dry_run_changes_nothing(house: JobsHouse) -> None:
+    deploys(house)
+    tree, head, judge = house.tree, house.head, Says(says=whole)
+    for _ in range(2):
+        ran = house.run(JOB, judge, dry=True)
+        assert ran.planned == ["Consolidate: 3 memories became “Payments deploys”"]
+        assert (ran.applied, ran.commits) == (0, [])
+    assert (house.tree, house.head) == (tree, head)
+    assert house.run(JOB, judge).applied == 1
+
+
+def test_clusters_for_an_agent_are_those_that_the_job_would_ask_about(house: JobsHouse) -> None:
+    ids = deploys(house)
+    others = [house.remember(**near(name)) for name in "ab"]
+    runner = house.runner([JOB])
+    turn = Turn(
+        house.ormah,
+        runner.verdicts,
+        Near(house.ormah.index),
+        None,
+        "run",
+        house.now,
+        False,
+        lambda: False,
+        lambda *_: None,
+    )
+    found = [[one.id for one in cluster] for cluster in clusters(turn)]
+    assert sorted(map(sorted, found)) == sorted(map(sorted, [ids, others]))
+    assert all(one.content == house.row(one.id).content for cluster in clusters(turn) for one in cluster)
+
+
+# ---------------------------------------------------------------- taking it back
+
+
+def texts(house: JobsHouse, ids: Sequence[str]) -> list[bytes]:
+    return [house.data(one) for one in ids]
+
+
+@pytest.mark.parametrize("by", ["undo", "revert"])
+def test_taken_back_the_sources_are_what_they_were_byte_for_byte(house: JobsHouse, by: str) -> None:
+    ids = deploys(house, about_self=True)
+    before, tree = texts(house, ids), house.tree
+    house.run(JOB, Says(says=whole))
+    assert texts(house, ids) != before
+    house.undo(house.head) if by == "undo" else house.revert()
+    assert texts(house, ids) == before
+    assert house.tree == tree
+    assert united(house) == []
+    assert house.ormah.verify() == []
+    assert house.run(JOB, Says(says=whole)).proposals == 0, "what was taken back is not done again"
+
+
+@pytest.mark.parametrize("by", ["undo", "revert"])
+def test_taken_back_after_later_edits_the_edits_stay(house: JobsHouse, by: str) -> None:
+    ids = deploys(house)
+    before = texts(house, ids)
+    house.run(JOB, Says(says=whole))
+    commit = house.head
+    house.type_into(ids[0], "at 14:00", "at 15:00")
+    house.type_into(ids[1], "title: Payments deploy tool", "title: Payments deploy tool\nmine: kept")
+    late = house.remember("Deploys were late.", title="Late", space="shop", tags=["x"])
+    house.undo(commit) if by == "undo" else house.revert(commit)
+    assert house.data(ids[0]) == before[0].replace(b"at 14:00", b"at 15:00")
+    assert b"mine: kept" in house.data(ids[1])
+    assert house.data(ids[2]) == before[2]
+    assert {house.row(one).tier for one in ids} == {Tier.WORKING}
+    assert house.row(late).title == "Late"
+    assert house.ormah.verify() == []
+
+
+def test_the_note_reads_back_as_it_was_meant(house: JobsHouse) -> None:
+    deploys(house)
+    house.run(JOB, Says(says=whole))
+    (new,) = united(house)
+    note = codec.parse(house.data(new), house.row(new).path)
+    assert note.problems == ()
+    assert note.confidence == 1.0
+    assert [link.edge for link in note.links] == [EdgeType.DERIVED_FROM] * 3
+
+
+# ---------------------------------------------------------------- spaces, certainty
+
+
+@pytest.mark.parametrize(
+    ("spaces", "becomes"), [(["x", "x", None], "x"), (["x", None], None), ([None, None, "x"], None), (["x", "x"], "x")]
+)
+def test_the_space_is_that_of_most(house: JobsHouse, spaces: list[str | None], becomes: str | None) -> None:
+    ids = [house.remember(**near(name, space=space)) for name, space in zip("abc", spaces, strict=False)]
+    content = "\n".join(house.row(one).content for one in ids)
+    change = consolidate(house.ormah, ids, title="The nightly backup of the build server", content=content, type="fact",
+                         reason="", body="", source="agent:test")  # fmt: skip
+    assert apply(house.ormah, change, AGENT, run=None) is not None
+    (new,) = united(house)
+    assert (house.row(new).space, house.row(new).source) == (becomes, "agent:test")
+
+
+def test_what_is_global_on_purpose_stays_global(house: JobsHouse) -> None:
+    ids = [house.remember(**near("a", space="x")), house.remember(**near("b", space="x"))]
+    ids.append(house.remember(**near("c"), **{"global": True}, confidence=0.5))
+    content = "\n".join(house.row(one).content for one in ids)
+    change = consolidate(house.ormah, ids, title="The nightly backup of the build server", content=content, type="fact",
+                         reason="", body="")  # fmt: skip
+    assert apply(house.ormah, change, AGENT, run=None) is not None
+    (new,) = united(house)
+    assert house.row(new).space is None
+    assert codec.parse(house.data(new), house.row(new).path).everywhere
+    assert house.row(new).confidence == 0.5
+
+
+def test_a_seeded_judge_says_the_same_twice() -> None:
+    faults = Faults(wrong=0.2, malformed=0.2, open=0.2, slow=0.1, gone=0.1)
+    said = []
+    for _ in range(2):
+        with open_jobs_house(seed=7) as house:
+            for space in ("one", "two", "three", "four"):
+                for name in "abcd":
+                    house.remember(**near(f"{name}{space}", space=space))
+            judge = ScriptedJudge(3, faults)
+            house.until_nothing_is_left(JOB, judge)
+            said.append((judge.asked, judge.did))
+    assert said[0] == said[1]
