@@ -347,9 +347,7 @@ def archived_by_a_person(house: JobsHouse) -> str:
     node_id = fact(house)
     opened(house, node_id)
     house.go(hours=1)
-    house.type_into(node_id, "tier: working", "tier: archival") if b"tier: working" in house.data(
-        node_id
-    ) else house.update(node_id, tier=Tier.ARCHIVAL)
+    house.type_into(node_id, "tier: working", "tier: archival")
     house.go(hours=1)
     return node_id
 
