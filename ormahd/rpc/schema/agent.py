@@ -15,6 +15,7 @@ class RememberParams(Params):
     tier: str = "working"
     source: str | None = None
     space: str | UnsetType | None = UNSET
+    """Absent: detected from `cwd`. Null: global on purpose, and no job gives it a space (`global: true` in the note)."""
     tags: list[str] = []
     connections: list[Link] = []
     links: list[str] = []
@@ -151,6 +152,7 @@ class UpdateParams(Params):
     type: str | UnsetType = UNSET
     tier: str | UnsetType = UNSET
     space: str | UnsetType | None = UNSET
+    """Null: global on purpose, as in `agent.remember`."""
     tags: list[str] | UnsetType = UNSET
     """Replaces the tags; `add_tags` and `remove_tags` change them one by one."""
     add_tags: list[str] = []
