@@ -31,6 +31,6 @@ def test_every_method_has_its_lane():
     assert len(frozenset().union(*lanes)) == sum(map(len, lanes))
     assert {"admin.rebuild", "admin.verify", "admin.import", "admin.export"} <= BULK
     assert {"admin.run_task", "admin.run_all"} == MAINTAINING
-    assert {
-        method for method, (params, _) in schema.METHODS.items() if "request_id" in params.__struct_fields__
-    } <= WRITING
+    assert {method for method, (params, _) in schema.METHODS.items() if "request_id" in params.__struct_fields__} - {
+        "agent.maintenance"
+    } <= WRITING, "a phase two may take as long as the night's jobs"

@@ -65,7 +65,8 @@ def test_two_phases_over_the_wire(daemon: House) -> None:
     }  # fmt: skip
     done: MaintenanceResult = daemon.call("agent.maintenance", agent="claude-code", results=results, request_id="once")
     assert (done.status, counts(done).merges, counts(done).skipped) == ("applied", 1, 1)
-    (refused,) = done.refused or ()
+    assert done.refused
+    (refused,) = done.refused
     assert refused.item == "merges[1]"
     assert "not issued" in refused.why
 
@@ -79,18 +80,19 @@ def test_two_phases_over_the_wire(daemon: House) -> None:
 
     assert daemon.call("agent.maintenance", agent="claude-code", results=results, request_id="once") == done
     with pytest.raises(Conflict, match="was used"):
-        daemon.call("agent.maintenance", agent="claude-code", **results)
+        daemon.call("agent.maintenance", agent="claude-code", results=results)
     again = handed_out(daemon)
     assert again.receipt != handed.receipt
     assert [{one.node_a.id, one.node_b.id} for one in again.merge_candidates or ()] == [{ids["oven"], ids["oven too"]}]
 
 
 def test_what_is_no_question_and_no_answer(daemon: House) -> None:
-    for wrong in (
+    wrongs: list[dict[str, Any]] = [
         {"merges": []}, {"results": {}}, {"results": {"merges": []}}, {"receipt": ""}, {"results": {"receipt": 7}},
         {"receipt": "a", "results": {"receipt": "b"}}, {"receipt": "a", "merges": [], "results": {"edges": []}},
         {"results": {"receipt": "a", "mergers": []}}, {"receipts": "a"}, {"results": []},
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for wrong in wrongs:
         with pytest.raises(BadRequest):
             daemon.call("agent.maintenance", **wrong)
     with pytest.raises(NotFound):

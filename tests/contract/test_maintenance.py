@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -116,11 +117,11 @@ def two(house: House) -> House:
     cluster of its own, `x` and `y` in another."""
     house.told("uv", "Python packages are installed with uv here.")
     house.told("also uv", "We install Python packages with uv.")
-    house.told("a", "The till prints receipts on thermal paper.")
-    house.told("b", "The till's thermal paper is eighty millimetres wide.")
-    house.told("c", "Thermal paper for the till is in the left drawer.")
-    house.told("x", "The shop opens at nine on weekdays.")
-    house.told("y", "On Saturdays the shop opens at ten.")
+    house.told("a", "The till prints receipts on thermal paper.", title="Receipts")
+    house.told("b", "The till's thermal paper is eighty millimetres wide.", title="Width of the paper")
+    house.told("c", "Thermal paper for the till is in the left drawer.", title="Where the paper is")
+    house.told("x", "The shop opens at nine on weekdays.", title="Weekday hours")
+    house.told("y", "On Saturdays the shop opens at ten.", title="Saturday hours")
     house.found[LINKS] = [("uv", "also uv"), ("a", "b"), ("b", "c"), ("a", "c")]
     house.found[MERGES] = [("uv", "also uv"), ("a", "b"), ("b", "c"), ("a", "c")]
     house.found[CONFLICTS] = [("uv", "also uv"), ("x", "y")]
@@ -139,7 +140,10 @@ def test_the_seeds_keys_and_a_receipt(two: House) -> None:
     assert first["similarity"] == 0.8125
     assert {first["node_a"]["id"], first["node_b"]["id"]} == {two.ids["uv"], two.ids["also uv"]}
     assert first["node_a"]["content"] == "Python packages are installed with uv here."
-    assert [[node["title"] for node in one] for one in handed.batches[CLUSTERS]] == [["a", "b", "c"], ["x", "y"]]
+    assert [[node["title"] for node in one] for one in handed.batches[CLUSTERS]] == [
+        ["Receipts", "Width of the paper", "Where the paper is"],
+        ["Weekday hours", "Saturday hours"],
+    ]
     assert "4 pairs to merge" in handed.summary
     assert "2 clusters to unite" in handed.summary
 
@@ -186,7 +190,7 @@ def test_the_payload_has_a_ceiling(house: House, text: str) -> None:
     names = [f"m{number}" for number in range(12)]
     for number, name in enumerate(names):
         house.told(name, f"{number} {text}", title=f"{name} " + "long title " * 20)
-    pairs: list[tuple[str, ...]] = [(a, b) for a in names for b in names if a < b][:20]
+    pairs: list[tuple[str, ...]] = [tuple(two) for two in itertools.combinations(names, 2)][:20]
     house.found.update({LINKS: pairs, CONFLICTS: pairs, MERGES: pairs, CLUSTERS: [tuple(names[:5])]})
     handed = house.maintenance().hand_out()
     assert size(handed.batches) <= 40_000
@@ -204,7 +208,7 @@ def test_clusters_keep_their_texts_whole_beside_full_pairs(house: House) -> None
     names = [f"m{number}" for number in range(16)]
     for number, name in enumerate(names):
         house.told(name, f"{number} " + "The till prints receipts. " * 25)
-    pairs: list[tuple[str, ...]] = [(a, b) for a in names for b in names if a < b][:8]
+    pairs: list[tuple[str, ...]] = [tuple(two) for two in itertools.combinations(names, 2)][:8]
     house.found.update({LINKS: pairs, CONFLICTS: pairs, MERGES: pairs})
     house.found[CLUSTERS] = [tuple(names[at : at + 4]) for at in (0, 4, 8, 12)]
     handed = house.maintenance().hand_out()
