@@ -26,7 +26,7 @@ _STRIPPED = "()[]{}\"'`*_.,;:!?\u2026\u201c\u201d\u2018\u2019\u00ab\u00bb"
 class Contrast(StrEnum):
     MARKS = "each names a number, a name or a word of code that the other does not"
     NEGATION = "one of them says no"
-    ONE_PLACE = "they differ in one place"
+    ONE_PLACE = "one says a word where the other says another"
 
 
 def contrast(one: str, other: str) -> Contrast | None:
@@ -51,15 +51,17 @@ def marks(text: str) -> set[str]:
         for word in line.split():
             bare = word.strip(_STRIPPED)
             inner = bare[1:] if begins else bare
-            if bare and (not bare.replace("-", "").replace("'", "").isalpha() or any(map(str.isupper, inner))):
-                if bare not in {"I", "I'm", "I'd", "I've", "I'll"} and (_NAME.search(bare) or bare[-1].isdigit()):
-                    found.add(fold(bare))
+            marked = not bare.replace("-", "").replace("'", "").isalpha() or any(map(str.isupper, inner))
+            if marked and bare.partition("'")[0] != "I" and (_NAME.search(bare) or bare[-1:].isdigit()):
+                found.add(fold(bare))
             begins = word.rstrip("\"')*`").endswith(_SENTENCE)
     return found
 
 
 def _one_place(one: str, other: str) -> bool:
     left, right = (retold(list(tokens(text)), english=True) for text in (one, other))
+    if len(left) == len(right):  # one word for another throughout, in the title too
+        return 0 < len({two for two in zip(left, right, strict=True) if two[0] != two[1]}) <= LONGEST
     shorter = min(len(left), len(right))
     head = next((at for at in range(shorter) if left[at] != right[at]), shorter)
     tail = next((at for at in range(shorter - head) if left[-1 - at] != right[-1 - at]), shorter - head)

@@ -85,15 +85,17 @@ def same(title: str | None, content: str, other_title: str | None, other_content
     if text != retold(theirs, english) or not text:
         return None
     one, other = (retold(list(tokens(said or "")), english) for said in (title, other_title))
-    return Same.NEAR if _titles_agree(one, other, set(text)) else None
+    return Same.NEAR if _titles_agree(one, other, text) else None
 
 
-def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: set[str]) -> bool:
-    """The same title; or one says more than the other, and what it says more stands in the text."""
+def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str, ...]) -> bool:
+    """The same title; or one has none, and the other's is taken from the text word for word. A title that says more than
+    the other parts them, whatever it says: `Ports` and `Ports of staging` may stand over the same line."""
     if one == other:
         return True
-    few, many = sorted((set(one), set(other)), key=len)
-    return few < many and many - few <= text
+    title = one or other
+    starts = range(len(text) - len(title) + 1)
+    return not (one and other) and any(text[at : at + len(title)] == title for at in starts)
 
 
 def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
@@ -155,6 +157,7 @@ def _prose(text: str) -> Iterator[str]:
 def _words(text: str) -> Iterator[str]:
     begins = True
     for line in _BOLD.sub(r"\2", text.translate(_QUOTES)).split("\n"):
+        begins = begins or not line.strip() or _BULLET.match(line) is not None
         raw = _DASH.sub(" ", _BULLET.sub("", line)).split()
         loud = line.isupper()
         for at, word in enumerate(raw):
@@ -172,7 +175,6 @@ def _words(text: str) -> Iterator[str]:
             if "?" in word[-2:] or "\uff1f" in word[-2:]:
                 yield "?"
             begins = word.rstrip("\"')").endswith(_ENDS)
-        begins = True
 
 
 def _kept_case(word: str, before: str, loud: bool) -> bool:

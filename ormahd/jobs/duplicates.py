@@ -106,19 +106,22 @@ class Search:
         self, ids: Iterable[str], kinds: dict[str, tuple[NodeType, str | None]]
     ) -> Iterator[tuple[str, str, float]]:
         settings = self.turn.ormah.settings.merging
+        met: set[Two] = set()
         floor = max(settings.least_cosine, (settings.least_likeness - (1 - COSINE)) / COSINE)
         for node_id in ids:
             self.turn.give()
             kin = [hit for hit in self.turn.near.of(node_id) if kinds.get(hit[0]) == kinds[node_id]]
             for other, cosine in kin[: settings.neighbours]:
-                if cosine >= floor and frozenset({node_id, other}) not in self._open:
+                two = frozenset({node_id, other})
+                if cosine >= floor and two not in met and two not in self._open:
+                    met.add(two)
                     yield node_id, other, cosine
 
     def _pair(self, one: NodeRow, other: NodeRow, cosine: float) -> Found | None:
         like = likeness(one, other, cosine)
         if like.composite < self.turn.ormah.settings.merging.least_likeness:
             return None
-        if frozenset({one.id, other.id}) in self._open or why_apart(self.turn.ormah, one, other) is not None:
+        if why_apart(self.turn.ormah, one, other) is not None:
             return None
         how = None if is_event(one, other) else same(one.title, one.content, other.title, other.content)
         return Found(one, other, like, how)

@@ -19,11 +19,13 @@ class MergingSettings(Group):
         description="Composite (0.6 cosine + 0.2 titles + 0.2 words in common) from which a judge is asked about a pair.",
     )
     propose_likeness: Share = Field(
-        default=0.75,
-        description="Composite from which a pair becomes a proposal where no judge was asked.",
+        default=0.65,
+        description="Composite from which a pair becomes a proposal where no judge was asked. Of our corpus's 571 unrelated "
+        "memories no pair reaches 0.5; of memories told twice in other words half reach 0.65, and 2 in 3 reach 0.6, as do "
+        "three times as many turns of small talk.",
     )
     merge_likeness: Share = Field(
-        default=0.85, description="Composite from which a judge's yes merges at once; below it becomes a proposal."
+        default=0.85, description="Composite from which a judge's yes merges at once; below, it becomes a proposal."
     )
     max_proposals: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=50, description="New proposals of merges that one run makes at most."

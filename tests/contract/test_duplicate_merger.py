@@ -1,0 +1,312 @@
+"""The job that finds duplicates: given these memories, these merges and proposals (the wired whole, real git)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from ormahd.actions.audit import merges
+from ormahd.actions.caller import Caller
+from ormahd.actions.connect import connect
+from ormahd.actions.outdated import outdated
+from ormahd.core.node import EdgeType, NodeType
+from ormahd.jobs.duplicate_merger import DuplicateMerger, candidates
+from ormahd.jobs.job import ProposalType, Turn
+from ormahd.jobs.merging import from_payload
+from ormahd.jobs.near import Near
+from ormahd.jobs.proposals import Proposals
+from ormahd.journal import proposals as book
+from ormahd.judge.port import Duplicate, JudgeGone, Pair
+from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
+from tests.jobs_judge import SECRET, ScriptedJudge
+
+JOB = DuplicateMerger()
+
+
+@dataclass
+class Judge(ScriptedJudge):
+    """Answers what the test says; `asked_about` has the pairs."""
+
+    answer: Callable[[Pair], Duplicate | None] = lambda _: None
+    asked_about: list[Pair] = field(default_factory=list)
+
+    def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]:
+        self.asked_about += pairs
+        return [self.answer(pair) for pair in pairs]
+
+
+@pytest.fixture
+def house() -> Iterator[JobsHouse]:
+    with open_jobs_house() as found:
+        yield found
+
+
+def proposals(house: JobsHouse) -> list[book.Row]:
+    return book.rows(house.ormah.state, (book.PENDING,))
+
+
+def two(house: JobsHouse, one: str, other: str, **more: object) -> tuple[str, str]:
+    given = {"space": "x", "title": "Same title here"} | more
+    return house.remember(one, **given), house.remember(other, **given)
+
+
+DEPLOY = "Deployments of the shop are made by the release script and never by hand"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "merged", "asked"),
+    [
+        (f"{DEPLOY}.", f"{DEPLOY.upper()}", 1, 0),
+        (f"The {DEPLOY[:1].lower()}{DEPLOY[1:]}", f"{DEPLOY}!", 1, 0),
+        (f"{DEPLOY} on port 80", f"{DEPLOY} on port 81", 0, 0),
+        (f"{DEPLOY} by Ada", f"{DEPLOY} by Bruno", 0, 0),
+        (DEPLOY, DEPLOY.replace("never", "often"), 0, 0),
+        ("The docs are built with pandoc and node on the build machine", "To build the docs pandoc and node are on the build machine", 0, 1),
+        ("Tea is served at four in the garden", "The build of the docs needs pandoc", 0, 0),
+    ],
+)  # fmt: skip
+def test_without_a_judge(house: JobsHouse, one: str, other: str, merged: int, asked: int) -> None:
+    two(house, one, other)
+    head, tree = house.head, house.tree
+    dry = house.run(JOB, dry=True)
+    assert (len(dry.planned), house.head, house.tree, proposals(house)) == (merged + asked, head, tree, [])
+    runs = house.until_nothing_is_left(JOB)
+    assert (sum(ran.applied for ran in runs), sum(ran.asked for ran in runs)) == (merged, asked)
+    assert house.git("rev-list", "--count", f"{head}..HEAD") == str(merged)
+    assert len(proposals(house)) == asked
+    if merged:
+        said = house.git("show", "-s", "--format=%B", "HEAD")
+        assert said.startswith(
+            "Merge: two memories of “Same title here” became one\n\nThey say the same: the same words"
+        )
+        assert "composite " in said
+        assert "Ormah-Source: job:duplicate_merger\n" in said
+    assert house.ormah.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"space": "x"}, {"space": "y"}),
+        ({"space": "x"}, {"space": None}),
+        ({"type": NodeType.FACT}, {"type": NodeType.PREFERENCE}),
+        ({"title": "Staging"}, {"title": "Production"}),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_two_things_is_left_alone(house: JobsHouse, first: dict, second: dict) -> None:
+    house.remember(f"{DEPLOY}.", **({"space": "x", "title": "Deploys"} | first))
+    house.remember(DEPLOY, **({"space": "x", "title": "Deploys"} | second))
+    assert house.run(JOB).applied == 0
+
+
+def test_events_of_two_days_are_a_persons_to_decide(house: JobsHouse) -> None:
+    house.remember("The whole shop was down for an hour.", type=NodeType.EVENT, title="Shop down")
+    house.go(days=3)
+    house.remember("The whole shop was down for an hour", type=NodeType.EVENT, title="Shop down")
+    ran = house.run(JOB)
+    assert (ran.applied, ran.asked) == (0, 1)
+
+
+def test_outdated_and_opposed_memories_are_left_alone(house: JobsHouse) -> None:
+    one, _ = two(house, f"{DEPLOY}.", DEPLOY)
+    outdated(house.ormah, one, AGENT, reason="no more", revoke=False)
+    a, b = two(house, "The garden is watered by a pump each morning", "The garden is watered by a pump, each morning")
+    connect(house.ormah, a, b, AGENT, edge=EdgeType.CONTRADICTS, weight=0.5, reason=None, remove=False)
+    assert house.run(JOB).planned == []
+
+
+def test_many_tellings_become_one(house: JobsHouse) -> None:
+    ids = [house.remember(DEPLOY + "!" * number, title="Deploys", space="x") for number in range(5)]
+    dry = house.run(JOB, dry=True)
+    assert len(dry.planned) == 4
+    ran = house.run(JOB)
+    assert ran.applied == 4
+    assert [row.id for row in house.ormah.index.notes(ids).values()] == [ids[4]], "the longest, then the latest"
+    assert house.run(JOB).planned == []
+
+
+def test_an_undone_merge_is_not_made_again(house: JobsHouse) -> None:
+    one, other = two(house, f"{DEPLOY}.", DEPLOY)
+    house.run(JOB)
+    (row,) = merges(house.ormah, limit=1)
+    house.undo(row.id)
+    assert house.run(JOB).planned == []
+    with house.ormah.state.transaction() as db:  # what was looked at may be lost
+        db.execute("DELETE FROM looked")
+        db.execute("DELETE FROM verdict")
+    assert house.run(JOB).planned == []
+    house.update(one, content=f"{DEPLOY}!!")
+    assert house.run(JOB).planned == []
+    assert {one, other} <= set(house.ormah.index.ids())
+
+
+def test_the_preview_loses_nothing_and_is_what_approval_makes(house: JobsHouse) -> None:
+    one, other = two(
+        house, "The docs are built with pandoc and node on the build machine. It takes an hour.",
+        "To build the docs pandoc and node are on the build machine. It takes an hour", tags=["docs"],
+    )  # fmt: skip
+    house.run(JOB)
+    (row,) = proposals(house)
+    assert (row.type, set(row.nodes)) == (ProposalType.MERGE, {one, other})
+    assert row.action == "Merge two memories of “Same title here”"
+    assert set(row.evidence) == {"composite", "cosine", "title", "words"}
+    assert "Same title here\ntags: docs\n\n" in row.preview
+    assert "To build the docs" in row.preview
+    assert "are built with pandoc" in row.preview
+    assert row.preview.count("It takes an hour") == 1
+    Proposals(house.ormah, {ProposalType.MERGE: from_payload}).resolve(row.id, "approved", Caller("person"))
+    kept = house.row(row.nodes[0])
+    assert kept.content == row.preview.split("\n\n", 1)[1]
+    assert house.run(JOB).planned == []
+
+
+def test_a_rejected_proposal_does_not_come_back(house: JobsHouse) -> None:
+    two(house, "The docs are built with pandoc and node on the build machine", "To build the docs pandoc and node are on the build machine")  # fmt: skip
+    house.run(JOB)
+    (row,) = proposals(house)
+    Proposals(house.ormah, {ProposalType.MERGE: from_payload}).resolve(row.id, "rejected", Caller("person"))
+    assert house.run(JOB).planned == []
+    assert proposals(house) == []
+
+
+def test_a_family_is_asked_about_once_at_a_time(house: JobsHouse) -> None:
+    words = ["are built with", "get built by", "can be built with", "have been built by"]
+    for said in words:
+        house.remember(f"The docs of the shop {said} pandoc and node on the build machine at night by the script", title="Docs", space="x")  # fmt: skip
+    house.run(JOB)
+    nodes = [node for row in proposals(house) for node in row.nodes]
+    assert len(nodes) == len(set(nodes)) >= 2
+
+
+def test_a_series_is_no_family_of_duplicates(house: JobsHouse) -> None:
+    for name in ("alpha", "beta", "gamma", "delta"):
+        house.remember(f"The machine {name} stands in the cellar and serves the files of the office", title=f"Machine {name}", space="x")  # fmt: skip
+    assert house.run(JOB).planned == []
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_no_more_proposals_than_a_person_reads(most: int) -> None:
+    with open_jobs_house(**{"merging.max_proposals": most}) as house:
+        for what in ("docs", "garden"):
+            two(house, f"The {what} are kept up with pandoc and node on the {what} machine", f"To keep the {what} up pandoc and node are on the {what} machine", title=what)  # fmt: skip
+        assert house.run(JOB).asked == most
+        assert house.run(JOB).asked == most
+
+
+# ---------------------------------------------------------------- with a judge
+
+ALIKE = (f"{DEPLOY} at 9 in the morning", f"{DEPLOY} at 9 in the early morning")
+"""Composite above 0.85, and not the same words."""
+
+
+def says(same: bool, content: str | None = None, title: str | None = None) -> Callable[[Pair], Duplicate]:
+    return lambda _: Duplicate(same, title, content, "the judge's reason")
+
+
+def test_a_yes_merges_with_the_judges_text(house: JobsHouse) -> None:
+    two(house, *ALIKE)
+    judge = Judge(
+        answer=says(True, "The shop is deployed by script at 9 in the early morning, never by hand.", "Deploys")
+    )
+    ran = house.run(JOB, judge)
+    assert (ran.applied, len(judge.asked_about)) == (1, 1)
+    (row,) = merges(house.ormah, limit=1)
+    assert row.kept is not None
+    assert house.row(row.kept).content == "The shop is deployed by script at 9 in the early morning, never by hand."
+    assert house.row(row.kept).title == "Deploys"
+    assert "judged to say the same by the judge (scripted): the judge's reason" in row.reason
+    assert house.run(JOB, judge).planned == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (" \n", "it is empty"),
+        ("x" * 1_000_000, "1,000,000 characters"),
+        (f"Deployed at 9 with {SECRET}", "a secret"),
+        ("The shop is deployed by script in the early morning, never by hand.", "leaves out 9"),
+        ("Deployed at 9\n<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n", "conflict markers"),
+        ("Deployed at 9 \x00", "NUL"),
+    ],
+)  # fmt: skip
+def test_a_text_that_cannot_stand_is_proposed_without_it(house: JobsHouse, text: str, why: str) -> None:
+    two(house, *ALIKE)
+    ran = house.run(JOB, Judge(answer=says(True, text)))
+    assert (ran.applied, ran.asked, ran.error) == (0, 1, None)
+    (row,) = proposals(house)
+    assert why in row.reason
+    assert "early morning" in row.preview
+    assert text.strip() not in row.preview or not text.strip()
+    assert SECRET.encode() not in b"".join(path.read_bytes() for path in house.home.rglob("*") if path.is_file())
+
+
+def test_a_no_is_remembered_also_from_an_agent(house: JobsHouse) -> None:
+    two(house, *ALIKE)
+    judge = Judge(answer=says(False))
+    assert house.run(JOB, judge).planned == []
+    assert len(judge.asked_about) == 1
+    assert house.run(JOB, judge).planned == []
+    assert house.run(JOB).planned == [], "nor is a person asked then"
+    assert len(judge.asked_about) == 1
+
+
+def test_below_the_threshold_a_yes_is_a_proposal() -> None:
+    with open_jobs_house(**{"merging.merge_likeness": 1.0}) as house:
+        two(house, *ALIKE)
+        ran = house.run(JOB, Judge(answer=says(True, "The script deploys the shop at 9.")))
+        assert (ran.applied, ran.asked) == (0, 1)
+        assert "The script deploys the shop at 9." in proposals(house)[0].preview
+
+
+def test_an_open_answer_and_a_judge_that_is_gone_are_asked_again(house: JobsHouse) -> None:
+    two(house, *ALIKE)
+    judge = Judge(answer=lambda _: None)
+    assert house.run(JOB, judge).planned == []
+
+    def gone(_: Pair) -> None:
+        raise JudgeGone
+
+    judge.answer = gone
+    ran = house.run(JOB, judge)
+    assert (ran.planned, ran.error) == ([], None)
+    judge.answer = says(True)
+    assert house.run(JOB, judge).applied == 1
+    assert len(judge.asked_about) == 3
+
+
+def test_questions_have_a_budget() -> None:
+    with open_jobs_house(**{"jobs.judge_questions": 1}) as house:
+        two(house, *ALIKE)
+        two(house, "The garden at 7 is watered by the green pump of the house", "The garden at 7 gets watered by the green pump of the house", title="Garden")  # fmt: skip
+        judge = Judge(answer=says(False))
+        house.run(JOB, judge)
+        assert len(judge.asked_about) == 1
+        house.run(JOB, judge)
+        assert len(judge.asked_about) == 2
+
+
+def test_what_was_edited_while_the_judge_thought_is_left_alone(house: JobsHouse) -> None:
+    one, _ = two(house, *ALIKE)
+
+    def edited(_: Pair) -> Duplicate:
+        house.update(one, content=f"{DEPLOY} at 9, or at 10 these days")
+        return Duplicate(True, None, None, "")
+
+    assert house.run(JOB, Judge(answer=edited)).applied == 0
+    assert house.row(one).content.endswith("these days")
+
+
+def test_candidates_for_an_agent(house: JobsHouse) -> None:
+    one, other = two(house, *ALIKE)
+    house.remember("Tea is served at four in the garden", title="Tea")
+    runner = house.runner([JOB])
+
+    def found() -> list[Pair]:
+        turn = Turn(house.ormah, runner.verdicts, Near(house.ormah.index), None, "run", house.now, False, lambda: False, lambda *_: None)  # fmt: skip
+        return list(candidates(turn))
+
+    (pair,) = found()
+    assert ({pair.a.id, pair.b.id}, round(pair.score, 2) > 0.85) == ({one, other}, True)
+    assert [one.score for one in found()] == [pair.score], "as long as nobody has judged"
