@@ -1,0 +1,371 @@
+"""Maintenance as people meet it: a real daemon, its commands, its files, git typed by hand."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ormahd.core.note import parse
+from ormahd.journal.runs import Runs
+from ormahd.journal.state import State
+from tests.blackbox.test_sync import level, two_houses
+from tests.blackbox.tours import head, path_of, walk_home
+from tests.house import House, open_house, wait_until
+
+ORDER = [
+    "importance_scorer", "index_updater", "duplicate_merger", "conflict_detector", "auto_linker", "auto_cluster",
+    "consolidator", "decay_manager",
+]  # fmt: skip
+OLD = "We deploy the payment service on Tuesday mornings after the backup has run"
+NEW = "We deploy the payment service on Tuesday mornings when the backup has run and the tests are green"
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    with open_house(ORMAH_JOBS_ENABLED="false") as found:
+        found.start()
+        yield found
+
+
+def remember(house: House, content: str, **more: Any) -> str:
+    return str(house.call("agent.remember", content=content, **more).node_id)
+
+
+def alike(house: House, space: str = "pay") -> tuple[str, str]:
+    """Two memories that are much alike, and not the same."""
+    return tuple(remember(house, text, title="Deploying payments", space=space) for text in (OLD, NEW))  # type: ignore[return-value]
+
+
+def same(house: House, count: int, start: int = 0) -> None:
+    """Pairs of memories that say the same."""
+    lines = [
+        {"content": text.format(number), "title": f"Port {number}", "space": "net"}
+        for number in range(start, start + count)
+        for text in ("Service number {} listens on its own port.", "service number {} listens on its own port")
+    ]
+    done = house.json("import", "-", input="\n".join(map(json.dumps, lines)))
+    assert done["added"] == 2 * count, done
+
+
+def run(house: House, name: str = "all", *more: str) -> dict[str, dict[str, Any]]:
+    done = {one["job"]: one for one in house.json("jobs", "run", name, *more)}
+    assert all(one["error"] is None for one in done.values()), done
+    return done
+
+
+def proposals(house: House, *more: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = house.json("proposals", *more)
+    return found
+
+
+def of_type(house: House, kind: str = "merge") -> dict[str, Any]:
+    (found,) = proposals(house, "--type", kind)
+    return found
+
+
+def say(house: House, node_id: str, old: str, new: str) -> None:
+    """A person has a memory say something else, in an editor."""
+    file = house.vault / path_of(house, node_id)
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    wait_until(lambda: house.json("show", node_id)["content"].strip() == new.strip(), "the edit is taken in")
+    walk_home(house)
+
+
+# Jobs
+
+
+def test_the_jobs_in_their_order_and_what_a_run_says(house: House) -> None:
+    assert [row["name"] for row in house.json("jobs")] == ORDER
+    same(house, 2)
+    alike(house)
+    before, start = house.notes(), head(house)
+    would = run(house, "all", "--dry-run")
+    assert list(would) == ORDER
+    assert (would["duplicate_merger"]["proposals"], would["duplicate_merger"]["asked"]) == (3, 1)
+    assert (head(house), house.notes(), proposals(house)) == (start, before, []), "a dry run changes nothing"
+    done = run(house)
+    merged = done["duplicate_merger"]
+    assert (merged["applied"], merged["asked"], merged["skipped"], len(merged["commits"])) == (2, 1, 0, 2)
+    said = house.git("show", "-s", "--format=%an%n%B", merged["commits"][0])
+    assert said.startswith("job:duplicate_merger\nMerge: ")
+    assert "Ormah-Source: job:duplicate_merger\n" in said
+    assert house.json("history", "--job", "duplicate_merger")[0]["commit"] == merged["commits"][1]
+    walk_home(house)
+
+    run(house)
+    again = run(house)
+    assert {name: one["proposals"] for name, one in again.items()} == dict.fromkeys(ORDER, 0), again
+    rows = {row["name"]: row for row in house.json("jobs")}
+    assert all(row["last_run"] and row["last_error"] is None and row["run_count"] == 3 for row in rows.values())
+    table = house.ctl("jobs").stdout
+    assert all(name in table for name in ORDER)
+
+
+def test_names_and_usage(house: House) -> None:
+    for words, status, says in (
+        (["run", "nope"], 3, "there is no job 'nope'"), (["run"], 2, "give nothing, or: run NAME"),
+        (["pause", "nope"], 3, "there is no job"), (["--force"], 2, "belong to: jobs run NAME"),
+    ):  # fmt: skip
+        done = house.ctl("jobs", *words)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert says in done.stderr
+    for words, status, says in (
+        (["approve"], 2, "approve ID..."), (["approve", "abcd"], 3, "there is no proposal abcd"),
+        (["reject", "x*"], 2, "is no proposal's id"), (["--all", "--status", "stale"], 2, "exclude each other"),
+    ):  # fmt: skip
+        done = house.ctl("proposals", *words)
+        assert (done.returncode, done.stdout) == (status, ""), words
+        assert says in done.stderr
+
+
+def test_a_pause_outlives_the_daemon_and_is_told(house: House) -> None:
+    assert house.json("jobs", "pause", "auto_linker")["paused"] == ["auto_linker"]
+    house.restart()
+    assert [row["name"] for row in house.json("jobs") if row["paused"]] == ["auto_linker"]
+    assert "paused    auto_linker" in house.ctl("status").stdout
+    assert "the job auto_linker is paused since" in house.ctl("doctor").stdout
+    assert house.json("jobs", "run", "auto_linker")[0]["error"] is None, "who names it means it"
+    assert house.json("jobs", "resume", "all")["paused"] == []
+    assert house.ctl("jobs", "pause", "all").stdout == f"paused: {', '.join(ORDER)}\n"
+    assert "paused    all jobs" in house.ctl("status").stdout
+    assert house.ctl("jobs", "resume", "all").stdout == "no job is paused\n"
+
+
+def failed(house: House, job: str, error: str) -> None:
+    """As if the job had run just now, and failed; the daemon is down."""
+    state = State(house.state, clock=lambda: datetime.now(UTC))
+    try:
+        runs = Runs(state)
+        runs.begin("before", job)
+        runs.end("before", job, error=error, proposals=0, applied=0, skipped=0, commits=[], milliseconds=1.0)
+    finally:
+        state.close()
+
+
+def test_a_job_that_failed_is_told_until_it_runs_well(house: House) -> None:
+    house.stop()
+    failed(house, "auto_linker", "a fault of its own: ZeroDivisionError()")
+    house.start()
+    row = next(row for row in house.json("jobs") if row["name"] == "auto_linker")
+    assert (row["last_error"], row["error_count"]) == ("a fault of its own: ZeroDivisionError()", 1)
+    assert house.json("status")["jobs"]["auto_linker"]["last_error"] == row["last_error"]
+    assert "auto_linker failed: a fault of its own" in house.ctl("status").stdout
+    doctor = house.ctl("doctor")
+    assert doctor.returncode == 1
+    assert "warning: the job auto_linker failed: a fault of its own" in doctor.stdout
+    assert "ormahctl jobs run auto_linker" in doctor.stdout
+    run(house, "auto_linker")
+    assert house.ctl("doctor").stdout == "all is well\n"
+
+
+def test_what_was_missed_while_the_machine_was_off_is_caught_up_once() -> None:
+    with open_house(ORMAH_JOBS_CATCH_UP_SECONDS="0") as house:
+        house.start()
+        same(house, 1)
+        assert all(row["last_run"] is None and row["next_run"] for row in house.json("jobs"))
+        house.stop()
+        state = State(house.state, clock=lambda: datetime.now(UTC))
+        with state.transaction() as db:
+            db.execute("UPDATE job_run SET begun = ?", ((datetime.now(UTC) - timedelta(days=3)).isoformat(),))
+        state.close()
+        house.start()
+        wait_until(lambda: all(row["run_count"] == 1 for row in house.json("jobs")), "all jobs have run")
+        assert house.json("history", "--job", "duplicate_merger"), "the two that say the same are one"
+        now = datetime.now(UTC)
+        for row in house.json("jobs"):
+            assert datetime.fromisoformat(row["next_run"]) > now + timedelta(minutes=55), row
+        house.restart()
+        assert all(row["run_count"] == 1 for row in house.json("jobs"))
+        walk_home(house)
+
+
+# In the middle of a run
+
+
+def test_stopped_in_the_middle_of_a_run_it_ends_in_time_and_loses_nothing(house: House) -> None:
+    same(house, 30)
+    start = head(house)
+    asked = threading.Thread(target=lambda: house.ctl("jobs", "run", "duplicate_merger", "--force"), daemon=True)
+    asked.start()
+    wait_until(lambda: head(house) != start, "the first merge is there")
+    assert house.stop() == 0
+    assert "still at work" not in house.said()
+    asked.join(60)
+    house.start()
+    left = len(house.notes()) - 31
+    assert 0 < left < 30, "it ended in the middle"
+    row = next(row for row in house.json("jobs") if row["name"] == "duplicate_merger")
+    assert row["last_error"] is None
+    walk_home(house)
+    assert run(house, "duplicate_merger", "--force")["duplicate_merger"]["applied"] == left
+    assert len(house.notes()) == 31
+    walk_home(house)
+
+
+def test_writes_and_whispers_go_on_beside_a_run(house: House) -> None:
+    same(house, 15)
+    ended = threading.Event()
+
+    def work() -> None:
+        house.ctl("jobs", "run", "all", "--force")
+        ended.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    mine = []
+    while not ended.is_set():
+        mine.append(remember(house, f"Written beside a run, number {len(mine)}", type="event"))
+        assert house.call("agent.whisper", prompt="which port does the service listen on", session_id="s") is not None
+    for number, node in enumerate(mine):
+        assert house.json("show", node)["content"] == f"Written beside a run, number {number}"
+    walk_home(house)
+
+
+# Proposals
+
+
+def test_a_proposal_is_listed_with_its_evidence_approved_and_undone(house: House) -> None:
+    old, new = alike(house)
+    run(house, "duplicate_merger")
+    found = of_type(house)
+    assert sorted(found["source_nodes"]) == sorted([old, new])
+    assert (found["status"], found["resolved"], found["type"]) == ("pending", None, "merge")
+    assert found["preview"]
+    assert found["evidence"]
+    assert "1 proposal for you: ormahctl proposals" in house.ctl("status").stdout
+    listed = house.ctl("proposals").stdout
+    assert found["short_id"] in listed
+    assert found["proposed_action"] in listed
+
+    before, start = house.notes(), head(house)
+    told = house.ctl("proposals", "approve", found["short_id"])
+    assert told.returncode == 0, told.stderr
+    assert "to take it back: ormahctl undo" in told.stdout
+    assert house.git("rev-list", "--count", f"{start}..HEAD").strip() == "1"
+    assert len(house.notes()) == len(before) - 1
+    twice = house.ctl("--json", "proposals", "reject", found["id"])
+    assert twice.returncode == 4
+    assert "was approved on" in json.loads(twice.stderr)["error"]["message"]
+    (row,) = proposals(house, "--status", "approved")
+    assert (row["resolved_by"], row["op"]) == ("person", house.json("history", "--limit", "1")[0]["op"])
+    walk_home(house)
+
+    assert house.ctl("undo", head(house)).returncode == 0
+    assert house.notes() == before
+    assert of_type(house)["id"] == found["id"], "undone, it is open again"
+    walk_home(house)
+
+
+def test_approved_and_reverted_by_hand_with_later_edits(house: House) -> None:
+    old, new = alike(house)
+    one, two = alike(house, "other")
+    run(house, "duplicate_merger")
+    first, second = proposals(house)
+    done = house.json("proposals", "approve", first["id"])
+    before = {parse(data, path).id: parse(data, path).content for path, data in house.notes().items()}
+    kept = next(node for node in first["source_nodes"] if node in before)
+    say(house, kept, before[kept], before[kept] + "\n\nAnd never before ten.")
+    house.git("revert", "--no-edit", done[0]["commit"])
+    walk_home(house)
+    found = {parse(data, path).id: parse(data, path).content for path, data in house.notes().items()}
+    assert {old, new, one, two} <= found.keys()
+    assert "And never before ten." in found[kept]
+    assert house.call("admin.verify").ok
+    assert [row["id"] for row in proposals(house)] == [second["id"]], "the other one waits still"
+    assert [row["status"] for row in proposals(house, "--all") if row["id"] == first["id"]] == ["stale"]
+
+
+def test_rejected_for_good(house: House) -> None:
+    alike(house)
+    alike(house, "other")
+    run(house, "duplicate_merger")
+    ids = [row["short_id"] for row in proposals(house)]
+    start, before = head(house), house.notes()
+    done = house.json("proposals", "reject", *ids)
+    assert [one["status"] for one in done] == ["rejected", "rejected"]
+    assert house.git("rev-list", "--count", f"{start}..HEAD").strip() == "2"
+    assert house.notes() == before
+    assert house.ctl("proposals").stdout == "no proposal waits for you\n"
+    walk_home(house)
+    house.stop()
+    for file in house.state.iterdir():
+        file.unlink()
+    house.start()
+    assert run(house, "duplicate_merger")["duplicate_merger"]["asked"] == 0
+    assert proposals(house, "--all") == []
+
+
+def test_one_that_cannot_be_decided_on_keeps_no_other_from_it(house: House) -> None:
+    alike(house)
+    run(house, "duplicate_merger")
+    done = house.ctl("proposals", "reject", "beef", of_type(house)["id"])
+    assert done.returncode == 3
+    assert "rejected; it is not proposed again" in done.stdout
+    assert "there is no proposal beef" in done.stderr
+
+
+def test_a_memory_that_says_something_else_makes_it_stale(house: House) -> None:
+    old, new = alike(house)
+    run(house, "duplicate_merger")
+    found = of_type(house)
+    other = "Payments are deployed by hand now, by whoever is on call"
+    say(house, old, OLD, other)
+    start = head(house)
+    done = house.ctl("proposals", "approve", found["id"])
+    assert done.returncode == 4
+    assert "is stale: one of its memories says something else by now" in done.stderr
+    assert head(house) == start
+    assert [row["status"] for row in proposals(house, "--all")] == ["stale"]
+    assert "  stale" in house.ctl("proposals", "--all").stdout
+    say(house, old, other, OLD)
+    assert of_type(house)["id"] == found["id"]
+    assert path_of(house, new) in house.notes()
+
+
+def test_decided_on_one_machine_it_is_not_asked_on_the_other() -> None:
+    with two_houses(ORMAH_JOBS_ENABLED="false") as (one, two, bare):
+        one.json("sync", "setup", str(bare))
+        two.json("sync", "setup", str(bare))
+        alike(one)
+        level(one, two)
+        for house in (one, two):
+            run(house, "duplicate_merger")
+            assert len(proposals(house)) == 1
+        one.json("proposals", "reject", of_type(one)["id"])
+        level(one, two)
+        assert proposals(two) == []
+        (row,) = proposals(two, "--all")
+        assert (row["status"], row["resolved_by"]) == ("rejected", "person")
+        assert two.ctl("proposals", "approve", row["id"]).returncode == 4
+        assert run(two, "duplicate_merger")["duplicate_merger"]["asked"] == 0
+
+
+def test_an_agent_decides_in_its_own_name_and_once_for_a_request(house: House) -> None:
+    alike(house)
+    run(house, "duplicate_merger")
+    found = house.call("agent.proposals").proposals[0]
+    asked = {"proposal_id": found.short_id, "action": "approved", "request_id": "once"}
+    done = house.call("agent.resolve_proposal", agent="claude-code", **asked)
+    assert (done.status, done.proposal_id) == ("approved", found.id)
+    assert house.call("agent.resolve_proposal", agent="claude-code", **asked) == done
+    assert house.git("show", "-s", "--format=%an").strip() == "agent:claude-code"
+
+
+def test_hung_up_in_the_middle_the_run_goes_on(house: House) -> None:
+    """The command is interrupted; what it asked for is done all the same, and another one waits for its turn."""
+    same(house, 10)
+    start = head(house)
+    done = threading.Thread(target=lambda: house.ctl("jobs", "run", "duplicate_merger", timeout=60), daemon=True)
+    done.start()
+    wait_until(lambda: head(house) != start, "it is at work")
+    run(house, "importance_scorer")
+    assert len(house.notes()) == 11
+    house.signal(signal.SIGHUP)  # a log that is opened anew is no reason to stop
+    walk_home(house)
