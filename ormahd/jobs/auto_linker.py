@@ -18,7 +18,20 @@ from ormahd.core.node import EdgeType
 from ormahd.errors import OrmahError
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Done, Step, Turn
-from ormahd.jobs.link_survey import JUDGED, LOOKED, QUESTION, TYPED, Look, Survey, ends, ids_of, keys, looks, verdict
+from ormahd.jobs.link_survey import (
+    CHUNK,
+    JUDGED,
+    LOOKED,
+    QUESTION,
+    TYPED,
+    Look,
+    Survey,
+    ends,
+    ids_of,
+    keys,
+    looks,
+    verdict,
+)
 from ormahd.jobs.linking import Draft, Wish, count_of
 from ormahd.judge.port import JudgeGone, Linked, Pair
 
@@ -90,6 +103,9 @@ def _near_ones(turn: Turn, most: int) -> Iterator[Step]:
             lines.append(f"{draft.sentence(wish)}: {_told(cosine, similarity)}")
         if not refused:
             (linked if len(draft.made) > before else seen).append((row.id, key))
+        if len(seen) >= CHUNK and not turn.dry:  # so that a long look that is ended early begins where it ended
+            turn.verdicts.seen(LOOKED, seen)
+            seen.clear()
     if not turn.dry:
         turn.verdicts.seen(LOOKED, seen)
     if draft.made:
@@ -136,7 +152,14 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
     left, more = turn.ormah.settings.jobs.judge_questions, False
     chosen: list[Look] = []
     asked: dict[frozenset[str], Pair] = {}
+    seen: list[tuple[str, str]] = []
     for look in looks(turn):
+        if not look.open and not look.ready:
+            seen.append((look.row.id, look.key))
+            if len(seen) >= CHUNK and not turn.dry:
+                _saw(turn, seen)
+                seen.clear()
+            continue
         new = {ids_of(pair): pair for pair in look.open}
         if len(asked.keys() | new.keys()) > left:
             more = True
@@ -149,7 +172,6 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
     draft = Draft(turn.ormah)
     lines: list[str] = []
     done: list[tuple[Pair, Linked]] = []
-    seen: list[tuple[str, str]] = []
     linked: list[tuple[str, str]] = []
     refused: set[frozenset[str]] = set()
     for look in chosen:

@@ -78,6 +78,8 @@ def test_who_nobody_placed_is_placed_and_global_on_purpose_is_not(house: House) 
     house.json("update", once, "--global")
     sent = house.call("agent.remember", content="Sent with null", title="Null", space=None,
                       links=list(ids.values())).node_id  # fmt: skip
+    (absent,) = store(house, {"title": "Absent", "content": "Imported without a space", "space": None}).values()
+    assert b"global: true" not in house.notes()[path_of(house, absent)], "nobody said so"
     kept = {node: house.notes()[path_of(house, node)] for node in (everywhere, once, sent)}
     assert all(b"\nglobal: true\n" in data for data in kept.values())
     assert b"global: true" not in house.notes()[path_of(house, nowhere)]
