@@ -1,0 +1,99 @@
+"""A memory fades and comes back, as a person sees it: commands, files, git, a restart, an index that is gone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+from ormahd.core.strength import FILE
+from tests.blackbox.tours import edit_by_hand, edited, head, path_of, walk_home
+from tests.house import House
+
+OLD = [
+    {"content": "The printer stands on the third floor.", "title": "Printer", "created": "2026-01-10T10:00:00Z"},
+    {"content": "The kettle is blue.", "title": "Kettle", "created": "2026-01-11T10:00:00Z"},
+    {"content": "Tea in the morning, never coffee.", "type": "preference", "title": "Tea", "created": "2026-01-10T10:00:00Z"},
+    {"content": "Lives in Dublin.", "title": "Dublin", "about_self": True, "created": "2026-01-10T10:00:00Z"},
+]  # fmt: skip
+
+
+def fill(house: House) -> dict[str, str]:
+    """Ids by title."""
+    lines = "\n".join(json.dumps(line) for line in OLD)
+    file = house.home / "old.jsonl"
+    file.write_text(lines + "\n")
+    assert house.json("import", str(file))["added"] == len(OLD)
+    found = {}
+    for line in OLD:
+        results = house.json("recall", line["content"])["results"]
+        found[str(line["title"])] = next(one["id"] for one in results if one["title"] == line["title"])
+    house.json("jobs", "run", "importance_scorer")  # what this search found is no use of theirs that is to be tested
+    return found
+
+
+def run(house: House, job: str = "decay_manager", *more: str) -> dict[str, object]:
+    (ran,) = house.json("jobs", "run", job, *more)
+    assert isinstance(ran, dict)
+    return ran
+
+
+def tier(house: House, node_id: str) -> str:
+    """From the file: looking at the memory would be a use."""
+    said = re.search(r"^tier: (\w+)$", house.notes()[path_of(house, node_id)].decode(), re.MULTILINE)
+    return said[1] if said else "working"
+
+
+def test_it_fades_answers_still_and_comes_back(daemon: House) -> None:
+    ids = fill(daemon)
+    at = head(daemon)
+    dry = run(daemon, "decay_manager", "--dry-run")
+    assert (dry["proposals"], dry["applied"], dry["commits"], head(daemon)) == (2, 0, [], at)
+    ran = run(daemon)
+    assert (ran["proposals"], ran["applied"], ran["skipped"]) == (2, 2, 0)
+    assert daemon.git("rev-list", "--reverse", f"{at}..HEAD").split() == ran["commits"]
+    assert {title: tier(daemon, node_id) for title, node_id in ids.items()} == {
+        "Printer": "archival", "Kettle": "archival", "Tea": "working", "Dublin": "working",
+    }  # fmt: skip
+    assert run(daemon)["proposals"] == 0
+    assert daemon.git("status", "--porcelain") == ""
+
+    (daemon.stop(), shutil.rmtree(daemon.index_dir), daemon.start())
+    first = daemon.json("recall", "where does the printer stand")["results"][0]
+    assert (first["id"], first["tier"]) == (ids["Printer"], "archival")
+    assert run(daemon)["proposals"] == 0, "being found is no confirmed use"
+
+    assert daemon.ctl("show", ids["Printer"][:8]).returncode == 0
+    assert run(daemon)["applied"] == 1
+    assert (tier(daemon, ids["Printer"]), tier(daemon, ids["Kettle"])) == ("working", "archival")
+    kinds = [(op["kind"], op["source"]) for op in daemon.json("history", ids["Printer"])]
+    assert kinds == [("promote", "job:decay_manager"), ("decay", "job:decay_manager"), ("import", "person")]
+    assert run(daemon)["proposals"] == 0
+    walk_home(daemon)
+
+
+def test_taken_back_by_command_and_by_git_with_later_edits_in_between(daemon: House) -> None:
+    ids = fill(daemon)
+    before = daemon.notes()
+    paths = {title: path_of(daemon, node_id) for title, node_id in ids.items()}
+    run(daemon)
+    ops = {op["subject"]: op for op in daemon.json("history", "--job", "decay_manager")}
+    edit_by_hand(daemon, [paths["Printer"], paths["Kettle"]])
+    assert daemon.ctl("undo", ops["Fade: Printer"]["op"]).returncode == 0
+    daemon.git("revert", "--no-edit", ops["Fade: Kettle"]["commit"])
+    walk_home(daemon)
+    after = daemon.notes()
+    assert after == before | {paths[title]: edited(before[paths[title]]) for title in ("Printer", "Kettle")}
+    assert run(daemon)["proposals"] == 0, "who takes it back wants it"
+
+
+def test_a_run_of_everything_ends_and_one_more_has_nothing_to_fade(daemon: House) -> None:
+    fill(daemon)
+    for _ in range(3):
+        rans = {ran["job"]: ran for ran in daemon.json("jobs", "run", "all")}
+        assert [ran for ran in rans.values() if ran.get("error")] == []
+    assert (rans["importance_scorer"]["proposals"], rans["decay_manager"]["proposals"]) == (0, 0)
+    lines = Path(daemon.vault, FILE).read_text().splitlines()
+    assert len(lines) == len(OLD) + 1
+    assert len({json.loads(line)["machine"] for line in lines}) == 1
