@@ -126,10 +126,14 @@ COPULAS = _set("is are ist sind")
 VERBS = _set(
     """
     prefer us like want need run take cost have has expir start end listen requir support keep kept limit store open close
-    happen releas fire wait last hold allow answer send show drink eat live work set write indent sign cach retri poll sync
-    deploy above below under over until after befor everi within up
+    happen releas fire wait last hold allow answer send show drink eat live work set write indent sign retri poll
+    above below between under over until after befor everi within up
     """
 )
+VALUED = _set(
+    "port version size count limit threshold capac width length height factor rate ratio score maximum minimum quota"
+)
+"""Nouns with a number that is their value, and no label."""
 QUALIFIERS = _set(
     """
     stage product prod dev develop test local live demo sandbox io android web window linux maco mac desktop mobil tablet phone

@@ -25,6 +25,7 @@ from ormahd.core.claim_words import (
     PREFERRING,
     QUALIFIERS,
     THE_IS,
+    VALUED,
     VERBS,
 )
 from ormahd.core.claims import Claim, Read, Sort, Token
@@ -142,6 +143,13 @@ def _values(
     follows = tail[0] if tail and not tail[0].lead and tail[0].sort is Sort.WORD else None
     if head and follows is not None and head[-1].sort is Sort.NAME and not first.lead and not first.unit:
         return None  # Postgres 14 ends in May: the number belongs to the name
+    if (
+        head
+        and not (first.lead or first.unit or follows)
+        and head[-1].key not in VALUED | VERBS
+        and head[-1].sort is Sort.WORD
+    ):
+        return None  # the deployment 864: a label, whatever the thing is
     counted = first.sort is Sort.NUMBER and follows is not None and len(head) >= ENOUGH
     if head and not (counted or _predicate(head, first)):
         return None

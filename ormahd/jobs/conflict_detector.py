@@ -13,7 +13,6 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ormahd.actions.views import headline
 from ormahd.core.node import ProposalType
 from ormahd.errors import BadRequest, Conflict
 from ormahd.jobs import opposing
@@ -170,10 +169,11 @@ def _change(ormah: Ormah, newer: str, older: str, kind: Kind, reason: str, body:
 
 
 def _ask(newer: NodeRow, older: NodeRow, kind: Kind, reason: str, evidence: Mapping[str, Any]) -> Ask:
+    new, old = opposing.names(newer, older)
     if kind == "evolution":
-        action = f"Mark “{_named(older)}” as superseded by “{_named(newer)}”"
+        action = f"Mark “{old}” as superseded by “{new}”"
     else:
-        action = f"Connect “{_named(newer)}” and “{_named(older)}” as contradicting each other"
+        action = f"Connect “{new}” and “{old}” as contradicting each other"
     return Ask(
         ProposalType.CONFLICT, (newer.id, older.id), action, reason,
         {"kind": kind, "source_id": newer.id, "target_id": older.id, "reason": reason},
@@ -202,7 +202,3 @@ def _quoted(row: NodeRow) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
-
-
-def _named(row: NodeRow) -> str:
-    return headline(row.title, row.content, opposing.NAME)

@@ -59,7 +59,8 @@ def evolution(ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: 
             *_edited(ormah, older, lambda seen: _superseded(ormah, seen, newer)),
         ]
 
-    subject = f"Superseded: {_name(older)}, by: {_name(newer)}"
+    new, old = names(newer, older)
+    subject = f"Superseded: {old}, by: {new}"
     return Change(Kind.CONFLICT, subject, body or reason, edits, _based_on(newer, older))
 
 
@@ -87,7 +88,7 @@ def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Ch
     def edits() -> Sequence[Edit]:
         return [] if check() else _linked(ormah, source, target, EdgeType.CONTRADICTS, reason)
 
-    subject = f"Contradiction: {_name(source)} / {_name(target)}"
+    subject = f"Contradiction: {' / '.join(names(source, target))}"
     return Change(Kind.CONFLICT, subject, body or reason, edits, _based_on(source, target))
 
 
@@ -181,6 +182,14 @@ def clean_line(ormah: Ormah, text: str) -> str:
 
 def _clean_lines(ormah: Ormah, text: str) -> str:
     return "\n".join(clean_line(ormah, line) for line in text.splitlines()).strip()
+
+
+def names(one: NodeRow, other: NodeRow) -> tuple[str, str]:
+    """What the two are called in one sentence: where their titles are the same, by what they say."""
+    both = _name(one), _name(other)
+    if both[0] == both[1]:
+        both = headline(None, one.content, NAME), headline(None, other.content, NAME)
+    return both
 
 
 def _name(row: NodeRow) -> str:

@@ -66,6 +66,7 @@ BOTH = [
     ("a question", "Is the standup at 10:00?", "The standup is at 10:30"),
     ("not only", "The service is used in Sweden", "The service is not only used in Sweden"),
     ("an attribute of the subject", "The left screen is a Dell", "The right screen is a Dell"),
+    ("a label of any thing", "Olga and the deployment 864", "Olga and the deployment 7420"),
     ("a version in a name", "Support for Postgres 14 ends in May", "Support for Postgres 16 ends in May"),
 ]  # fmt: skip
 
