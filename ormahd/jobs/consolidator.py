@@ -174,8 +174,6 @@ class _Work:
         """The clusters that the judge made one text of. What it denied is remembered; what it left open is not."""
         assert self.turn.judge is not None
         answers = self.turn.judge.summaries([[_shown(row) for row in cluster.values()] for cluster in batch])
-        if len(answers) != len(batch):
-            raise JudgeGone(f"{len(answers)} answers to {len(batch)} questions")
         for cluster, answer in zip(batch, answers, strict=True):
             if answer is None:
                 continue

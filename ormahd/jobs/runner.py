@@ -24,6 +24,7 @@ from ormahd.jobs.near import TEXT_STAYS, Near, wait_for_vectors
 from ormahd.jobs.proposals import ChangeOf, Kept, Proposals
 from ormahd.journal.runs import STOPPED, Past, Runs
 from ormahd.journal.verdicts import Verdicts
+from ormahd.judge.careful import Careful
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -50,6 +51,8 @@ class Ran:
     what was dropped or is over the limit."""
 
     job: str
+    run: str = ""
+    """By which all that it committed can be taken back at once."""
     proposals: int = 0
     asked: int = 0
     applied: int = 0
@@ -85,7 +88,7 @@ class Runner:
         changes_of: Mapping[ProposalType, ChangeOf] | None = None,
     ) -> None:  # fmt: skip
         self.ormah = ormah
-        self._judge = judge
+        self._judge = None if judge is None else Careful(judge)
         self.jobs = {job.name: job for job in jobs}
         self.runs = Runs(ormah.state)
         self.verdicts = Verdicts(ormah.state)
@@ -195,7 +198,7 @@ class Runner:
                     self._running.discard(name)
 
     def _job(self, job: Job, run: str, near: Near, dry: bool, force: bool, progress: Progress) -> Ran:
-        ran, begun, limit = Ran(job.name), time.monotonic(), self._limit(force)
+        ran, begun, limit = Ran(job.name, run), time.monotonic(), self._limit(force)
         turn = Turn(
             self.ormah, self.verdicts, near, self._judge, run, self.ormah.ranking_clock(), dry,
             lambda: self._stopping.is_set() or job.name in self._halted,

@@ -1,0 +1,49 @@
+"""A judge whose answers have a form that can be relied on: as many as were asked for, of the right kind, with reasons that
+can be stored and read. What they say is for the jobs to check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from ormahd.core.quoting import harmless, shortened
+from ormahd.judge.port import Contrast, Duplicate, Judge, JudgeGone, Linked, Pair, Shown, Summary
+
+REASON = 1_000
+"""Characters of a reason: it stands in a commit, an edge or a proposal, for people."""
+
+Verdict = TypeVar("Verdict", Duplicate, Linked, Contrast, Summary)
+
+
+class Careful:
+    """Asks another judge. Raises JudgeGone also where that one gives another number of answers than questions."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    @property
+    def name(self) -> str:
+        return self._judge.name
+
+    def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]:
+        return _checked(self._judge.duplicates(pairs), len(pairs), Duplicate)
+
+    def links(self, pairs: Sequence[Pair]) -> Sequence[Linked | None]:
+        return _checked(self._judge.links(pairs), len(pairs), Linked)
+
+    def conflicts(self, pairs: Sequence[Pair]) -> Sequence[Contrast | None]:
+        return _checked(self._judge.conflicts(pairs), len(pairs), Contrast)
+
+    def summaries(self, clusters: Sequence[Sequence[Shown]]) -> Sequence[Summary | None]:
+        return _checked(self._judge.summaries(clusters), len(clusters), Summary)
+
+
+def _checked(answers: Sequence[Verdict | None], asked: int, kind: type[Verdict]) -> list[Verdict | None]:
+    if len(answers) != asked:
+        raise JudgeGone(f"{len(answers)} answers to {asked} questions")
+    return [replace(one, reason=_line(one.reason)) if isinstance(one, kind) else None for one in answers]
+
+
+def _line(reason: str) -> str:
+    return shortened(" ".join(harmless(reason[: 4 * REASON]).split()), REASON)
