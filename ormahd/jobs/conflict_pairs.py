@@ -31,6 +31,9 @@ BELIEFS = (NodeType.PREFERENCE, NodeType.FACT, NodeType.OBSERVATION, NodeType.GO
 NEIGHBOURS = 15
 ALIKE = 0.4
 """Least cosine of two that may speak of one thing (both: REFERENCE C 3.3)."""
+FAR = 0.25
+"""The same where the rule finds that they disagree: "Lives in Dublin" and "Lives in Berlin" have 0.32, because to a model the
+name is most of such a text."""
 CHUNK = 200
 """Notes that are looked at together."""
 SETTLED = frozenset({EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM, EdgeType.DERIVED_FROM})
@@ -94,7 +97,7 @@ class Search:
             near: dict[str, list[tuple[str, float]]] = {}
             for node_id in some:
                 self._turn.give()
-                near[node_id] = [hit for hit in self._turn.near.of(node_id)[:NEIGHBOURS] if hit[1] >= ALIKE]
+                near[node_id] = [hit for hit in self._turn.near.of(node_id)[:NEIGHBOURS] if hit[1] >= FAR]
             self._load(near)
             yield self._among(near, met)
             waiting = {node_id for node_id in some if not near[node_id] and self._index.vectors(node_id) is None}
@@ -166,7 +169,7 @@ class Search:
                 by_rule = self._disagree(one, other)
                 if by_rule is not None:
                     self._found.update((node_id, other_id))
-                elif not self._judged:
+                elif not self._judged or cosine < ALIKE:
                     continue
                 candidate = self._asked(Candidate(node_id, one, other, cosine, by_rule))
                 if candidate is not None:

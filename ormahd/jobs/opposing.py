@@ -188,12 +188,12 @@ def names(one: NodeRow, other: NodeRow) -> tuple[str, str]:
     """What the two are called in one sentence: where their titles are the same, by what they say."""
     both = _name(one), _name(other)
     if both[0] == both[1]:
-        both = headline(None, one.content, NAME), headline(None, other.content, NAME)
+        both = headline(None, one.content, NAME).rstrip("."), headline(None, other.content, NAME).rstrip(".")
     return both
 
 
 def _name(row: NodeRow) -> str:
-    return headline(row.title, row.content, NAME)
+    return headline(row.title, row.content, NAME).rstrip(".")
 
 
 def _told(row: NodeRow) -> str:

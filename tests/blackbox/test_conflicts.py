@@ -43,7 +43,7 @@ def test_from_two_beliefs_to_one_and_back(house: House) -> None:
     before, notes = head(house), house.notes()
 
     dry = house.ctl("jobs", "run", "conflict_detector", "--dry-run")
-    assert f"Mark “{FRIDAYS}” as superseded by “{TUESDAYS}”" in dry.stdout
+    assert f"Mark “{FRIDAYS[:-1]}” as superseded by “{TUESDAYS[:-1]}”" in dry.stdout
     assert house.call("agent.proposals").proposals == []
     (ran,) = house.json("jobs", "run", "conflict_detector")
     assert (ran["job"], ran["proposals"], ran["applied"], ran["commits"]) == ("conflict_detector", 1, 0, [])
@@ -57,7 +57,7 @@ def test_from_two_beliefs_to_one_and_back(house: House) -> None:
     house.call("agent.resolve_proposal", proposal_id=proposal.id, action="approved")
     assert house.git("rev-list", "--count", f"{before}..HEAD").strip() == "1"
     said = house.git("show", "-s", "--format=%B")
-    assert said.startswith(f"Superseded: {FRIDAYS}, by: {TUESDAYS}\n")
+    assert said.startswith(f"Superseded: {FRIDAYS[:-1]}, by: {TUESDAYS[:-1]}\n")
     assert "Ormah-Kind: conflict\n" in said
 
     assert found(house, "deploys of the shop") == [(newer, "search")]
