@@ -106,6 +106,9 @@ def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
     else:
         for ran in done:
             _print(ran, dry_run)
+        sys.stdout.flush()
+        if run := next((ran.run for ran in done if ran.commits), None):
+            render.note(f"to take all of it back: ormahctl undo --run {run}", label="hint", colour="cyan")
     return FAILED if any(ran.error for ran in done) else 0
 
 

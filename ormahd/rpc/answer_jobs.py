@@ -116,6 +116,6 @@ class JobMethods:
 
 def _told(ran: Ran) -> schema.RunTaskResult:
     return schema.RunTaskResult(
-        job=ran.job, proposals=ran.proposals, asked=ran.asked, applied=ran.applied, skipped=ran.skipped, commits=ran.commits,
+        job=ran.job, run=ran.run, proposals=ran.proposals, asked=ran.asked, applied=ran.applied, skipped=ran.skipped, commits=ran.commits,
         error=ran.error, more=ran.more, planned=ran.planned[:SAID], dropped=ran.dropped[:SAID],
     )  # fmt: skip

@@ -46,6 +46,8 @@ class RunTaskResult(Result):
     commits: list[str]
     asked: int = 0
     """Of what was planned, what a person has to decide on (`agent.proposals`)."""
+    run: str | None = None
+    """By which all that was committed can be taken back at once (`history.undo`); the jobs of one run have one."""
     error: str | None = None
     more: bool = False
     """There is more to do than one run may; run it again, or with `force`."""
