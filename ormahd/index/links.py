@@ -168,6 +168,17 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, o
     ]
 
 
+def degrees(connection: sqlite3.Connection) -> dict[str, int]:
+    """Of each node that has edges: how many, in either direction, counted as `edges` has them."""
+    return dict(
+        connection.execute(
+            "WITH one AS (SELECT DISTINCT n.id AS source, e.target, e.type FROM edge e JOIN node n USING (number) "
+            "WHERE n.held = 1 AND e.target IS NOT NULL AND e.target <> n.id) "
+            "SELECT id, count(*) FROM (SELECT source AS id FROM one UNION ALL SELECT target FROM one) GROUP BY id"
+        )
+    )
+
+
 def unresolved(connection: sqlite3.Connection) -> list[Unresolved]:
     rows = connection.execute(
         "SELECT n.id, e.type, e.text, e.body FROM edge e JOIN node n USING (number) "

@@ -159,6 +159,11 @@ class Reader:
         with self._database.read() as connection:
             return links.edges(connection, ids)
 
+    def degrees(self) -> dict[str, int]:
+        """How many resolved edges a node has, in either direction; nodes without any are not in it."""
+        with self._database.read() as connection:
+            return links.degrees(connection)
+
     def unresolved(self) -> list[Unresolved]:
         """Links that lead to no node, or to more than one."""
         with self._database.read() as connection:

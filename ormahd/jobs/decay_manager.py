@@ -10,10 +10,9 @@ Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Dif
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import log
 from typing import TYPE_CHECKING
@@ -21,29 +20,34 @@ from typing import TYPE_CHECKING
 from ormahd.core.importance import importance
 from ormahd.core.node import EdgeType, NodeType, Tier
 from ormahd.core.strength import lease, retrievability
-from ormahd.errors import OrmahError
-from ormahd.index.rows import Filter
+from ormahd.errors import Conflict, NotFound
+from ormahd.index.rows import Filter, chunks, moment
 from ormahd.jobs.fading import bring_back, fade
 from ormahd.jobs.job import Change, Step, Turn
 from ormahd.jobs.touches import Touches
 from ormahd.jobs.uses import confirmed
 
 if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
+    from ormahd.index.rows import Candidate, NodeRow
     from ormahd.ormah import Ormah
 
 _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
+_NEVER = datetime.min.replace(tzinfo=UTC)
+DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Faded:
     """A memory whose lease is over, with the numbers it was decided by. Days."""
 
-    row: NodeRow
+    node: str
     days: float
     stability: float
-    retrievability: float
     importance: float
+
+    @property
+    def retrievability(self) -> float:
+        return retrievability(self.days, self.stability)
 
 
 class DecayManager:
@@ -66,7 +70,7 @@ class DecayManager:
             turn.give()
             row, used = archived[node_id], uses[node_id]
             mark = partial(turn.verdicts.seen, self.name, [(node_id, marks[node_id])])
-            late = row.expired(turn.now) or _elapsed(turn, used) > _lease(ormah, row)
+            late = row.expired(turn.now) or turn.now - used > _lease(ormah, row)
             if not late and not replaced(ormah, row, turn.now):
                 touches = touches or Touches(ormah.vault)
                 since = touches.archived(row)
@@ -80,7 +84,7 @@ class DecayManager:
     def _fading(self, turn: Turn, uses: dict[str, datetime]) -> Iterator[Change]:
         ormah = turn.ormah
         found = list(fading(turn, uses))
-        found.sort(key=lambda one: (one.retrievability, one.importance, one.row.id))
+        found.sort(key=lambda one: (one.retrievability, one.importance, one.node))
         for done, one in enumerate(found):
             turn.progress(done, len(found), "fading")
             reason = (
@@ -88,8 +92,8 @@ class DecayManager:
                 f"{one.retrievability:.2f}, below {ormah.settings.decay.archive_below:g}; importance {one.importance:.2f}."
             )
             try:
-                change = fade(ormah, one.row.id, reason=reason)
-            except OrmahError:  # moved or gone since the plan was made: there is nothing to fade
+                change = fade(ormah, one.node, reason=reason)
+            except (Conflict, NotFound):  # moved or gone since the plan was made: there is nothing to fade
                 continue
             yield change
 
@@ -112,33 +116,40 @@ def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
 
 def fading(turn: Turn, uses: dict[str, datetime]) -> Iterator[Faded]:
     """The memories of working whose lease is over, in no order."""
-    ormah, decay = turn.ormah, turn.ormah.settings.decay
-    me, touches = identity(ormah), None
-    edges = Counter(end for edge in ormah.index.edges_of() for end in (edge.source, edge.target))
-    for row in ormah.in_tier(Tier.WORKING):
+    ormah = turn.ormah
+    ids = ormah.index.ids(Filter(tiers=(Tier.WORKING,)))
+    stale = [
+        node_id for node_id, node in ormah.index.candidates(ids).items()
+        if turn.now - max(moment(node.created), uses.get(node_id, _NEVER)) > _lease(ormah, node)
+    ]  # fmt: skip
+    if not stale:
+        return
+    me, edges, touches = identity(ormah), ormah.index.degrees(), Touches(ormah.vault)
+    for some in chunks(stale):  # with their texts: not all at once
         turn.give()
-        used = max(row.created, uses.get(row.id, row.created))
-        ends = timedelta(days=_lease(ormah, row))
-        if turn.now - used <= ends or row.id in me or row.about_self:
-            continue
-        if row.type is NodeType.PREFERENCE and not row.expired(turn.now):
-            continue
-        found = row.strength
-        weight = importance(found.access_count, edges[row.id], _elapsed(turn, row.last_accessed))
-        if weight >= decay.important and _elapsed(turn, row.last_accessed) <= decay.important_days:
-            continue
-        touches = touches or Touches(ormah.vault)
-        if touches.last(row, turn.now - ends) is not None:
-            continue
-        days, stability = _elapsed(turn, used), _lease(ormah, row) / log(1 / decay.archive_below)
-        yield Faded(row, days, stability, retrievability(days, stability), weight)
+        for row in ormah.index.notes(some, connections=False).values():
+            weight = importance(row.strength.access_count, edges.get(row.id, 0), (turn.now - row.last_accessed) / DAY)
+            if row.id in me or spared(turn, row, weight):
+                continue
+            if touches.last(row, turn.now - _lease(ormah, row)) is None:
+                used = max(row.created, uses.get(row.id, _NEVER))
+                yield Faded(row.id, (turn.now - used) / DAY, _stability(ormah, row), weight)
 
 
-def _elapsed(turn: Turn, since: datetime) -> float:
-    """Days."""
-    return (turn.now - since) / timedelta(days=1)
+def spared(turn: Turn, row: NodeRow, weight: float) -> bool:
+    """Whether a memory stays although nobody used it: it is about the user, a preference that holds, or important."""
+    decay = turn.ormah.settings.decay
+    if row.about_self or (row.type is NodeType.PREFERENCE and not row.expired(turn.now)):
+        return True
+    return weight >= decay.important and turn.now - row.last_accessed <= timedelta(days=decay.important_days)
 
 
-def _lease(ormah: Ormah, row: NodeRow) -> float:
+def _stability(ormah: Ormah, node: NodeRow | Candidate) -> float:
+    """Days. Never less than what a memory has that was never used."""
     decay = ormah.settings.decay
-    return lease(row.strength.stability, days=decay.days, below=decay.archive_below)
+    return max(node.strength.stability, decay.days / log(1 / decay.archive_below))
+
+
+def _lease(ormah: Ormah, node: NodeRow | Candidate) -> timedelta:
+    decay = ormah.settings.decay
+    return timedelta(days=lease(node.strength.stability, days=decay.days, below=decay.archive_below))

@@ -6,7 +6,6 @@ a run, none where nothing is worth one. Formula: `core.importance`; source: REFE
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -46,21 +45,16 @@ def machine(ormah: Ormah) -> str:
     return ormah.learned.seal.hash("strength")[:12]
 
 
-def edge_counts(ormah: Ormah) -> Counter[str]:
-    """Node id to its edges, those that leave it and those that lead to it."""
-    return Counter(end for edge in ormah.index.edges_of() for end in (edge.source, edge.target))
-
-
 def scored(turn: Turn, uses: Waiting) -> dict[str, float]:
     """The importance of every memory, with the uses that wait to be folded in."""
     ormah = turn.ormah
-    edges, fresh = edge_counts(ormah), uses.of()
+    edges, fresh = ormah.index.degrees(), uses.of()
     scores = {}
     for node_id, node in ormah.index.candidates(ormah.index.ids()).items():
         times, latest = fresh.get(node_id, (0, None))
         used = max((at for at in (latest, node.strength.last_accessed) if at), default=moment(node.created))
         days = (turn.now - used) / DAY
-        scores[node_id] = importance(node.strength.access_count + times, edges[node_id], days)
+        scores[node_id] = importance(node.strength.access_count + times, edges.get(node_id, 0), days)
     return scores
 
 

@@ -6,12 +6,13 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 from ormahd.core.strength import FILE
 from tests.blackbox.tours import edit_by_hand, edited, head, path_of, walk_home
 from tests.house import House
 
-OLD = [
+OLD: list[dict[str, Any]] = [
     {"content": "The printer stands on the third floor.", "title": "Printer", "created": "2026-01-10T10:00:00Z"},
     {"content": "The kettle is blue.", "title": "Kettle", "created": "2026-01-11T10:00:00Z"},
     {"content": "Tea in the morning, never coffee.", "type": "preference", "title": "Tea", "created": "2026-01-10T10:00:00Z"},
@@ -28,12 +29,12 @@ def fill(house: House) -> dict[str, str]:
     found = {}
     for line in OLD:
         results = house.json("recall", line["content"])["results"]
-        found[str(line["title"])] = next(one["id"] for one in results if one["title"] == line["title"])
+        found[line["title"]] = next(one["id"] for one in results if one["title"] == line["title"])
     house.json("jobs", "run", "importance_scorer")  # what this search found is no use of theirs that is to be tested
     return found
 
 
-def run(house: House, job: str = "decay_manager", *more: str) -> dict[str, object]:
+def run(house: House, job: str = "decay_manager", *more: str) -> dict[str, Any]:
     (ran,) = house.json("jobs", "run", job, *more)
     assert isinstance(ran, dict)
     return ran
@@ -59,7 +60,9 @@ def test_it_fades_answers_still_and_comes_back(daemon: House) -> None:
     assert run(daemon)["proposals"] == 0
     assert daemon.git("status", "--porcelain") == ""
 
-    (daemon.stop(), shutil.rmtree(daemon.index_dir), daemon.start())
+    daemon.stop()
+    shutil.rmtree(daemon.index_dir)
+    daemon.start()
     first = daemon.json("recall", "where does the printer stand")["results"][0]
     assert (first["id"], first["tier"]) == (ids["Printer"], "archival")
     assert run(daemon)["proposals"] == 0, "being found is no confirmed use"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -236,7 +237,8 @@ def test_the_least_alive_go_first_and_the_limit_holds() -> None:
 
 
 def test_days_and_threshold_are_settings() -> None:
-    with open_jobs_house(**{"decay.days": 3.0, "decay.archive_below": 0.5, "decay.important_days": 0.0}) as house:
+    settings: dict[str, Any] = {"decay.days": 3.0, "decay.archive_below": 0.5, "decay.important_days": 0.0}
+    with open_jobs_house(**settings) as house:
         node_id = important(house)
         house.go(days=3.1)
         house.run(ImportanceScorer())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,8 +93,19 @@ def test_edges_of_both_directions_count(house: JobsHouse) -> None:
     source = house.remember(
         "The kitchen of the old house", connections=[LinkRequest(target=target, edge=EdgeType.PART_OF)]
     )
+    # said twice, of itself, and to nowhere: as the edges themselves are counted
+    name, own = house.path(target).stem, house.path(source).stem
+    house.type_into(source, "old house", f"old house [[{name}]] [[{name}]] [[{own}]] [[nowhere at all]]")
+    index = house.ormah.index
+    assert index.degrees() == Counter(end for edge in index.edges_of() for end in (edge.source, edge.target))
+    assert index.degrees().keys() == {target, source}
+    assert "nowhere at all" in house.row(source).content
     house.run(ImportanceScorer())
-    assert house.row(target).strength.importance == house.row(source).strength.importance == importance(0, 1, 0)
+    assert (
+        house.row(target).strength.importance
+        == house.row(source).strength.importance
+        == importance(0, index.degrees()[target], 0)
+    )
 
 
 def test_uses_of_what_is_gone_are_forgotten(house: JobsHouse) -> None:
