@@ -46,11 +46,12 @@ class DuplicateMerger:
         try:
             found = list(search)
             gone: set[str] = set()
-            for pair in [one for one in found if one.how is not None]:
+            by_itself = turn.ormah.settings.merging.by_itself
+            for pair in [one for one in found if one.how is not None and by_itself]:
                 if change := _alone(turn, pair, gone, partial(search.settle, pair)):
                     yield change
                     gone |= _removed(change, turn)
-            others = [one for one in found if one.how is None]
+            others = [one for one in found if one.how is None or not by_itself]
             if turn.judge:
                 yield from self._judged(turn, others, search, gone)
             else:
@@ -73,7 +74,7 @@ class DuplicateMerger:
             elif known is not None and not known.same:
                 search.settle(pair)  # an agent was asked
             else:
-                yield from desk.propose(pair, known or UNASKED)
+                yield from desk.propose(pair, UNASKED)
         for pair in pairs:
             if pair.like.composite < least:
                 search.settle(pair)

@@ -86,6 +86,13 @@ def test_without_a_judge(house: JobsHouse, one: str, other: str, merged: int, as
     assert house.ormah.verify() == []
 
 
+def test_nothing_is_merged_without_a_person_who_wants_that() -> None:
+    with open_jobs_house(**{"merging.by_itself": False}) as house:
+        two(house, f"{DEPLOY}.", DEPLOY)
+        ran = house.run(JOB)
+        assert (ran.applied, ran.asked) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
