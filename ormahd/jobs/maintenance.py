@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 LOOKS_ANEW = timedelta(hours=1)
 """How long it is believed that there is something to judge."""
+TRIES = 3
+"""How often a question is asked whose answers are refused; then it counts as judged: no."""
 ANOTHER = "ask for the next candidates: agent.maintenance {} (ormahctl maintenance)"
 
 Progress = Callable[[int, int, str], None]
@@ -151,7 +153,7 @@ class Maintenance:
             self._looked = None
         refused = [self._safe(one) for one in checked.refused]
         summary = {**course.counts, "skipped": len(refused) + checked.said_none}
-        return Settled(receipt_id, course.run if course.commits else None, summary, refused, course.commits)
+        return Settled(receipt_id, course.run if any(course.counts.values()) else None, summary, refused, course.commits)
 
     def _held(self, receipt_id: str) -> Receipt:
         receipt = self._receipts.find(receipt_id)
@@ -168,14 +170,21 @@ class Maintenance:
         return receipt
 
     def _remember(self, issued: Issued, checked: Checked, caller: Caller) -> None:
-        """What was judged is not asked again, also when it was applied and a person takes it back; what was refused is."""
+        """What was judged is not asked again, also when it was applied and a person takes it back; what was refused is, but
+        not for ever."""
         for batch, items in issued.items.items():
             if batch in checked.unread:
                 continue
             for item in items:
-                if (batch, item) not in checked.open:
-                    verdict = checked.verdicts.get((batch, item.ids), NO[batch])
-                    self._verdicts.remember(QUESTIONS[batch], item.texts, {**verdict, "by": caller.source})
+                verdict = checked.verdicts.get((batch, item.ids), NO[batch])
+                if (batch, item) in checked.open:
+                    tries = f"{QUESTIONS[batch]}: refused"
+                    times = int((self._verdicts.known(tries, item.texts) or {}).get("times", 0)) + 1
+                    if times < TRIES:
+                        self._verdicts.remember(tries, item.texts, {"times": times})
+                        continue
+                    verdict = {**verdict, "refused": times}
+                self._verdicts.remember(QUESTIONS[batch], item.texts, {**verdict, "by": caller.source})
 
     def _safe(self, refused: Refused) -> Refused:
         """Without a secret that stood where an id should."""

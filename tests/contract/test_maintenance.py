@@ -456,6 +456,13 @@ def test_an_edit_beside_the_text_is_no_other_text(two: House) -> None:
     assert two.ormah.index.note(two.ids["a"]).tags == ("till",)
 
 
+def test_a_question_is_not_asked_for_ever(two: House) -> None:
+    for _ in range(3):
+        assert len(two.maintenance().hand_out().batches[CLUSTERS]) == 2
+        two.judge(consolidations=[unite(content="Nothing of this kind."), unite(node_ids=["x", "y"], content=" ")])
+    assert two.maintenance().hand_out().batches[CLUSTERS] == []
+
+
 def test_a_list_that_is_none_leaves_its_questions_open(two: House) -> None:
     done = two.judge(edges={"source_id": "a"}, merges=[])
     (refused,) = done.refused
