@@ -88,7 +88,7 @@ def decode(line: bytes) -> Decision | str:
         return "it is no JSON"
     if not isinstance(row, dict):
         return "it is no JSON object"
-    if row.get("type") not in set(ProposalType):
+    if row.get("type") not in tuple(ProposalType):
         return "`type` is none of merge, conflict, decay"
     if row.get("verdict") not in ("approved", "rejected"):
         return "`verdict` is neither approved nor rejected"
