@@ -88,7 +88,7 @@ class RecallHit(Result):
     tags: list[str]
     score: float
     source: str
-    """How it was found: search, activated, conflict, temporal."""
+    """How it was found: search, activated, temporal; conflict: it contradicts a better result, found by search or not."""
     content: str
     created: str
     origin: str
