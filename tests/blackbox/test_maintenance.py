@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -196,6 +197,43 @@ def test_the_command(daemon: House) -> None:
         wrong = daemon.ctl("maintenance", *words, input=given)
         assert wrong.returncode == 2, wrong.stderr
         assert "Traceback" not in wrong.stderr
+
+
+def test_it_comes_to_an_end(daemon: House) -> None:
+    """An agent that judges whatever it is handed, now well and now badly, is handed nothing in the end."""
+    chance = random.Random(5)
+    nouns = ["till", "oven", "ferry", "pump", "garden", "harbour", "bread", "router"]
+    lines = [
+        {"content": f"The {chance.choice(nouns)} {chance.choice(nouns)} starts at {number} for the {chance.choice(nouns)}.",
+         "type": chance.choice(["fact", "preference"]), "space": "shop"}
+        for number in range(16)
+    ]  # fmt: skip
+    assert daemon.ctl("import", "-", input="\n".join(map(json.dumps, lines))).returncode == 0
+    wait_until(lambda: not daemon.call("admin.health").degraded, "all memories have their vectors")
+    rounds = 0
+    while (handed := daemon.json("maintenance"))["summary"] != "There is nothing to judge.":
+        rounds += 1
+        assert rounds < 60
+        pairs = {
+            batch: [(one["node_a"]["id"], one["node_b"]["id"]) for one in handed[batch] if chance.random() < share]
+            for batch, share in (("link_candidates", 0.7), ("merge_candidates", 0.3), ("conflict_candidates", 0.3))
+        }
+        kinds = ["supports", "part_of", "depends_on", "related_to", "contradicts", "none", "loves"]
+        results = {
+            "receipt": handed["receipt"],
+            "edges": [{"source_id": a, "target_id": b, "edge_type": chance.choice(kinds)} for a, b in pairs["link_candidates"]],
+            "merges": [{"keep_id": a, "remove_id": b} for a, b in pairs["merge_candidates"]],
+            "conflicts": [{"source_id": a, "target_id": b, "kind": "tension"} for a, b in pairs["conflict_candidates"]],
+            "consolidations": [
+                {"node_ids": [one["id"] for one in cluster], "content": "\n".join(one["content"] for one in cluster), "type": "fact"}
+                for cluster in handed["consolidation_clusters"] if chance.random() < 0.5
+            ],
+        }  # fmt: skip
+        done = daemon.json("maintenance", "apply", "-", input=json.dumps(results))
+        assert done["status"] == "applied"
+    assert rounds > 1
+    assert daemon.json("verify")["ok"]
+    daemon.git("fsck", "--strict")
 
 
 def test_without_anything_to_judge(daemon: House) -> None:
