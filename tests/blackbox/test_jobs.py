@@ -153,6 +153,9 @@ def failed(house: House, job: str, error: str) -> None:
 def test_a_job_that_failed_is_told_until_it_runs_well(house: House) -> None:
     house.stop()
     failed(house, "auto_linker", "a fault of its own: ZeroDivisionError()")
+    assert "warning: the job auto_linker failed: a fault of its own" in house.ctl("doctor").stdout, (
+        "also while it is down"
+    )
     house.start()
     row = next(row for row in house.json("jobs") if row["name"] == "auto_linker")
     assert (row["last_error"], row["error_count"]) == ("a fault of its own: ZeroDivisionError()", 1)
@@ -250,6 +253,8 @@ def test_a_proposal_is_listed_with_its_evidence_approved_and_undone(house: House
     assert "to take it back: ormahctl undo" in told.stdout
     assert house.git("rev-list", "--count", f"{start}..HEAD").strip() == "1"
     assert len(house.notes()) == len(before) - 1
+    (merged,) = house.call("agent.merges").merges
+    assert {merged.kept, merged.removed} == {old, new}
     twice = house.ctl("--json", "proposals", "reject", found["id"])
     assert twice.returncode == 4
     assert "was approved on" in json.loads(twice.stderr)["error"]["message"]
