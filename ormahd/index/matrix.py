@@ -181,11 +181,20 @@ class Matrix:
     def nearest(self, vector: Float, limit: int) -> list[tuple[str, float]]:
         """The nearest nodes of all, exactly: (id, cosine). Reads every row: 0.5 ms for 10,000 that are `quick`, 0.1 s for
         100,000 that are not."""
+        return self.nearest_each(vector[None], limit)[0]
+
+    def nearest_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
+        """`nearest` of several vectors (float32[k, dimensions]): the rows are read once for all of them, and reading is
+        what it costs."""
         with self._lock:
             view = self._view()
         if not view.used or limit < 1:
-            return []
-        scores = np.concatenate([view.floats(number) @ vector for number in range(len(view.blocks))])
+            return [[] for _ in vectors]
+        scores = np.concatenate([view.floats(number) @ vectors.T for number in range(len(view.blocks))])
+        return [self._best(view, column, vector, limit) for column, vector in zip(scores.T, vectors, strict=True)]
+
+    def _best(self, view: _View, scores: Float, vector: Float, limit: int) -> list[tuple[str, float]]:
+        """Of what was read, the nearest nodes with their exact cosines."""
         wanted = limit + limit // SPARE + 1
         while True:
             wanted = min(wanted, len(scores))

@@ -145,6 +145,12 @@ class Meaning:
         scores = self.matrix.cosines(vector, [*near, *fresh])
         return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
+    def search_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
+        """`search` of several vectors, float32[k, dimensions]."""
+        if self.matrix.quick:
+            return self.matrix.nearest_each(vectors, limit)
+        return [self.search(vector, limit) for vector in vectors]
+
     @staticmethod
     def _ask(chroma: Chroma, vector: Float, limit: int) -> list[str]:
         wanted = max(limit + limit // 5, FETCH)

@@ -120,8 +120,10 @@ def _near_ones(turn: Turn, most: int) -> Iterator[Step]:
 
 def _mutual(survey: Survey, row: NodeRow) -> list[tuple[NodeRow, float, float]]:
     """Who is near enough, has this one among his nearest too, and no edge with it."""
+    hits = survey.near_enough(row)
+    survey.ahead([other.id for other, *_ in hits])
     return [
-        hit for hit in survey.near_enough(row)
+        hit for hit in hits
         if not survey.between(row.id, hit[0].id) and any(row.id == back for back, _ in survey.nearest(hit[0].id))
     ]  # fmt: skip
 

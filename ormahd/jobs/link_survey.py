@@ -10,6 +10,7 @@ from ormahd.core.node import EdgeType, Tier
 from ormahd.index.rows import Edge, Filter, NodeRow
 from ormahd.jobs.job import Turn
 from ormahd.jobs.linking import plain
+from ormahd.jobs.near import AHEAD
 from ormahd.journal.verdicts import text_key
 from ormahd.judge.port import Linked, Pair, Shown
 
@@ -21,8 +22,6 @@ TYPED: Final = (EdgeType.SUPPORTS, EdgeType.PART_OF, EdgeType.DEPENDS_ON, EdgeTy
 """What a judge may say."""
 CHUNK: Final = 500
 """Notes read at once."""
-STEP: Final = 20
-"""Memories between two words of progress."""
 
 
 class Survey:
@@ -47,10 +46,12 @@ class Survey:
         for at in range(0, len(self.ids), CHUNK):
             rows = self._index.notes(self.ids[at : at + CHUNK], connections=False)
             keys = {row.id: text_key(row.title, row.content) for row in rows.values()}
-            for done, node_id in enumerate(self._turn.verdicts.unseen(mark, keys)):
+            unseen = self._turn.verdicts.unseen(mark, keys)
+            for done, node_id in enumerate(unseen):
                 self._turn.give()
-                if not done % STEP:
+                if not done % AHEAD:
                     self._turn.progress(at + done, len(self.ids), "memories")
+                    self._turn.near.ahead(unseen[done : done + AHEAD])
                 if self._index.vectors(node_id) is not None:
                     yield rows[node_id], keys[node_id]
 
@@ -58,6 +59,10 @@ class Survey:
         """The nearest of those that take part, best first, as (id, cosine)."""
         hits = [hit for hit in self._turn.near.of(node_id) if hit[0] in self._part and hit[0] != node_id]
         return hits[: self._linking.neighbours]
+
+    def ahead(self, ids: list[str]) -> None:
+        """Whose nearest will be asked for."""
+        self._turn.near.ahead(ids)
 
     def near_enough(self, row: NodeRow) -> list[tuple[NodeRow, float, float]]:
         """Of the nearest those that are similar enough, most similar first: (other, similarity, cosine)."""

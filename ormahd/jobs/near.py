@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ormahd.vault.change import Kind
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 REACH = 16
 """Neighbours kept of each note: the conflict detector's 15 is the most that any job asks for (REFERENCE C)."""
+AHEAD = 32
+"""Notes whose neighbours are searched at once."""
 PIECES = 3
 """Of a long note so many of its pieces look for neighbours: a part of it may be what another note says."""
 WARM_S = 60.0
@@ -35,17 +40,25 @@ class Near:
     def of(self, node_id: str) -> list[tuple[str, float]]:
         """Up to REACH neighbours. Some may be gone by now: whoever uses them looks."""
         if node_id not in self._known:
-            self._known[node_id] = self._search(node_id)
+            self.ahead([node_id])
         return self._known[node_id]
 
-    def _search(self, node_id: str) -> list[tuple[str, float]]:
-        vectors = self._index.vectors(node_id)
-        best: dict[str, float] = {}
-        for vector in () if vectors is None else vectors[:PIECES]:
-            for other, cosine in self._index.search_vectors(vector, REACH + 1):
-                if other != node_id and cosine > best.get(other, -1.0):
-                    best[other] = cosine
-        return sorted(best.items(), key=lambda hit: (-hit[1], hit[0]))[:REACH]
+    def ahead(self, ids: Sequence[str]) -> None:
+        """Search for all of these at once, some dozens: it takes a tenth of the time that they take one by one."""
+        asked = [node_id for node_id in dict.fromkeys(ids) if node_id not in self._known]
+        pieces: list[tuple[str, NDArray[np.float32]]] = []
+        for node_id in asked:
+            vectors = self._index.vectors(node_id)
+            pieces += [(node_id, vector) for vector in (() if vectors is None else vectors[:PIECES])]
+        best: dict[str, dict[str, float]] = {node_id: {} for node_id in asked}
+        hits = self._index.search_each(np.stack([vector for _, vector in pieces]), REACH + 1) if pieces else []
+        for (node_id, _), found in zip(pieces, hits, strict=True):
+            known = best[node_id]
+            for other, cosine in found:
+                if other != node_id and cosine > known.get(other, -1.0):
+                    known[other] = cosine
+        for node_id, known in best.items():
+            self._known[node_id] = sorted(known.items(), key=lambda hit: (-hit[1], hit[0]))[:REACH]
 
     def forget(self, ids: Collection[str]) -> None:
         """These notes changed; they and whoever had them as neighbours are searched anew."""
@@ -69,8 +82,10 @@ def pairs(
 ) -> Iterator[tuple[str, str, float]]:
     """Pairs (id, neighbour, cosine) of `ids` with their `reach` nearest, at least `floor` alike; each pair once."""
     met: set[tuple[str, str]] = set()
-    for node_id in ids:
+    for at, node_id in enumerate(ids):
         give()
+        if not at % AHEAD:
+            near.ahead(ids[at : at + AHEAD])
         for other, cosine in near.of(node_id)[:reach]:
             pair = (min(node_id, other), max(node_id, other))
             if cosine < floor:

@@ -362,3 +362,12 @@ def test_candidates_are_what_nobody_was_asked_about(house: JobsHouse) -> None:
     assert len(list(candidates(turn(house)))) == 1, "asking is not answering"
     house.run(JOB, Links(says={"B A": Linked(None, "no")}))
     assert list(candidates(turn(house))) == []
+
+
+def test_neighbours_searched_together_are_those_searched_alone(house: JobsHouse) -> None:
+    ids = list(store(house, BREAD, *(boat(f"N{at}", f"{at} white") for at in range(40))).values())
+    together, alone = Near(house.ormah.index), Near(house.ormah.index)
+    together.ahead(ids)
+    for node_id in ids:
+        assert together.of(node_id) == alone.of(node_id)
+        assert together.of(node_id)
