@@ -79,8 +79,11 @@ class JobsHouse:
         path.write_text(text.replace(old, new, 1), "utf-8")
         self.ormah.reconciler.scan()
 
-    def recall(self, query: str, limit: int = 10, space: str | None = None, **more: Any) -> Recalled:
-        return recall(self.ormah, SearchQuery(query=query, limit=limit, **more), space=space, touch=False)
+    def recall(
+        self, query: str, limit: int = 10, space: str | None = None, *, explain: bool = False, **more: Any
+    ) -> Recalled:
+        wish = SearchQuery(query=query, limit=limit, **more)
+        return recall(self.ormah, wish, space=space, explain=explain, touch=False)
 
     def found(self, query: str, limit: int = 10, space: str | None = None) -> list[str]:
         return [hit.id for hit in self.recall(query, limit, space).results]

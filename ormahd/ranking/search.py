@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ormahd.core.node import Found, SearchQuery
+from ormahd.core.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.index.rows import Candidate
 from ormahd.ranking.activate import activate, seat
 from ormahd.ranking.fuse import Fused, fuse
@@ -20,6 +20,8 @@ from ormahd.ranking.shape import Evidence, shape
 from ormahd.ranking.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
 
+BEHIND = 0.999
+"""Of the score of a memory that was made of it, what an archived one keeps at most: right behind it."""
 TEMPORAL_SCORE = 0.001
 """Of a note that is there for its time alone: behind everything that was found by its text (REFERENCE 4.3)."""
 
@@ -111,13 +113,37 @@ def _shaped(
     evidence = _evidence(index, rows, gathered)
     shaped = shape(rows, fused, evidence, heard, rules.search, rules.spaces)
     scores = shaped.scores.tolist()
+    behind = _behind(index, rows, scores)
+    for at, share in behind.items():
+        scores[at] = round(scores[at] * share, 6)
     order = sorted(range(len(rows)), key=lambda at: (-scores[at], -rows[at].created, rows[at].id))
     traces = []
     for place, at in enumerate(order):
         numbers = shaped.numbers(at) if explain or place < heard.limit else {}
+        if numbers and at in behind:
+            numbers = {**numbers, "part": behind[at]}
         one = fused[at]
         traces.append(Trace(rows[at].id, numbers, one.words_rank, one.bm25, one.meaning_rank, scores[at]))
     return traces, _by_space(rows, evidence)
+
+
+def _behind(index: Searchable, rows: Sequence[Candidate], scores: Sequence[float]) -> dict[int, float]:
+    """What was archived when another memory was made of it stands behind that one, where both are found: by its place in
+    `rows`, the share of its score that is left."""
+    place = {row.id: at for at, row in enumerate(rows)}
+    archived = [row.id for row in rows if row.tier is Tier.ARCHIVAL]
+    found: dict[int, float] = {}
+    for edge in index.edges_of(archived) if archived else ():
+        part, whole = place.get(edge.target), place.get(edge.source)
+        if edge.edge is not EdgeType.DERIVED_FROM or part is None or whole is None:
+            continue
+        if (
+            rows[part].tier is Tier.ARCHIVAL
+            and rows[whole].tier is not Tier.ARCHIVAL
+            and scores[part] >= scores[whole] > 0
+        ):
+            found[part] = max(found.get(part, 0.0), BEHIND * scores[whole] / scores[part])
+    return found
 
 
 def _by_space(rows: Sequence[Candidate], evidence: Evidence | None) -> dict[str | None, float]:

@@ -40,7 +40,8 @@ class Trace:
         titled = 1.0 - math.pow(1.0 - min(base, 1.0), 1.0 + n["title"])
         adjusted = titled * n["confidence"]
         final = min(1.0, adjusted * (n["tier"] + n["recency"] + n["access"]) * n["period"])
-        return round(final * n["space"], 6)
+        score = round(final * n["space"], 6)
+        return round(score * n["part"], 6) if "part" in n else score
 
     def shown(self) -> dict[str, Any]:
         """For `--explain`: plain values, in the order in which they were made."""

@@ -19,6 +19,7 @@ from ormahd.jobs.job import Turn
 from ormahd.jobs.near import Near
 from ormahd.jobs.uniting import TAG, consolidate, successors
 from ormahd.judge.port import JudgeGone, Shown, Summary
+from ormahd.ranking.trace import Trace
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 from tests.jobs_judge import SECRET, Faults, ScriptedJudge
 
@@ -191,6 +192,19 @@ def test_the_new_memory_answers_for_its_sources_and_they_are_still_found(house: 
         for query in (title, content):
             assert new in house.found(query, space="shop")[:3]
             assert node_id in house.found(query, space="shop")
+
+
+def test_the_sources_stand_behind_it_and_the_numbers_add_up(house: JobsHouse) -> None:
+    ids = deploys(house)
+    house.run(JOB, Says(says=whole))
+    (new,) = united(house)
+    found = house.recall("Payments deploy veto", space="shop", explain=True).results
+    assert found[0].id == new
+    assert {hit.id for hit in found[1:]} == set(ids)
+    for hit in found:
+        trace = Trace(hit.id, {name: value for name, value in hit.trace.items() if isinstance(value, float)})
+        assert trace.recompute() == hit.score
+    assert found[1].trace["part"] < 1.0
 
 
 def test_who_the_user_is_stays_who_the_user_is(house: JobsHouse) -> None:
