@@ -14,7 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ormahd.actions.views import headline
+from ormahd.core.claims import read
 from ormahd.core.contrast import Contrast, contrast
+from ormahd.core.disagree import disagree
 from ormahd.core.node import ProposalType
 from ormahd.core.sameness import same
 from ormahd.core.secrets import redact
@@ -69,7 +71,12 @@ class DuplicateMerger:
         for pair in sorted(likely, key=_best_first):
             known = _known(turn, pair)
             in_series = parted[pair.ids] is Contrast.ONE_PLACE and any(series[node] >= FAMILY for node in pair.ids)
-            if parted[pair.ids] in {Contrast.MARKS, Contrast.NEGATION} or in_series or pair.ids & gone:
+            if (
+                parted[pair.ids] in {Contrast.MARKS, Contrast.NEGATION}
+                or in_series
+                or pair.ids & gone
+                or _against(pair)
+            ):
                 search.settle(pair)
             elif known is not None and not known.same:
                 search.settle(pair)  # an agent was asked
@@ -98,6 +105,11 @@ class DuplicateMerger:
                 gone |= _removed(change, turn)
             else:
                 yield from desk.propose(fresh, verdict, bad)
+
+
+def _against(pair: Found) -> bool:
+    """Whether they cannot both hold: that is the conflict detector's business, and no duplicate."""
+    return disagree(read(pair.one.title, pair.one.content), read(pair.other.title, pair.other.content)) is not None
 
 
 class _Desk:

@@ -153,7 +153,9 @@ class Maintenance:
             self._looked = None
         refused = [self._safe(one) for one in checked.refused]
         summary = {**course.counts, "skipped": len(refused) + checked.said_none}
-        return Settled(receipt_id, course.run if any(course.counts.values()) else None, summary, refused, course.commits)
+        return Settled(
+            receipt_id, course.run if any(course.counts.values()) else None, summary, refused, course.commits
+        )
 
     def _held(self, receipt_id: str) -> Receipt:
         receipt = self._receipts.find(receipt_id)

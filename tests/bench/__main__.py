@@ -15,6 +15,7 @@ NAMES = {
     "feedback": "feedback_cost",
     "hook": "hook_cost",
     "jobs": "jobs_cost",
+    "jobs-recall": "jobs_recall",
     "embedding": "embedding",
 }
 """What is asked for: the module with its `main`."""

@@ -64,6 +64,7 @@ DEPLOY = "Deployments of the shop are made by the release script and never by ha
         (f"{DEPLOY} by Ada", f"{DEPLOY} by Bruno", 0, 0),
         (DEPLOY, DEPLOY.replace("never", "often"), 0, 0),
         ("The docs are built with pandoc and node on the build machine", "To build the docs pandoc and node are on the build machine", 0, 1),
+        ("Ada prefers the dark mode in every editor she uses", "Ada prefers the light mode in every editor she uses", 0, 0),
         ("Tea is served at four in the garden", "The build of the docs needs pandoc", 0, 0),
     ],
 )  # fmt: skip
