@@ -1,8 +1,8 @@
 """`make run`: Ormah at work on a fresh vault, through the commands a person types.
 
-Starts the daemon in directories of its own, remembers real things, finds them by words that do not occur in them, whispers the ones that
-matter for a prompt, edits a
-note as a person would and finds the edit, and shows the vault's git log. Ends with 1 when anything is not as promised.
+Starts the daemon in directories of its own, remembers real things, finds them by words that do not occur in them, whispers
+the ones that matter for a prompt, edits a note as a person would and finds the edit, lets the jobs merge what was said twice
+and takes that back with plain git, and shows the vault's log. Ends with 1 when anything is not as promised.
 """
 
 from __future__ import annotations
@@ -109,6 +109,28 @@ def tour(vault: Path) -> int:
         "it is committed in her name",
     )
 
+    say("While nobody looks: what was said twice becomes one memory, by a commit that git takes back")
+    ctl(
+        "remember",
+        "the staging database is refreshed from production every sunday night",
+        "--type",
+        "fact",
+        "--space",
+        "app",
+    )
+    ctl("jobs", "run", "all", "--dry-run")
+    ctl("jobs", "run", "all")
+    merge = git(vault, "log", "-1", "--format=%H", "--grep=Ormah-Kind: merge")
+    if not merge:
+        missed.append("nothing was merged")
+    else:
+        print(git(vault, "show", "-s", "--format=%B", merge))
+        twice = len(stored("staging database"))
+        print(f"$ git revert --no-edit {merge[:8]}")
+        git(vault, "revert", "--no-edit", merge)
+        wait(lambda: len(stored("staging database")) == twice + 1 == 2, "the merge is taken back")
+    ctl("proposals")
+
     say("The vault: plain notes, and every change in git")
     print(note.read_text())
     print(git(vault, "log", "--format=%h %<(22,trunc)%an %s"))
@@ -144,6 +166,12 @@ def found(question: str, word: str) -> bool:
     ctl("recall", question, "-n", "1")
     best = json.loads(ctl("--json", "recall", question, "-n", "1", show=False))["results"]
     return bool(best) and word in f"{best[0]['title']} {best[0]['content']}"
+
+
+def stored(words: str) -> list[str]:
+    """Ids of the memories that have these words."""
+    hits = json.loads(ctl("--json", "recall", words, show=False))["results"]
+    return [hit["id"] for hit in hits if words in hit["content"]]
 
 
 def whispered(prompt: list[str], word: str | None) -> bool:
