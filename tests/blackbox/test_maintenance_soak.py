@@ -237,6 +237,8 @@ def test_nights_on_end(cycles: int, capsys: pytest.CaptureFixture[str]) -> None:
         runner = Runner(house.ormah, JOBS, judge, CHANGES_OF)
         for _ in range(60):
             world.learn()
+        for _ in range(10):
+            world.hear_again()
         kinds: dict[str, int] = {}
         for cycle in range(1, cycles + 1):
             world.day()
