@@ -45,7 +45,8 @@ def _house(directory: Path | None, model: str, notes: int) -> Iterator[House]:
 
 
 def figures(house: House) -> None:
-    wait_until(lambda: not set(house.call("admin.health").degraded) - {"reranker"}, "the model is loaded", 600)
+    wait_until(lambda: house.call("hello").phase == "ready", "ready", 600)
+    wait_until(lambda: house.call("admin.health").index.pending_vectors == 0, "every memory has its vectors", 600)
     health = house.call("admin.health")
     embedded = texts(house)
     print(f"{health.nodes} notes, {health.rss_mb:.0f} MB")
