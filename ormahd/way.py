@@ -23,17 +23,21 @@ LONGEST_S: Final = 0.05
 SHARE_S: Final = 0.01
 """How long it then goes on whoever comes, so that it ends also where somebody always asks."""
 
+LATELY_S: Final = 0.25
+"""So long after somebody went first another one is expected: a person's agent asks more than once."""
+
 _lock = threading.Lock()
 _clear = threading.Event()
 _clear.set()
 _mine = threading.local()
 _first = 0
+_left = 0.0
 
 
 @contextmanager
 def first() -> Iterator[None]:
     """While the block runs, whoever gives way waits."""
-    global _first  # noqa: PLW0603 - of the process, as the interpreter's lock is
+    global _first, _left  # noqa: PLW0603 - of the process, as the interpreter's lock is
     with _lock:
         _first += 1
         _clear.clear()
@@ -42,6 +46,7 @@ def first() -> Iterator[None]:
     finally:
         with _lock:
             _first -= 1
+            _left = time.monotonic()
             if not _first:
                 _clear.set()
 
@@ -51,6 +56,11 @@ def give() -> None:
     if _first and time.monotonic() >= getattr(_mine, "until", 0.0):
         _clear.wait(LONGEST_S)
         _mine.until = time.monotonic() + SHARE_S
+
+
+def asked_lately() -> bool:
+    """Whether somebody goes first, or did a moment ago: then work in bulk keeps a core free."""
+    return bool(_first) or time.monotonic() - _left < LATELY_S
 
 
 def step_back(nice: int) -> None:

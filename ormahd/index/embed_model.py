@@ -7,6 +7,7 @@ import itertools
 import logging
 import os
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -85,6 +86,7 @@ class Model:
         threads = settings.threads or min(8, cores())
         self._pool = ThreadPoolExecutor(threads, "embed")
         self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=way.step_back, initargs=(BULK_NICE,))
+        self._one = threading.Lock()
         self._runtime = runtime
         self._tokenizer = about.tokenizer
         self._pad = about.pad
@@ -170,7 +172,10 @@ class Model:
 
     def _forward_by_the_way(self, windows: Sequence[Ids]) -> list[Made]:
         way.give()
-        return self._forward(windows)
+        if not way.asked_lately():
+            return self._forward(windows)
+        with self._one:  # not as many cores as there are while somebody asks
+            return self._forward(windows)
 
     def _forward(self, windows: Sequence[Ids]) -> list[Made]:
         vectors, ids, wide = run(self._runtime, windows, self._pad)

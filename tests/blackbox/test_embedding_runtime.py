@@ -47,6 +47,7 @@ def test_torch_serves_where_it_is_asked_for_and_finds_the_same_vectors_in_the_in
         assert abs(before["results"][0]["score"] - after["results"][0]["score"]) < 1e-3
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_a_model_that_cannot_be_served_is_said_in_words() -> None:
     with open_house(ORMAH_EMBEDDING_RUNTIME="onnx", ORMAH_EMBEDDING_MODEL="nobody/there") as house:
         house.start()

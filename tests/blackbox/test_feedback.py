@@ -308,6 +308,7 @@ def test_many_agents_judge_at_once_and_a_kill_loses_nothing(house: House) -> Non
     assert house.json("stats")["whisper"]["useful"] == 6
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_two_machines_have_the_judgements_of_both() -> None:
     with two_houses(**LEARNING) as (one, two, bare):
         node = remember(one, STAGING)

@@ -334,6 +334,7 @@ def test_a_memory_that_says_something_else_makes_it_stale(house: House) -> None:
     assert path_of(house, new) in house.notes()
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_decided_on_one_machine_it_is_not_asked_on_the_other() -> None:
     with two_houses(ORMAH_JOBS_ENABLED="false") as (one, two, bare):
         one.json("sync", "setup", str(bare))

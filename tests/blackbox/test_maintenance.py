@@ -279,7 +279,7 @@ def test_maintenance_due_is_said_once_a_session(house: House) -> None:
     assert not due("h")
 
 
-@pytest.mark.parametrize("after", [0.0, 0.02, 0.05, 0.1])
+@pytest.mark.parametrize("after", [0.02, *(pytest.param(at, marks=pytest.mark.soak) for at in (0.0, 0.05, 0.1))])
 def test_killed_in_the_middle_the_same_results_go_on(after: float) -> None:
     with open_house() as house:
         house.start()

@@ -314,6 +314,7 @@ def _inner(tmp_path: Path) -> Path:
     return inner
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_a_remote_whose_branch_is_called_otherwise(tmp_path: Path) -> None:
     with open_house() as one, open_house() as two:
         one.start()
@@ -385,6 +386,7 @@ def _exported(house: House) -> list[dict[str, str]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_it_goes_by_itself_on_an_interval() -> None:
     with two_houses(ORMAH_SYNC_INTERVAL_MINUTES="0.01") as (one, two, bare):
         assert one.call("admin.health").sync.last is None

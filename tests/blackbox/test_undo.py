@@ -624,6 +624,7 @@ def test_a_broken_note_that_has_the_id_is_not_doubled(house: House) -> None:
     walk_home(house)
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_what_sync_brought_together_can_be_taken_back_and_undos_travel() -> None:
     with two_houses(ORMAH_LINKING_SIMILARITY="1.0") as (one, two, bare):
         node = one.call("agent.remember", content="Shared\n\nby both\n\nmachines", title="Shared").node_id

@@ -16,6 +16,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("reranker") / "tiny")
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_the_reranker_is_not_asked_about_the_user(files: Path) -> None:
     """Seeds: "identity prompts skip the reranker path"; for others its word stands in the trace, and in the sum."""
     more = {"ORMAH_EMBEDDING_MODEL": "all-MiniLM-L6-v2", "ORMAH_WHISPER_RERANKER_MODEL": str(files)}

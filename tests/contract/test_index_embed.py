@@ -89,6 +89,7 @@ def test_a_long_question_keeps_its_beginning_and_its_end(embedder: Model) -> Non
     assert len(tokens) <= embedder._window
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_the_basis_is_found_again_after_the_index_is_deleted(embedder: Model, tmp_path: Path) -> None:
     one = embedder._load_basis(tmp_path / "one", 128)
     kept = embedder._load_basis(tmp_path / "one", 128)

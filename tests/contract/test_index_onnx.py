@@ -163,6 +163,7 @@ def test_a_model_that_is_more_than_an_encoder_stays_on_torch(tmp_path: Path) -> 
     assert not list((tmp_path / "index").glob("checked-*"))
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_another_pooling_is_refused_once_and_remembered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = make(tmp_path / "model", pooling="max")
     made = load(folder, tmp_path / "index")
@@ -175,7 +176,7 @@ def test_another_pooling_is_refused_once_and_remembered(tmp_path: Path, caplog: 
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
-@pytest.mark.parametrize("damage", [b"", b"garbage", b'{"key": 1}', None])
+@pytest.mark.parametrize("damage", [b"", b"garbage", b'{"key": 1}', pytest.param(None, marks=pytest.mark.soak)])
 def test_a_record_that_is_not_whole_is_made_again(tiny: Path, compared: Path, tmp_path: Path, damage: bytes | None) -> None:  # fmt: skip
     directory = tmp_path / "index"
     directory.mkdir()
@@ -256,6 +257,7 @@ print(json.dumps({{"runtime": made.served.runtime, "fingerprint": made.fingerpri
 """
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_each_runtime_loads_its_own_libraries_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     onnx = run(LOADED.format(settings={}), tmp_path)

@@ -12,6 +12,7 @@ import pytest
 
 from ormahd.core.purge import Forgotten
 from ormahd.vault import purge
+from tests.crash.strides import STRIDE, numbered
 from tests.crash.test_kill_at_every_step import in_a_child
 from tests.vault.git_house import git, open_vault, put, sound
 from tests.vault.observed import House
@@ -86,11 +87,12 @@ def holds(root: Path) -> list[str]:
     return [word for word in (*WORDS, GOING) if word.lower().encode() in left]
 
 
-def test_every_step(tmp_path: Path, template: Path) -> None:
+@STRIDE
+def test_every_step(tmp_path: Path, template: Path, stride: int) -> None:
     order = steps(template)
     assert order[:3] == ["purge-packs", PROMISED, "purge-refs"]
     assert len(order) > 8
-    for step in order:
+    for _, step in numbered(order, stride):
         root = tmp_path / step
         old = copy(template, root)
         killed_at(root, step)

@@ -91,6 +91,7 @@ def long_floor(it: Stand, questions: Sequence[Question]) -> None:
         assert mrr >= least_mrr
 
 
+@pytest.mark.soak  # the suite has ten minutes
 def test_long_notes(stand: Callable[[Sequence[Text]], Stand]) -> None:
     texts, questions = long_notes(40)
     long_floor(stand(texts), questions)

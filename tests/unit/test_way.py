@@ -62,3 +62,14 @@ def test_a_failure_of_who_went_first_does_not_hold_up_the_others() -> None:
     except ValueError:
         pass
     assert way._clear.is_set()
+
+
+def test_somebody_who_asked_a_moment_ago_is_expected_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(way.time, "monotonic", lambda: now[0])
+    with way.first():
+        assert way.asked_lately()
+    now[0] += way.LATELY_S / 2
+    assert way.asked_lately()
+    now[0] += way.LATELY_S
+    assert not way.asked_lately()
