@@ -173,8 +173,9 @@ def _tokens(text: str, me: frozenset[str]) -> list[Token]:
             found.append(token)
         else:
             word = piece["word"] or ""
-            low = fold(word).strip("'")
-            low = low.removesuffix("'s")
+            low = _bare(word)
+            if not low:
+                continue
             if low in NEGATIONS or low.endswith("n't"):
                 found.append(Token(NOT, Sort.WORD, word))
             elif low in JOINS:
@@ -198,11 +199,16 @@ def _tokens(text: str, me: frozenset[str]) -> list[Token]:
     return found
 
 
+def _bare(word: str) -> str:
+    """A word folded, without quotes around it and without a genitive: `one's` is `one`."""
+    return fold(word).strip("'").removesuffix("'s")
+
+
 def _number(
     piece: re.Match[str], pieces: list[re.Match[str]], at: int, before: list[Token], lead: str
 ) -> tuple[Token, int]:
     """A number with its unit, or with the thing that it is the label of."""
-    amount = AMOUNTS[fold(piece[0])] if piece["number"] is None else float(piece["number"].replace(",", ""))
+    amount = AMOUNTS[_bare(piece[0])] if piece["number"] is None else float(piece["number"].replace(",", ""))
     text = piece[0]
     while at < len(pieces) and fold(pieces[at][0]) in SCALES:
         amount *= SCALES[fold(pieces[at][0])]

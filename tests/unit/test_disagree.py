@@ -135,3 +135,58 @@ def test_any_text_can_be_read(one: str, other: str) -> None:
 def test_a_long_text_is_read_in_part() -> None:
     text = "The API listens on port 8080. " * 50_000
     assert len(read(None, text).claims) <= 24
+
+
+ODD = [
+    "one",
+    "one's",
+    "'one'",
+    "3",
+    "3rd",
+    "1,000",
+    "1.5",
+    "5%",
+    "$5",
+    "%",
+    "10:30",
+    "25:61",
+    "1.2.3",
+    "2026-11-22",
+    "May",
+    "5",
+    "not",
+    "n't",
+    "half",
+    "dozen",
+    "k",
+    "m",
+    "million",
+    "GB",
+    "hours",
+    "minute's",
+    "US",
+    "'tis",
+    "²",
+    "٣",
+    "１２",
+    "½",
+    "Ⅳ",
+    "January",
+    "32",
+    "-5",
+    "1e999",
+    "port",
+    "8080",
+    "v2",
+]
+SENTENCES = st.lists(st.one_of(st.sampled_from(ODD), st.text(max_size=6)), max_size=12).map(" ".join)
+
+
+@given(SENTENCES, SENTENCES)
+@example("one one", "one 3rd %")
+@example("the one's 5", "'one' is not one")
+def test_whatever_people_write_is_read(one: str, other: str) -> None:
+    a, b = read(one[:20], one), read(None, other)
+    for left, right in ((a, b), (b, a), (a, a)):
+        disagree(left, right)
+        disagree(left, right, measured=True)
