@@ -44,6 +44,8 @@ class Faded:
     days: float
     stability: float
     importance: float
+    found: datetime
+    """When it was last among the results of a search, or opened; else when it was made."""
 
     @property
     def retrievability(self) -> float:
@@ -84,7 +86,9 @@ class DecayManager:
     def _fading(self, turn: Turn, uses: dict[str, datetime]) -> Iterator[Change]:
         ormah = turn.ormah
         found = list(fading(turn, uses))
-        found.sort(key=lambda one: (one.retrievability, one.importance, one.node))
+        # What was found lately goes last, though being found is no use that strengthens: a run that may not fade all of them
+        # takes those that nobody comes across, and no answer is worse for it.
+        found.sort(key=lambda one: (one.found, one.retrievability, one.importance, one.node))
         for done, one in enumerate(found):
             turn.progress(done, len(found), "fading")
             reason = (
@@ -133,7 +137,7 @@ def fading(turn: Turn, uses: dict[str, datetime]) -> Iterator[Faded]:
                 continue
             if touches.last(row, turn.now - _lease(ormah, row)) is None:
                 used = max(row.created, uses.get(row.id, _NEVER))
-                yield Faded(row.id, (turn.now - used) / DAY, _stability(ormah, row), weight)
+                yield Faded(row.id, (turn.now - used) / DAY, _stability(ormah, row), weight, row.last_accessed)
 
 
 def spared(turn: Turn, row: NodeRow, weight: float) -> bool:
