@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ormahd.core.judgement import FOLDER, Small, is_feedback, model_name
+from ormahd.core.judgement import FILES, FOLDER, Small, model_name
 from ormahd.core.note import digest
 from ormahd.core.strength import FILE as STRENGTH
 from ormahd.core.strength import read_strength
@@ -67,7 +67,7 @@ class Learned:
 
     def committed(self, done: Committed) -> None:
         """Our own commits. What a sync brought may be anything."""
-        if done.kind is Kind.SYNC or any(one.path == STRENGTH or is_feedback(one.path) for one in done.changes):
+        if done.kind is Kind.SYNC or any(one.path == STRENGTH or FILES.ours(one.path) for one in done.changes):
             self.read()
 
     # ------------------------------------------------------------ judgements

@@ -102,9 +102,9 @@ def _logged(ormah: Ormah, node_id: str, event: str | None) -> Logged:
 
 
 def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Source, caller: Caller) -> Judged:
-    path = judgement.path_for(logged.time)
+    path = judgement.FILES.path(logged.time)
     data = ormah.vault.read(path)
-    before = judgement.read(data or b"")[0].get(judgement.line_id(logged.event, row.id, source))
+    before = judgement.FILES.read(data or b"")[0].get(judgement.line_id(logged.event, row.id, source))
     name = headline(row.title, row.content)
     word = "useful" if signal > 0 else "not useful"
     text = f"Noted as {word}: {name} (id: {row.id})"
@@ -112,7 +112,7 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
         return Judged(f"{text}. It was noted before.", row.id, short_id(row.id), logged.event, signal, source,
                       counted=False, degraded=ormah.degraded())  # fmt: skip
     made = _judgement(ormah, row.id, logged, signal, source)
-    new = judgement.put(data or b"", made)
+    new = judgement.FILES.put(data or b"", made)
     done = commit(
         ormah, f"Feedback: {word}: {name}", kind=Kind.FEEDBACK, caller=caller, body=_why(logged, source, before),
         fill=lambda tx: tx.put(path, new, node_id=row.id, expect=None if data is None else digest(data)),

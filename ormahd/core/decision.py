@@ -12,16 +12,15 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Literal, cast
 
 from ormahd.core.line_time import read_time, write_time
-from ormahd.core.merge import merge_lines
+from ormahd.core.month_files import MonthFiles
 from ormahd.core.node import ProposalType, is_node_id
 
 FOLDER: Final = ".ormah/decisions"
 """Where the files are, relative to the vault's root."""
-_NAME = re.compile(r"\d{4}-\d{2}\.jsonl")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ID = 32
 """Hexadecimal digits of a line's id: 128 bits."""
@@ -60,17 +59,6 @@ def line_id(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:_ID]
 
 
-def is_decisions(path: str) -> bool:
-    """Whether a path of the vault is a file of decisions."""
-    folder, _, name = path.rpartition("/")
-    return folder == FOLDER and _NAME.fullmatch(name) is not None
-
-
-def path_for(now: datetime) -> str:
-    """The file of what is decided now."""
-    return f"{FOLDER}/{now.astimezone(UTC):%Y-%m}.jsonl"
-
-
 def encode(decision: Decision) -> bytes:
     """The line, without its end. `decided_at` is second, so that a merge of two versions keeps the later one."""
     row = {
@@ -106,35 +94,11 @@ def decode(line: bytes) -> Decision | str:
     return found if row.get("id") == found.id else "`id` is not made of `type`, `nodes` and `texts`"
 
 
-def read(data: bytes) -> tuple[dict[str, Decision], list[tuple[int, str]]]:
-    """The decisions of a file by the ids of their lines, and the lines that hold none: (number from 1, why)."""
-    found: dict[str, Decision] = {}
-    bad: list[tuple[int, str]] = []
-    for number, line in enumerate(data.splitlines(), start=1):
-        if line.strip():
-            decision = decode(line)
-            if isinstance(decision, str):
-                bad.append((number, decision))
-            else:
-                found[decision.id] = later(decision, found.get(decision.id))
-    return found, bad
-
-
-def later(one: Decision, other: Decision | None) -> Decision:
-    """Of two decisions on one proposal the one that was made last."""
-    return one if other is None or one.decided_at >= other.decided_at else other
-
-
-def put(data: bytes, decision: Decision) -> bytes:
-    """The file with this decision in it, in place of the one with its id. What cannot be read stays, at the end."""
-    before = b"".join(
-        line + b"\n"
-        for line in data.splitlines()
-        if isinstance(known := decode(line), Decision) and known.id == decision.id
-    )
-    return merge_lines(before, data, encode(decision) + b"\n")
-
-
 def _texts(row: dict[str, Any], name: str) -> tuple[str, ...]:
     values = row.get(name)
     return tuple(values) if isinstance(values, list) and all(isinstance(one, str) for one in values) else ()
+
+
+FILES: Final[MonthFiles[Decision]] = MonthFiles(
+    FOLDER, encode, decode, id=lambda one: one.id, said=lambda one: one.decided_at
+)

@@ -12,19 +12,18 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from datetime import datetime
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.core.line_time import read_time, write_time
-from ormahd.core.merge import merge_lines
+from ormahd.core.month_files import MonthFiles
 from ormahd.core.node import is_node_id, short_id
 
 FOLDER = ".ormah/feedback"
 """Where the files are, relative to the vault's root."""
-_NAME = re.compile(r"\d{4}-\d{2}\.jsonl")
 _STEPS = 127
 
 Float = NDArray[np.float32]
@@ -85,22 +84,11 @@ def model_name(name: str) -> str:
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1]
 
 
-def is_feedback(path: str) -> bool:
-    """Whether a path of the vault is a file of judgements."""
-    folder, _, name = path.rpartition("/")
-    return folder == FOLDER and _NAME.fullmatch(name) is not None
-
-
-def path_for(asked: datetime) -> str:
-    """The file of the judgements on what was whispered then: one that is changed later stands where it stood."""
-    return f"{FOLDER}/{asked.astimezone(UTC):%Y-%m}.jsonl"
-
-
 def encode(judgement: Judgement) -> bytes:
     """The line, without its end. `confirmed_at` is second, so that a merge of two versions keeps the later one
     (`core.merge.merge_lines` takes the line whose bytes sort last)."""
     row = {
-        "id": judgement.id, "confirmed_at": _text(judgement.confirmed_at), "node_id": judgement.node_id,
+        "id": judgement.id, "confirmed_at": write_time(judgement.confirmed_at, "milliseconds"), "node_id": judgement.node_id,
         "signal": judgement.signal, "source": judgement.source, "event": judgement.event, "space": judgement.space,
         "session_id": judgement.session_id, "prompt_hash": judgement.prompt_hash, "model": judgement.model,
         "scale": judgement.vector.scale, "vector": base64.b64encode(judgement.vector.steps).decode(),
@@ -143,35 +131,6 @@ def decode(line: bytes) -> Judgement | str:
     )  # fmt: skip
 
 
-def read(data: bytes) -> tuple[dict[str, Judgement], list[tuple[int, str]]]:
-    """The judgements of a file by the ids of their lines, and the lines that hold none: (number from 1, why)."""
-    found: dict[str, Judgement] = {}
-    bad: list[tuple[int, str]] = []
-    for number, line in enumerate(data.splitlines(), start=1):
-        if line.strip():
-            judgement = decode(line)
-            if isinstance(judgement, str):
-                bad.append((number, judgement))
-            else:
-                found[judgement.id] = later(judgement, found.get(judgement.id))
-    return found, bad
-
-
-def later(one: Judgement, other: Judgement | None) -> Judgement:
-    """Of two judgements with one id the one that was said last."""
-    return one if other is None or one.confirmed_at >= other.confirmed_at else other
-
-
-def put(data: bytes, judgement: Judgement) -> bytes:
-    """The file with this judgement in it, in place of the one with its id. What cannot be read stays, at the end."""
-    before = b"".join(
-        line + b"\n"
-        for line in data.splitlines()
-        if isinstance(known := decode(line), Judgement) and known.id == judgement.id
-    )
-    return merge_lines(before, data, encode(judgement) + b"\n")
-
-
 def _small(row: dict[str, Any]) -> Small | None:
     text, scale = row.get("vector"), row.get("scale")
     if not isinstance(text, str) or not isinstance(scale, (int, float)) or isinstance(scale, bool):
@@ -183,5 +142,8 @@ def _small(row: dict[str, Any]) -> Small | None:
     return Small(steps, size) if steps and math.isfinite(size) and size > 0 else None
 
 
-def _text(date: datetime) -> str:
-    return write_time(date, "milliseconds")
+FILES: Final[MonthFiles[Judgement]] = MonthFiles(
+    FOLDER, encode, decode, id=lambda one: one.id, said=lambda one: one.confirmed_at
+)
+"""Whoever writes a judgement takes the file of the month in which it was whispered: one that is changed later stands where it
+stood."""

@@ -24,7 +24,7 @@ from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.apply import apply
 from ormahd.jobs.job import Ask, Change
 from ormahd.journal import proposals as book
-from ormahd.journal.line_files import Codec, LineFiles
+from ormahd.journal.line_files import LineFiles
 from ormahd.journal.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Row, Status
 from ormahd.journal.verdicts import text_key
 from ormahd.vault.change import Kind
@@ -94,9 +94,7 @@ class Proposals:
     def __init__(self, ormah: Ormah, changes_of: Mapping[ProposalType, ChangeOf]) -> None:
         self._ormah = ormah
         self._changes_of = changes_of
-        self._files = LineFiles(
-            ormah.vault.root, Codec(decision.FOLDER, decision.is_decisions, decision.read, decision.later), self._read
-        )
+        self._files = LineFiles(ormah.vault.root, decision.FILES, self._read)
         self._lock = threading.Lock()
         self._decided: dict[str, Decision] = {}
         self._version = -1
@@ -128,7 +126,7 @@ class Proposals:
     def prepare(self) -> None:
         """Have this month's file of decisions there before something is decided. A commit that makes a change and this file
         could not be taken back by `git revert` once the file has grown: git deletes no file that was changed since."""
-        path = decision.path_for(self._ormah.clock())
+        path = decision.FILES.path(self._ormah.clock())
         if self.pending() and self._ormah.vault.read(path) is None and not self._ormah.vault.busy():
             body = "So that a change that was approved, and its line here, can be taken back by git revert."
             with self._ormah.vault.transaction(
@@ -251,14 +249,14 @@ class Proposals:
         self, row: Row, verdict: Verdict, caller: Caller, node_id: str | None = None
     ) -> Callable[[Transaction], None]:
         """Puts the decision into a transaction."""
-        path = decision.path_for(self._ormah.clock())
+        path = decision.FILES.path(self._ormah.clock())
         if verdict == APPROVED and (files := self._files.paths()):
             path = path if path in files else files[-1]
         data = self._ormah.vault.read(path)
         notes = self._notes([row.nodes])
         texts = tuple(text_key(notes[one].title, notes[one].content) for one in row.nodes)
         made = Decision(row.type, row.nodes, texts, verdict, caller.source, self._ormah.clock())
-        new = decision.put(data or b"", made)
+        new = decision.FILES.put(data or b"", made)
         return lambda tx: tx.put(path, new, node_id=node_id, expect=None if data is None else digest(data))
 
     # ------------------------------------------------------------ following the vault

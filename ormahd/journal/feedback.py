@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd.core.judgement import FOLDER, Judgement, Small, is_feedback, later, read
-from ormahd.journal.line_files import Codec, LineFiles
+from ormahd.core.judgement import FILES, Judgement, Small
+from ormahd.journal.line_files import LineFiles
 
 __all__ = ["Files", "Judgement", "Judgements", "Seal"]
 
@@ -91,7 +91,7 @@ class Files(LineFiles[Judgement]):
     """The judgements of the vault's files."""
 
     def __init__(self, root: Path, read_file: Callable[[str], bytes | None]) -> None:
-        super().__init__(root, Codec(FOLDER, is_feedback, read, later), read_file)
+        super().__init__(root, FILES, read_file)
 
 
 class Seal:

@@ -6,33 +6,22 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from ormahd.core.month_files import MonthFiles
 
 T = TypeVar("T")
 
 _Stamp = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Codec(Generic[T]):
-    """One kind of line: where its files are (`folder`, relative to the vault's root; `ours`: whether a path is one of them),
-    what a file holds by the lines' ids, with the lines that hold nothing (number from 1, why), and which of two lines with
-    one id counts."""
-
-    folder: str
-    ours: Callable[[str], bool]
-    read: Callable[[bytes], tuple[dict[str, T], list[tuple[int, str]]]]
-    later: Callable[[T, T | None], T]
-
-
 class LineFiles(Generic[T]):
     """Safe for many threads. `read_file` gives a file's bytes by its path, relative to `root`, or None."""
 
-    def __init__(self, root: Path, codec: Codec[T], read_file: Callable[[str], bytes | None]) -> None:
-        self._folder = root / codec.folder
-        self._codec = codec
+    def __init__(self, root: Path, files: MonthFiles[T], read_file: Callable[[str], bytes | None]) -> None:
+        self._folder = root / files.folder
+        self._kind = files
         self._read = read_file
         self._lock = threading.Lock()
         self._stamps: dict[str, _Stamp] = {}
@@ -53,7 +42,7 @@ class LineFiles(Generic[T]):
                 self._bad.pop(path, None)
             for path, stamp in stamps.items():
                 if self._stamps.get(path) != stamp:
-                    self._files[path], self._bad[path] = self._codec.read(self._read(path) or b"")
+                    self._files[path], self._bad[path] = self._kind.read(self._read(path) or b"")
             self._stamps = stamps
             self.version += 1
             return True
@@ -72,7 +61,7 @@ class LineFiles(Generic[T]):
         with self._lock:
             for lines in self._files.values():
                 for name, one in lines.items():
-                    found[name] = self._codec.later(one, found.get(name))
+                    found[name] = self._kind.later(one, found.get(name))
         return found
 
     def bad(self) -> list[tuple[str, int, str]]:
@@ -83,8 +72,8 @@ class LineFiles(Generic[T]):
     def _listed(self) -> Iterator[tuple[str, _Stamp]]:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder) as entries:
             for entry in entries:
-                path = f"{self._codec.folder}/{entry.name}"
-                if self._codec.ours(path) and entry.is_file(follow_symlinks=False):
+                path = f"{self._kind.folder}/{entry.name}"
+                if self._kind.ours(path) and entry.is_file(follow_symlinks=False):
                     with contextlib.suppress(FileNotFoundError):
                         met = entry.stat(follow_symlinks=False)
                         yield path, (met.st_mtime_ns, met.st_size, met.st_ino)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ormahd.core.judgement import FOLDER, Judgement, Small, encode, put
+from ormahd.core.judgement import FILES, FOLDER, Judgement, Small, encode
 from ormahd.core.secrets import redact
 from ormahd.journal import whispers
 from ormahd.journal.feedback import Files, Judgements
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> None:
         cost("reading their files", files.look, 1)
         cost("finding twelve files unchanged", files.look, 200)
         one = (root / FOLDER / "2026-01.jsonl").read_bytes()
-        cost(f"putting one more among {count // 12:,} of its month", lambda: put(one, rows[1]), 5)
+        cost(f"putting one more among {count // 12:,} of its month", lambda: FILES.put(one, rows[1]), 5)
         redact("")
         state = State(root, clock=lambda: datetime.now(UTC))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.core.decision import FOLDER, Decision, decode, encode, is_decisions, key_of, path_for, put, read
+from ormahd.core.decision import FILES, FOLDER, Decision, decode, encode, key_of
 from ormahd.core.merge import merge_file
 from ormahd.core.node import ProposalType
 from ormahd.journal.verdicts import text_key
@@ -62,34 +62,34 @@ def test_the_same_thing_has_the_same_id_whatever_is_said_of_it() -> None:
 )  # fmt: skip
 def test_what_is_no_decision_says_why(line: bytes, why: str) -> None:
     assert decode(line) == why
-    assert read(b"\n" + line + b"\n") == ({}, [(2, why)])
+    assert FILES.read(b"\n" + line + b"\n") == ({}, [(2, why)])
 
 
 def test_put_replaces_and_leaves_what_it_cannot_read() -> None:
     other = replace(ONE, nodes=(A,), texts=TEXTS[:1])
-    data = put(put(b"not ours\n", ONE), other)
+    data = FILES.put(FILES.put(b"not ours\n", ONE), other)
     again = replace(ONE, verdict="approved", decided_at=NOW + timedelta(days=1))
-    found, bad = read(put(data, again))
+    found, bad = FILES.read(FILES.put(data, again))
     assert {one.verdict for one in found.values()} == {"approved", "rejected"}
     assert (len(found), bad) == (2, [(3, "it is no JSON")])
-    assert put(data, ONE) == data
+    assert FILES.put(data, ONE) == data
 
 
 def test_two_machines_decided_and_the_later_one_counts() -> None:
-    base = put(b"", replace(ONE, nodes=(A,), texts=TEXTS[:1]))
-    here = put(base, ONE)
-    there = put(base, replace(ONE, verdict="approved", by="agent:x", decided_at=NOW + timedelta(milliseconds=1)))
-    path = path_for(NOW)
+    base = FILES.put(b"", replace(ONE, nodes=(A,), texts=TEXTS[:1]))
+    here = FILES.put(base, ONE)
+    there = FILES.put(base, replace(ONE, verdict="approved", by="agent:x", decided_at=NOW + timedelta(milliseconds=1)))
+    path = FILES.path(NOW)
     merged = [merge_file(base, one, other, path).data for one, other in ((here, there), (there, here))]
     assert merged[0] == merged[1]
     assert merged[0] is not None
-    found, bad = read(merged[0])
+    found, bad = FILES.read(merged[0])
     assert (found[ONE.id].verdict, len(found), bad) == ("approved", 2, [])
     assert merge_file(here, here, base, path).data == base, "taken back"
 
 
 def test_paths() -> None:
-    assert path_for(datetime(2026, 12, 1, 0, 30, tzinfo=UTC).astimezone()) == f"{FOLDER}/2026-12.jsonl"
-    assert is_decisions(path_for(NOW))
+    assert FILES.path(datetime(2026, 12, 1, 0, 30, tzinfo=UTC).astimezone()) == f"{FOLDER}/2026-12.jsonl"
+    assert FILES.ours(FILES.path(NOW))
     for other in (f"{FOLDER}/2026-11.txt", f"{FOLDER}/x.jsonl", FOLDER, ".ormah/feedback/2026-11.jsonl"):
-        assert not is_decisions(other)
+        assert not FILES.ours(other)

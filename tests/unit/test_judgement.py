@@ -8,18 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from ormahd.core.judgement import (
-    Judgement,
-    Small,
-    decode,
-    encode,
-    is_feedback,
-    line_id,
-    model_name,
-    path_for,
-    put,
-    read,
-)
+from ormahd.core.judgement import FILES, Judgement, Small, decode, encode, line_id, model_name
 from ormahd.core.merge import is_lines, merge_file, merge_lines
 from ormahd.core.purge import Forgotten
 
@@ -83,67 +72,70 @@ def test_a_line_that_says_something_else_is_none(change: dict[str, object], why:
 def test_no_line_breaks_the_reader(line: bytes) -> None:
     assert isinstance(decode(line), str)
     good = encode(judgement())
-    found, bad = read(line + b"\n" + good + b"\n")
+    found, bad = FILES.read(line + b"\n" + good + b"\n")
     assert list(found) == [judgement().id]
     assert [number for number, _ in bad] == ([1] if line else [])
 
 
 def test_put_replaces_and_keeps_what_it_does_not_know() -> None:
     first, other = judgement(), judgement(B)
-    data = put(put(b"", first), other)
-    assert read(data) == ({one.id: one for one in (first, other)}, [])
+    data = FILES.put(FILES.put(b"", first), other)
+    assert FILES.read(data) == ({one.id: one for one in (first, other)}, [])
     with_more = data + b'{"id": "from a later version", "kind": "new"}\nno json\n'
     changed = judgement(signal=-1, at=NOW + timedelta(seconds=3))
-    after = put(with_more, changed)
-    assert read(after)[0] == {changed.id: changed, other.id: other}
+    after = FILES.put(with_more, changed)
+    assert FILES.read(after)[0] == {changed.id: changed, other.id: other}
     assert b"from a later version" in after
     assert b"no json" in after
     assert len(after.splitlines()) == 4
-    assert put(after, changed) == after
+    assert FILES.put(after, changed) == after
 
 
 def test_machines_that_judged_both_have_both_and_the_later_word_on_the_same() -> None:
     here, there = judgement(), judgement(B)
-    assert read(merge_lines(b"", put(b"", here), put(b"", there)))[0] == {here.id: here, there.id: there}
+    assert FILES.read(merge_lines(b"", FILES.put(b"", here), FILES.put(b"", there)))[0] == {
+        here.id: here,
+        there.id: there,
+    }
     later = judgement(signal=-1, at=NOW + timedelta(days=1))
     for one, other in ((here, later), (later, here)):
-        merged = merge_file(b"", put(b"", one), put(b"", other), path_for(NOW))
+        merged = merge_file(b"", FILES.put(b"", one), FILES.put(b"", other), FILES.path(NOW))
         assert merged.data is not None
-        assert read(merged.data)[0] == {later.id: later}
+        assert FILES.read(merged.data)[0] == {later.id: later}
 
 
 def test_taken_back_is_gone_though_others_came_since() -> None:
-    before, mine, since = put(b"", judgement(B)), judgement(), judgement(B, event="another00000")
-    after = put(before, mine)
-    assert read(merge_lines(after, put(after, since), before))[0].keys() == {judgement(B).id, since.id}
+    before, mine, since = FILES.put(b"", judgement(B)), judgement(), judgement(B, event="another00000")
+    after = FILES.put(before, mine)
+    assert FILES.read(merge_lines(after, FILES.put(after, since), before))[0].keys() == {judgement(B).id, since.id}
 
 
 def test_names() -> None:
-    assert path_for(datetime(2026, 12, 1, 0, 30, tzinfo=UTC).astimezone()) == ".ormah/feedback/2026-12.jsonl"
-    assert is_lines(path_for(NOW))
-    assert is_feedback(path_for(NOW))
+    assert FILES.path(datetime(2026, 12, 1, 0, 30, tzinfo=UTC).astimezone()) == ".ormah/feedback/2026-12.jsonl"
+    assert is_lines(FILES.path(NOW))
+    assert FILES.ours(FILES.path(NOW))
     for other in (
         ".ormah/feedback/2026-11.txt",
         ".ormah/feedback/x.jsonl",
         "feedback/2026-11.jsonl",
         ".ormah/feedback",
     ):
-        assert not is_feedback(other)
+        assert not FILES.ours(other)
     assert line_id("e", A, "explicit") == "e-97acbe8e-explicit"
     for spelled in ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2", "/home/ada/models/all-MiniLM-L6-v2/"):
         assert model_name(spelled) == "all-MiniLM-L6-v2"
 
 
 def test_a_purged_memory_takes_its_lines_with_it() -> None:
-    data = put(put(b"", judgement()), judgement(B))
-    left = Forgotten(A).without(path_for(NOW), data)
-    assert read(left)[0].keys() == {judgement(B).id}
+    data = FILES.put(FILES.put(b"", judgement()), judgement(B))
+    left = Forgotten(A).without(FILES.path(NOW), data)
+    assert FILES.read(left)[0].keys() == {judgement(B).id}
     assert not Forgotten(A).mentions(left)
 
 
 def test_a_purged_text_goes_from_a_committed_prompt() -> None:
-    data = put(b"", judgement(prompt='the "hush hush" plan'))
-    left = Forgotten(None, ('"hush hush"',)).without(path_for(NOW), data)
-    found, bad = read(left)
+    data = FILES.put(b"", judgement(prompt='the "hush hush" plan'))
+    left = Forgotten(None, ('"hush hush"',)).without(FILES.path(NOW), data)
+    found, bad = FILES.read(left)
     assert bad == []
     assert next(iter(found.values())).prompt == "the (purged) plan"

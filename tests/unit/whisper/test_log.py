@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ormahd.core.judgement import FOLDER, Judgement, Small, path_for, put
+from ormahd.core.judgement import FILES, FOLDER, Judgement, Small
 from ormahd.errors import Ambiguous, NotFound
 from ormahd.journal import reviews, tables, whispers
 from ormahd.journal.feedback import Files, Seal
@@ -233,22 +233,22 @@ def test_files_are_read_again_however_they_changed(tmp_path: Path) -> None:
     files = Files(tmp_path, read_file)
     assert not files.look()
     assert files.all() == []
-    november, december = path_for(NOW), path_for(NOW + timedelta(days=20))
+    november, december = FILES.path(NOW), FILES.path(NOW + timedelta(days=20))
     (tmp_path / FOLDER).mkdir(parents=True)
     (tmp_path / FOLDER / "notes.txt").write_text("not ours")
     (tmp_path / FOLDER / "2026-10.jsonl").symlink_to(tmp_path / "elsewhere")
     one, two = judgement(A, "one"), judgement(B, "two")
-    (tmp_path / november).write_bytes(put(b"no judgement\n", one))
+    (tmp_path / november).write_bytes(FILES.put(b"no judgement\n", one))
     assert files.look()
     assert not files.look()
     assert files.all() == [one]
     assert files.bad() == [(november, 2, "it is no JSON")]
-    (tmp_path / december).write_bytes(put(b"", two))
+    (tmp_path / december).write_bytes(FILES.put(b"", two))
     assert files.look()
     assert reads == [november, december], "a file that did not change is not read again"
     assert {node.id for node in files.all()} == {one.id, two.id}
     later = judgement(A, "one", -1, NOW + timedelta(days=20))
-    (tmp_path / december).write_bytes(put(put(b"", two), later))
+    (tmp_path / december).write_bytes(FILES.put(FILES.put(b"", two), later))
     assert files.look()
     assert later in files.all()
     assert one not in files.all()
@@ -263,7 +263,7 @@ def test_files_are_read_again_however_they_changed(tmp_path: Path) -> None:
 
 def test_many_readers_see_whole_files(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir(parents=True)
-    path = path_for(NOW)
+    path = FILES.path(NOW)
     files = Files(tmp_path, lambda name: (tmp_path / name).read_bytes())
     rows = [judgement(f"{n:08x}-6d0a-4c1e-9a55-0a52b0f4f9d1", f"event{n}") for n in range(50)]
     done = threading.Event()
@@ -279,7 +279,7 @@ def test_many_readers_see_whole_files(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for turn in range(40):
-        part = b"".join(put(b"", row) for row in (rows[:25] if turn % 2 else rows))
+        part = b"".join(FILES.put(b"", row) for row in (rows[:25] if turn % 2 else rows))
         new = tmp_path / f"new{turn}"
         new.write_bytes(part)
         os.replace(new, tmp_path / path)
