@@ -47,8 +47,8 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
     ]
     render.out(" · ".join(facts))
     if node.access_count:
-        used = render.count(node.access_count, "time")
-        render.out(f"used {used}, last on {render.moment(node.last_accessed)}")
+        found, used = render.count(node.access_count, "time"), render.count(node.use_count, "time")
+        render.out(f"found {found}, last on {render.moment(node.last_accessed)}; used {used}")
     if node.tags:
         render.out("tags: " + ", ".join(map(render.line, node.tags)))
     render.out(render.paint(render.line(node.path), "dim"))

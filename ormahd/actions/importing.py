@@ -151,7 +151,17 @@ def _read(text: str) -> ImportLine:
         raise BadRequest(f"{'.'.join(str(part) for part in first['loc']) or 'line'}: {first['msg']}") from None
 
 
-_DERIVED = ("short_id", "path", "digest", "importance", "access_count", "last_accessed", "last_review", "stability")
+_DERIVED = (
+    "short_id",
+    "path",
+    "digest",
+    "importance",
+    "access_count",
+    "use_count",
+    "last_accessed",
+    "last_review",
+    "stability",
+)
 """What an export says that is not the note's knowledge."""
 
 

@@ -57,6 +57,7 @@ class NodeView:
     outdated_reason: str | None
     importance: float
     access_count: int
+    use_count: int
     last_accessed: str | None
     last_review: str | None
     stability: float
@@ -123,7 +124,7 @@ def node_view(index: Reader, row: NodeRow, as_of: AsOf | None = None) -> NodeVie
         tier=row.tier.value, space=row.space, title=row.title, content=row.content, tags=list(row.tags),
         source=row.source, confidence=row.confidence, created=iso(row.created) or "", updated=iso(row.updated) or "",
         valid_until=iso(row.valid_until), outdated_reason=row.outdated_reason, importance=strength.importance,
-        access_count=strength.access_count, last_accessed=iso(strength.last_accessed),
+        access_count=strength.access_count, use_count=strength.use_count, last_accessed=iso(strength.last_accessed),
         last_review=iso(strength.last_review), stability=strength.stability, path=row.path, digest=row.digest,
         connections=connections, as_of=as_of,
     )  # fmt: skip

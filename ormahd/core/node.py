@@ -145,6 +145,9 @@ class Strength(Model):
 
     importance: Share = 0.5
     access_count: int = Field(default=0, ge=0)
+    """How often it was found or opened."""
+    use_count: int = Field(default=0, ge=0)
+    """Of these, how often its use was confirmed: opened, or judged useful."""
     last_accessed: Utc | None = None
     last_review: Utc | None = None
     stability: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)

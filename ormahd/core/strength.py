@@ -4,10 +4,10 @@ The file has a line per node and machine, so that two machines never write the s
 taking all lines. A reader sums the counts, takes the latest dates and the larger stability, and the importance that
 was computed last. A job folds events into the file now and then; reading a memory never writes.
 
-    {"id": "<node>@<machine>", "node": …, "machine": …, "access_count": 3, "last_access": "2026-11-21T20:00:00Z",
+    {"id": "<node>@<machine>", "node": …, "machine": …, "access_count": 3, "use_count": 1, "last_access": "2026-11-21T20:00:00Z",
      "last_use": …, "stability": 13.612, "last_review": …, "importance": 0.61, "scored": …}
 
-Every key but the first three may be absent. `last_access`: found or used; `last_use`: its use was confirmed;
+Every key but the first three may be absent. `access_count`, `last_access`: found or used; `use_count`, `last_use`: its use was confirmed;
 `last_review`: that use also strengthened it; `scored`: when `importance` was computed. Keys that we do not know
 and lines that cannot be read stay as they are (at the end of the file).
 
@@ -175,9 +175,10 @@ def row_problem(row: Any) -> str | None:
     for key in ("last_access", "last_use", "last_review", "scored"):
         if key in row and read_time(row[key]) is None:
             return f"`{key}` is no date with a time zone"
-    count = row.get("access_count", 0)
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        return "`access_count` is no whole number from 0"
+    for key in ("access_count", "use_count"):
+        count = row.get(key, 0)
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            return f"`{key}` is no whole number from 0"
     for key, most in (("stability", 1e6), ("importance", 1.0)):
         number = row.get(key, 0.0)
         if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number <= most:
@@ -193,7 +194,8 @@ def encode(row: Mapping[str, Any]) -> str:
 
 
 _KEYS = (
-    "id", "node", "machine", "access_count", "last_access", "last_use", "stability", "last_review", "importance", "scored"
+    "id", "node", "machine", "access_count", "use_count", "last_access", "last_use", "stability", "last_review", "importance",
+    "scored",
 )  # fmt: skip
 
 
@@ -202,6 +204,7 @@ def _access(row: dict[str, Any], before: Strength, event: Access, created: datet
     row["last_access"] = _later(row.get("last_access"), event.at)
     if not event.review:
         return
+    row["use_count"] = row.get("use_count", 0) + event.times
     row["last_use"] = _later(row.get("last_use"), event.at)
     since = before.last_review or created
     days = (event.at - since).total_seconds() / 86_400 if since else 0.0
@@ -232,6 +235,7 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> Strength:
     return Strength(
         importance=latest.get("importance", 0.5),
         access_count=sum(row.get("access_count", 0) for row in rows),
+        use_count=sum(row.get("use_count", 0) for row in rows),
         last_accessed=max((d for row in rows if (d := read_time(row.get("last_access")))), default=None),
         last_review=max((d for row in rows if (d := read_time(row.get("last_review")))), default=None),
         stability=max(row.get("stability", 0.0) for row in rows),

@@ -39,19 +39,27 @@ def folder_of(where: Path | str) -> Path | None:
     """The folder that holds the files of the model at `where`; None: they are not on this machine."""
     if isinstance(where, Path):
         return where
+    # as sentence-transformers looks
+    names = [where] if "/" in where else [f"sentence-transformers/{where}", where]
+    return next((folder for name in names if (folder := cached(name)) is not None), None)
+
+
+def cached(name: str) -> Path | None:
+    """The folder of a model in the local Hugging Face cache, by its whole name; None: it is not there. Loads nothing of it."""
     stay_offline()
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    # Looked for by hand first: the library's own look imports an HTTP client and more, for a folder that most do not have.
+    if not os.path.isdir(Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"):
+        return None
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
-    names = [where] if "/" in where else [f"sentence-transformers/{where}", where]  # as sentence-transformers looks
-    for name in names:
-        try:
-            found = try_to_load_from_cache(name, "config.json")
-        except HFValidationError:  # a path that is not there
-            return None
-        if isinstance(found, str):
-            return Path(found).parent
-    return None
+    try:
+        found = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:  # a path that is not there
+        return None
+    return Path(found).parent if isinstance(found, str) else None
 
 
 def identity(where: Path | str, folder: Path | None) -> list[str]:

@@ -3,6 +3,7 @@
 Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Different on purpose:
 
 - A memory that was never used has 14 days, as the seeds say in words; their initial stability of 1.0 was 1.2 days.
+- What came with an old date (an import, a folder that was adopted) has its days from when it came: nobody could use it before.
 - Importance spares a memory for a while and not for ever (REFERENCE F 14): what was much used once fades in the end.
 - The archive is no one-way door (F 13): what is opened there comes back.
 - The self node, what is about the user and standing preferences never fade, and what somebody had in hand lately counts as used.
@@ -135,8 +136,9 @@ def fading(turn: Turn, uses: dict[str, datetime]) -> Iterator[Faded]:
             weight = importance(row.strength.access_count, edges.get(row.id, 0), (turn.now - row.last_accessed) / DAY)
             if row.id in me or spared(turn, row, weight):
                 continue
-            if touches.last(row, turn.now - _lease(ormah, row)) is None:
-                used = max(row.created, uses.get(row.id, _NEVER))
+            used = max(row.created, touches.came(row) or _NEVER, uses.get(row.id, _NEVER))
+            lease_over = turn.now - used > _lease(ormah, row)
+            if lease_over and touches.last(row, turn.now - _lease(ormah, row)) is None:
                 yield Faded(row.id, (turn.now - used) / DAY, _stability(ormah, row), weight, row.last_accessed)
 
 

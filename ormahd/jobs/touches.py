@@ -44,6 +44,8 @@ class Touches:
         self._undone: dict[str, int] = {}
         self._wanted: set[str] = set()
         self._by_hand: dict[str, Entry] = {}
+        self._named: dict[str, int] = {}
+        self._silent: dict[str, int] = {}
         self._looks = 0
         self._read(vault.oplog.view().entries)
 
@@ -61,6 +63,14 @@ class Touches:
                 times.append(edit.time)
         found = max(times)
         return datetime.fromtimestamp(found, UTC) if found > first else None
+
+    def came(self, row: NodeRow) -> datetime | None:
+        """When the note came into this vault, whatever it says of itself: its first commit, as far as the history tells."""
+        commits = self._vault.touched.unnamed(row.id, row.path)
+        times = [self._silent[commit] for commit in commits if commit in self._silent]
+        if row.id in self._named:
+            times.append(self._named[row.id])
+        return datetime.fromtimestamp(min(times), UTC) if times else None
 
     def wanted(self, node_id: str) -> bool:
         """Whether somebody ever took back that this note fell a tier."""
@@ -89,7 +99,10 @@ class Touches:
                 undoes.setdefault(aim, entry.time)
             taken = undoes.get(entry.op or "") or undoes.get(entry.commit)
             job = entry.source.startswith("job:")
+            if not entry.nodes:
+                self._silent[entry.commit] = entry.time
             for node_id in entry.nodes:
+                self._named[node_id] = entry.time  # newest first: the oldest stays
                 if taken is not None:
                     self._undone[node_id] = max(taken, self._undone.get(node_id, 0))
                     if entry.kind == Kind.DECAY:

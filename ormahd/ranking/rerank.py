@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ormahd.errors import Unavailable
-from ormahd.index.embed_files import find_model, stay_offline
+from ormahd.index.embed_files import cached, find_model, stay_offline
 from ormahd.settings.whisper import WhisperSettings
 
 BATCH: Final = 8
@@ -151,19 +151,7 @@ class Arriving:
 def locate(name: str) -> Path | None:
     """The folder with the model's files: a path, or a name in the local Hugging Face cache. Without loading anything."""
     where = find_model(name)
-    if isinstance(where, str):
-        stay_offline()
-        from huggingface_hub import try_to_load_from_cache
-        from huggingface_hub.errors import HFValidationError
-
-        try:
-            config = try_to_load_from_cache(name, "config.json")
-        except HFValidationError:  # a path that is not there
-            return None
-        if not isinstance(config, str):
-            return None
-        where = Path(config).parent
-    return where
+    return cached(where) if isinstance(where, str) else where
 
 
 def _load(settings: WhisperSettings) -> Reranker:

@@ -65,6 +65,14 @@ class Touched:
                 self._look(trail, fresh, node_id)  # may find another name that it had before
             return frozenset([*named, *trail.touched])
 
+    def unnamed(self, node_id: str, path: str) -> frozenset[str]:
+        """Commits by ops that name no notes, in which a file changed that stands at `path` or whose name tells this note. Each
+        is not looked into: fit for asking of thousands of notes."""
+        with self._lock:
+            self._learn(self._oplog.view())
+            paths = {path, *self._by_short.get(short_id(node_id), ())}
+            return frozenset(commit for one in paths for commit in self._by_path.get(one, ()))
+
     def _trail(self, node_id: str) -> _Trail:
         trail = self._trails.setdefault(node_id, _Trail())
         self._trails.move_to_end(node_id)

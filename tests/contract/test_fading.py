@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from ormahd.actions.caller import Caller
 from ormahd.actions.get import get
+from ormahd.actions.importing import import_lines
 from ormahd.core import note as codec
 from ormahd.core.node import EdgeType, LinkRequest, NodeType, Tier
 from ormahd.core.note import Link, digest
@@ -20,7 +22,7 @@ from ormahd.jobs.fading import bring_back, fade, leave_core
 from ormahd.jobs.importance_scorer import ImportanceScorer
 from ormahd.jobs.job import Change, Edit
 from ormahd.vault.change import Kind
-from tests.jobs_house import JobsHouse, open_jobs_house
+from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 JOB = Caller("job:auto_linker")
 Prepare = Callable[[JobsHouse], str]
@@ -106,10 +108,10 @@ def changed_by_a_person(house: JobsHouse) -> str:
 
 
 def dated_back_by_a_person(house: JobsHouse) -> str:
-    """Edited today, and the edit says that nothing happened since."""
-    house.go(days=10)
+    """Edited on day 10, and the edit says that nothing happened since."""
     node_id = fact(house)
-    day = f"{house.now:%Y-%m-%d}"
+    house.go(days=10)
+    day = f"{house.row(node_id).created:%Y-%m-%d}"
     text = house.data(node_id).decode()
     house.type_into(
         node_id,
@@ -117,6 +119,14 @@ def dated_back_by_a_person(house: JobsHouse) -> str:
         text.replace(f"created: {day}", "created: 2026-10-01").replace(f"updated: {day}", "updated: 2026-10-01"),
     )
     house.go(days=-10)
+    return node_id
+
+
+def imported_with_an_old_date(house: JobsHouse) -> str:
+    """Nobody could use it here before it was here."""
+    line = {"content": "The printer stood on the second floor.", "created": "2025-01-01T00:00:00Z"}
+    import_lines(house.ormah, [json.dumps(line)], AGENT)
+    (node_id,) = house.found("printer second floor", limit=1)
     return node_id
 
 
@@ -195,7 +205,9 @@ def important(house: JobsHouse) -> str:
         (changed_by_an_agent, 24.1, True),
         (changed_by_a_person, 23.9, False),
         (changed_by_a_person, 24.1, True),
-        (dated_back_by_a_person, 11, True),
+        (dated_back_by_a_person, 14.1, True),
+        (imported_with_an_old_date, 13.9, False),
+        (imported_with_an_old_date, 14.1, True),
         (linked_by_a_job, 14.1, True),
         (merged_by_a_job, 23.9, False),
         (merged_by_a_job, 24.1, True),
@@ -304,8 +316,9 @@ def test_taken_back_it_is_as_it_was_and_stays(
     assert house.run(DecayManager()).applied == 1
 
 
-def test_what_came_by_hand_counts_from_its_own_dates(house: JobsHouse) -> None:
-    """A note that a person drops in, or commits by git, may be old; bringing it in is no use."""
+def test_what_came_by_hand_has_its_days_from_when_it_came(house: JobsHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note that a person drops in, or commits by git, may be old: it is not gone from working the next night."""
+    monkeypatch.setenv("GIT_COMMITTER_DATE", house.now.isoformat())
     for name in ("dropped", "committed"):
         folder = house.ormah.vault.root / "global" / "fact"
         folder.mkdir(parents=True, exist_ok=True)
@@ -317,6 +330,9 @@ def test_what_came_by_hand_counts_from_its_own_dates(house: JobsHouse) -> None:
             house.git("add", "-A")
             house.git("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-q", "-m", "mine")
         house.ormah.reconciler.scan()
+    house.go(days=13.9)
+    assert house.run(DecayManager()).planned == []
+    house.go(days=0.2)
     ran = house.run(DecayManager())
     assert sorted(ran.planned) == ["Fade: committed", "Fade: dropped"]
 

@@ -70,6 +70,7 @@ def test_uses_become_strength_in_one_commit(house: JobsHouse) -> None:
 
     opened, found = house.row(kettle).strength, house.row(lamp).strength
     assert (opened.access_count, found.access_count) == (2, 1)
+    assert (opened.use_count, found.use_count) == (2, 0)
     assert opened.stability > INITIAL_STABILITY_DAYS
     assert (found.stability, found.last_review) == (0.0, None)
     assert opened.importance == importance(2, 0, 0)

@@ -134,7 +134,7 @@ def node(**changed: Any) -> schema.NodeResult:
         "short_id": "97acbe8e", "type": "preference", "tier": "working", "space": None, "title": "Likes tea",
         "content": "Green tea, no sugar.", "tags": ["drinks"], "source": "person", "confidence": 1.0,
         "created": "2026-11-21T20:00:00Z", "updated": "2026-11-21T20:00:00Z", "valid_until": None, "outdated_reason": None,
-        "importance": 0.5, "access_count": 0, "last_accessed": None, "last_review": None, "stability": 0.0,
+        "importance": 0.5, "access_count": 0, "use_count": 0, "last_accessed": None, "last_review": None, "stability": 0.0,
         "path": "global/preference/2026-11/p_97acbe8e.md", "connections": schema.Connections(), "digest": "d0",
     }  # fmt: skip
     return schema.NodeResult(**fields | changed)

@@ -61,17 +61,17 @@ def test_two_machines_are_read_as_one() -> None:
     data = b"\n".join(
         json.dumps(row).encode()
         for row in (
-            {"id": "x", "node": A, "machine": "m1", "access_count": 2, "last_access": "2026-11-20T00:00:00Z",
+            {"id": "x", "node": A, "machine": "m1", "access_count": 2, "use_count": 1, "last_access": "2026-11-20T00:00:00Z",
              "stability": 12.5, "last_review": "2026-11-19T00:00:00Z", "importance": 0.9,
              "scored": "2026-11-01T00:00:00Z"},
-            {"id": "y", "node": A, "machine": "m2", "access_count": 3, "last_access": "2026-11-18T00:00:00+02:00",
+            {"id": "y", "node": A, "machine": "m2", "access_count": 3, "use_count": 2, "last_access": "2026-11-18T00:00:00+02:00",
              "stability": 11.5, "importance": 0.2, "scored": "2026-11-02T00:00:00Z"},
             {"id": "z", "node": B, "machine": "m2"},
         )
     )  # fmt: skip
     assert read_strength(data) == {
         A: Strength(
-            importance=0.2, access_count=5, last_accessed=datetime(2026, 11, 20, tzinfo=UTC),
+            importance=0.2, access_count=5, use_count=3, last_accessed=datetime(2026, 11, 20, tzinfo=UTC),
             last_review=datetime(2026, 11, 19, tzinfo=UTC), stability=12.5,
         ),
         B: Strength(),
@@ -109,7 +109,8 @@ def test_folding_writes_one_line_a_node_and_machine_in_order() -> None:
         once
         == (
             f'{{"id": "{B}@m1", "node": "{B}", "machine": "m1", "access_count": 1, "last_access": "2026-11-21T20:00:00Z"}}\n'
-            f'{{"id": "{A}@m1", "node": "{A}", "machine": "m1", "access_count": 2, "last_access": "2026-11-23T20:00:00Z", '
+            f'{{"id": "{A}@m1", "node": "{A}", "machine": "m1", "access_count": 2, "use_count": 2, '
+            '"last_access": "2026-11-23T20:00:00Z", '
             '"last_use": "2026-11-23T20:00:00Z", "stability": 13.393, "last_review": "2026-11-23T20:00:00Z", "importance": 0.75, '
             '"scored": "2026-11-21T20:00:00Z"}\n'
         ).encode()
@@ -122,7 +123,7 @@ def test_folding_writes_one_line_a_node_and_machine_in_order() -> None:
 def test_rapid_uses_are_one_review() -> None:
     file = fold(b"", "m1", [Access(A, NOW + timedelta(minutes=n)) for n in range(15)], created={A: NOW - days(3)})
     strength = read_strength(file)[A]
-    assert strength.access_count == 15
+    assert (strength.access_count, strength.use_count) == (15, 15)
     assert strength.stability == pytest.approx(reinforce(0, 3), abs=0.001)
     assert strength.last_review == NOW
 

@@ -134,6 +134,9 @@ class NodeResult(Result):
     outdated_reason: str | None
     importance: float
     access_count: int
+    """How often it was found or opened."""
+    use_count: int
+    """How often it was opened or judged useful."""
     last_accessed: str | None
     last_review: str | None
     stability: float
