@@ -24,8 +24,10 @@ from ormahd.actions.undo import Outcome, Wish, undo
 from ormahd.actions.update import Update, update
 from ormahd.core.node import CreateNodeRequest, SearchQuery
 from ormahd.index.rows import NodeRow
-from ormahd.jobs.job import Job
+from ormahd.jobs.job import Job, Turn
+from ormahd.jobs.near import Near
 from ormahd.jobs.runner import Ran, Runner
+from ormahd.journal.verdicts import Verdicts
 from ormahd.judge.port import Judge
 from ormahd.ormah import Ormah
 from tests.surroundings import surroundings
@@ -98,6 +100,14 @@ class JobsHouse:
         self.go(seconds=1)
         (ran,) = self.runner([job], judge).run([job.name], **how)
         return ran
+
+    def turn(self, judge: Judge | None = None, **how: Any) -> Turn:
+        """What a run hands to a job, for asking one of its parts directly."""
+        given: dict[str, Any] = {"run": "run", "dry": False} | how
+        return Turn(
+            self.ormah, Verdicts(self.ormah.state), Near(self.ormah.index), judge, now=self.now, stopping=lambda: False,
+            progress=lambda *_: None, **given,
+        )  # fmt: skip
 
     def until_nothing_is_left(self, job: Job, judge: Judge | None = None, most: int = 20) -> list[Ran]:
         """Runs until one plans nothing; that one is the last of the list."""

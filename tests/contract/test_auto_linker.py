@@ -13,7 +13,7 @@ from ormahd.actions.importing import import_lines
 from ormahd.core.node import EdgeType
 from ormahd.jobs import auto_linker
 from ormahd.jobs.auto_linker import FEW, AutoLinker, candidates
-from ormahd.jobs.job import Change, Turn
+from ormahd.jobs.job import Change
 from ormahd.jobs.near import Near
 from ormahd.judge.port import JudgeGone, Linked, Pair
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
@@ -66,16 +66,13 @@ def edges(house: JobsHouse, ids: dict[str, str]) -> set[str]:
     }
 
 
-def turn(house: JobsHouse, **more: Any) -> Turn:
-    runner = house.runner([JOB])
-    given = {"judge": None, "dry": False} | more
-    return Turn(
-        house.ormah, runner.verdicts, Near(house.ormah.index), given["judge"], "run", house.now, given["dry"], lambda: False,
-        lambda *_: None, *([given["limit"]] if "limit" in given else []),
-    )  # fmt: skip
-
-
 BREAD = {"title": "Bread", "content": "rye dough rests a night in a cool cellar before it is baked"}
+
+
+def boats_and_bread(house: JobsHouse) -> dict[str, str]:
+    """Two pairs that are near each other."""
+    rye = {**BREAD, "title": "Rye", "content": BREAD["content"] + " well"}
+    return store(house, boat("A", "two"), boat("B", "three"), BREAD, rye)
 
 
 @pytest.mark.parametrize(
@@ -187,19 +184,13 @@ def test_more_than_a_run_may_draw_waits_for_the_next(house: JobsHouse, monkeypat
 
 def test_a_limit_below_what_there_is(house: JobsHouse) -> None:
     store(house, *(boat(f"N{at}", f"{at} white") for at in range(10)))
-    (change, *_) = JOB.plan(turn(house, limit=5))
+    (change, *_) = JOB.plan(house.turn(limit=5))
     assert isinstance(change, Change)
     assert change.weight <= 5
 
 
 def test_a_note_under_a_persons_hands_waits_and_the_rest_is_linked(house: JobsHouse) -> None:
-    ids = store(
-        house,
-        boat("A", "two"),
-        boat("B", "three"),
-        BREAD,
-        {**BREAD, "title": "Rye", "content": BREAD["content"] + " well"},
-    )
+    ids = boats_and_bread(house)
     path = house.path(ids["B"])
     path.write_text(path.read_text() + "And")
     ran = house.run(JOB)
@@ -211,13 +202,7 @@ def test_a_note_under_a_persons_hands_waits_and_the_rest_is_linked(house: JobsHo
 
 
 def test_undone_by_command_it_stays_undone(house: JobsHouse) -> None:
-    ids = store(
-        house,
-        boat("A", "two"),
-        boat("B", "three"),
-        BREAD,
-        {**BREAD, "title": "Rye", "content": BREAD["content"] + " well"},
-    )
+    ids = boats_and_bread(house)
     before = house.tree
     ran = house.run(JOB)
     assert len(edges(house, ids)) == 2
@@ -356,12 +341,12 @@ def test_hostile_answers_harm_nothing(house: JobsHouse) -> None:
 
 def test_candidates_are_what_nobody_was_asked_about(house: JobsHouse) -> None:
     store(house, boat("A", "two"), boat("B", "three"), BREAD)
-    (pair,) = candidates(turn(house))
+    (pair,) = candidates(house.turn())
     assert (pair.a.title, pair.b.title) == ("B", "A")
     assert 0.65 <= pair.score <= 1
-    assert len(list(candidates(turn(house)))) == 1, "asking is not answering"
+    assert len(list(candidates(house.turn()))) == 1, "asking is not answering"
     house.run(JOB, Links(says={"B A": Linked(None, "no")}))
-    assert list(candidates(turn(house))) == []
+    assert list(candidates(house.turn())) == []
 
 
 def test_neighbours_searched_together_are_those_searched_alone(house: JobsHouse) -> None:

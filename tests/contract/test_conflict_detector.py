@@ -11,10 +11,7 @@ from ormahd.actions.caller import PERSON, Caller
 from ormahd.core.node import EdgeType, ProposalType
 from ormahd.jobs.apply import apply
 from ormahd.jobs.conflict_detector import ConflictDetector, candidates, change_of
-from ormahd.jobs.job import Turn
-from ormahd.jobs.near import Near
 from ormahd.jobs.runner import Runner
-from ormahd.journal.verdicts import Verdicts
 from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, Shown, Summary
 from tests.jobs_house import JobsHouse, open_jobs_house
 from tests.jobs_judge import Faults, ScriptedJudge
@@ -344,25 +341,11 @@ def test_the_self_node_is_in_conflict_with_nothing(house: JobsHouse) -> None:
 def test_candidates_for_an_agent_are_those_that_nobody_judged(house: JobsHouse) -> None:
     newer, older = two(house)
 
-    def turn() -> Turn:
-        ormah = house.ormah
-        return Turn(
-            ormah,
-            Verdicts(ormah.state),
-            Near(ormah.index),
-            None,
-            "run",
-            house.now,
-            False,
-            lambda: False,
-            lambda *_: None,
-        )
-
-    (pair,) = candidates(turn())
+    (pair,) = candidates(house.turn())
     assert {pair.a.id, pair.b.id} == {newer, older}
-    assert len(list(candidates(turn()))) == 1, "to be handed out is not to be judged"
+    assert len(list(candidates(house.turn()))) == 1, "to be handed out is not to be judged"
     house.run(JOB, Says(NONE))
-    assert list(candidates(turn())) == []
+    assert list(candidates(house.turn())) == []
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -15,8 +15,6 @@ from ormahd.core.node import ABOUT_SELF, EdgeType, NodeType, Tier
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.apply import apply
 from ormahd.jobs.consolidator import Consolidator, clusters
-from ormahd.jobs.job import Turn
-from ormahd.jobs.near import Near
 from ormahd.jobs.uniting import TAG, consolidate, successors
 from ormahd.judge.port import JudgeGone, Shown, Summary
 from ormahd.ranking.trace import Trace
@@ -411,18 +409,7 @@ def test_a_dry_run_changes_nothing(house: JobsHouse) -> None:
 def test_clusters_for_an_agent_are_those_that_the_job_would_ask_about(house: JobsHouse) -> None:
     ids = deploys(house)
     others = [house.remember(**near(name)) for name in "ab"]
-    runner = house.runner([JOB])
-    turn = Turn(
-        house.ormah,
-        runner.verdicts,
-        Near(house.ormah.index),
-        None,
-        "run",
-        house.now,
-        False,
-        lambda: False,
-        lambda *_: None,
-    )
+    turn = house.turn()
     found = [[one.id for one in cluster] for cluster in clusters(turn)]
     assert sorted(map(sorted, found)) == sorted(map(sorted, [ids, others]))
     assert all(one.content == house.row(one.id).content for cluster in clusters(turn) for one in cluster)

@@ -17,9 +17,7 @@ from ormahd.core.node import EdgeType, LinkRequest, SearchQuery, Tier
 from ormahd.core.strength import FILE, INITIAL_STABILITY_DAYS
 from ormahd.jobs.apply import apply
 from ormahd.jobs.importance_scorer import ImportanceScorer
-from ormahd.jobs.job import Change, Turn
-from ormahd.jobs.near import Near
-from ormahd.journal.verdicts import Verdicts
+from ormahd.jobs.job import Change
 from tests.jobs_house import JobsHouse, open_jobs_house
 
 SCORER = Caller("job:importance_scorer")
@@ -32,11 +30,7 @@ def house() -> Iterator[JobsHouse]:
 
 
 def planned(house: JobsHouse, run: str) -> list[Change]:
-    turn = Turn(
-        house.ormah, Verdicts(house.ormah.state), Near(house.ormah.index), None, run, house.now, False, lambda: False,
-        lambda *_: None,
-    )  # fmt: skip
-    steps = list(ImportanceScorer().plan(turn))
+    steps = list(ImportanceScorer().plan(house.turn(run=run)))
     assert all(isinstance(step, Change) for step in steps)
     return [step for step in steps if isinstance(step, Change)]
 

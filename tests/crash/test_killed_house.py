@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from ormahd.errors import OrmahError
+from tests.crash.soundness import nothing_is_left
 from tests.house import House, open_house
 
 
@@ -115,15 +116,7 @@ def check(house: House, ledger: Ledger, *, deep: bool) -> None:
     assert not missing, f"{len(missing)} imported memories are missing"
     counted = [text for text in known.values() if text in ledger.imported]
     assert len(counted) == len(set(counted)), "an imported memory is there twice"
-    assert house.git("status", "--porcelain") == "", house.git("status", "--porcelain")
-    left = [str(path) for path in (house.vault / ".git").rglob("*.lock")]
-    assert not left, left
-    ignored = house.git("status", "--porcelain", "--ignored").splitlines()
-    assert [line for line in ignored if not line.startswith("!! .ormah/")] == [], "a half-written file was left"
-    if deep:
-        house.git("fsck", "--strict", "--no-dangling")
-        verified = house.call("admin.verify")
-        assert verified.ok, verified.differences[:5]
+    nothing_is_left(house, deep=deep)
 
 
 def killed(kills: int, seed: int, *, deep_every: int) -> None:

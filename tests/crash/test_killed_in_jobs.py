@@ -17,6 +17,7 @@ import pytest
 
 from ormahd.core.note import parse
 from ormahd.errors import OrmahError
+from tests.crash.soundness import nothing_is_left
 from tests.house import House, open_house
 
 SPACES = ("net", "home", "work")
@@ -59,14 +60,8 @@ def check(house: House, known: set[str], *, deep: bool) -> None:
     said = "\n".join(map(told, contents))
     missing = [fact for fact in known if fact not in said]
     assert not missing, missing[:5]
-    assert house.git("status", "--porcelain") == ""
-    left = [str(path) for path in (house.vault / ".git").rglob("*.lock")]
-    assert not left, left
     assert not [row.name for row in house.call("admin.tasks").tasks if row.running]
-    if deep:
-        house.git("fsck", "--strict", "--no-dangling")
-        verified = house.call("admin.verify")
-        assert verified.ok, verified.differences[:5]
+    nothing_is_left(house, deep=deep)
 
 
 def killed(kills: int, seed: int, *, deep_every: int) -> None:
