@@ -26,6 +26,7 @@ from ormahd.index.rows import Filter, chunks, moment
 from ormahd.jobs.fading import bring_back, fade
 from ormahd.jobs.job import Change, Step, Turn
 from ormahd.jobs.touches import Touches
+from ormahd.jobs.uniting import identities
 from ormahd.jobs.uses import confirmed
 
 if TYPE_CHECKING:
@@ -103,15 +104,6 @@ class DecayManager:
             yield change
 
 
-def identity(ormah: Ormah) -> set[str]:
-    """Ids of what the self node defines, and of itself. What only has the tag is not in here."""
-    me = ormah.vault.self_id
-    return {
-        me,
-        *(edge.target for edge in ormah.index.edges_of([me]) if edge.source == me and edge.edge is EdgeType.DEFINES),
-    }
-
-
 def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
     """Whether a living successor says what this memory said: the sum of a consolidation, or a newer belief."""
     sources = [edge.source for edge in ormah.index.edges(row.id)[1] if edge.edge in _REPLACES]
@@ -129,7 +121,8 @@ def fading(turn: Turn, uses: dict[str, datetime]) -> Iterator[Faded]:
     ]  # fmt: skip
     if not stale:
         return
-    me, edges, touches = identity(ormah), ormah.index.degrees(), Touches(ormah.vault)
+    me = {ormah.vault.self_id, *identities(ormah)}
+    edges, touches = ormah.index.degrees(), Touches(ormah.vault)
     for some in chunks(stale):  # with their texts: not all at once
         turn.give()
         for row in ormah.index.notes(some, connections=False).values():
