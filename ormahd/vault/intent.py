@@ -135,6 +135,10 @@ class Intents:
         with contextlib.suppress(FileNotFoundError):
             (self.folder / f"{op}.json").unlink()
 
+    def holds(self, op: str) -> bool:
+        """Whether an op is promised and not done yet."""
+        return (self.folder / f"{op}.json").exists()
+
     def load(self) -> tuple[list[Intent], list[str]]:
         """(promises in order, sentences about what was wrong). Half-written files go; damaged ones are set aside."""
         found: list[Intent] = []

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from ormahd.core.merge import merge_file
 from ormahd.core.node import short_id
-from ormahd.errors import BadRequest, Conflict, Unavailable, VaultBusy
+from ormahd.errors import BadRequest, Conflict, Unavailable
 from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.conflicts import Versions, drop, set_aside
 from ormahd.vault.create import CARD, Card, read_card
@@ -262,12 +262,9 @@ def carry_out(
             write(tx, found.changes)
             _as_it_is(vault, tx)
             tx.join(found.other, on=found.head, entries=found.entries)
-    except VaultBusy as exc:
-        if not exc.data.get("stored"):
-            drop(vault.root, tx.op)
-        raise
     except BaseException:
-        drop(vault.root, tx.op)
+        if not vault.promises(tx.op):  # else it follows, and its conflicts with it
+            drop(vault.root, tx.op)
         raise
     if tx.committed is None:
         drop(vault.root, tx.op)

@@ -213,6 +213,10 @@ class Vault:
             said.append("HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them")
         return said
 
+    def promises(self, op: str) -> bool:
+        """Whether an op is promised and not in the history yet: it will be written when git is free, or at the next start."""
+        return self._intents.holds(op)
+
     def transaction(
         self,
         subject: str,

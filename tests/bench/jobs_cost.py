@@ -45,6 +45,7 @@ def _house(directory: Path | None, model: str, notes: int) -> Iterator[House]:
 
 
 def figures(house: House) -> None:
+    house.age(30)  # so that there is something to fade, as after a month
     wait_until(lambda: house.call("hello").phase == "ready", "ready", 600)
     wait_until(lambda: house.call("admin.health").index.pending_vectors == 0, "every memory has its vectors", 600)
     health = house.call("admin.health")
