@@ -29,6 +29,9 @@ anyway: a whisper that comes in between is not held up, and one in thirty by som
 IMPATIENCE = 4
 """The same in a vault so large that a search without Chroma takes longer than one with it."""
 LONGEST_REST_S = 5.0
+FIRST_REST_S = 10.0
+"""Seconds after the start in which Chroma is not opened, where everything is searched without it anyway: importing it takes
+0.4 s of the interpreter, and whoever started the daemon is about to ask it something."""
 RETRY_S = 30.0
 """Seconds after a failure before it is tried again, at most; the first time after half a second, then doubled."""
 
@@ -56,6 +59,7 @@ class Filler:
         self._seen = 0
         self._failures = 0
         self._tidy_at = 0.0
+        self._begun = time.monotonic()
         self.active: Meaning | None = None
         self.next: Meaning | None = None
         """A model that is being filled beside the active one, and replaces it when it is complete."""
@@ -79,6 +83,17 @@ class Filler:
 
     def wait(self, timeout: float, *, settled: bool) -> bool:
         """Until nothing waits for its vectors (and, with `settled`, Chroma knows them all). False: time is over."""
+        return self._until(lambda: self._done(settled), timeout, settled)
+
+    def open(self, timeout: float) -> bool:
+        """Until Chroma is open, or cannot be, or there is no model that it could be open for. False: time is over."""
+        return self._until(self._opened, timeout, True)
+
+    def _opened(self) -> bool:
+        active = self.active
+        return active is None or active.chroma is not None or active.trouble is not None
+
+    def _until(self, done: Callable[[], bool], timeout: float, settled: bool) -> bool:
         end = time.monotonic() + timeout
         with self._turn:
             self._hurry += 1
@@ -86,7 +101,7 @@ class Filler:
             self._woken = True
             self._turn.notify_all()
             try:
-                while not self._done(settled):
+                while not done():
                     left = end - time.monotonic()
                     if left <= 0 or self._stopping:
                         return False
@@ -196,6 +211,9 @@ class Filler:
 
     def _tell(self, meaning: Meaning) -> float:
         if meaning.chroma is None:
+            rest = self._begun + FIRST_REST_S - time.monotonic()
+            if rest > 0 and meaning.matrix.quick and not self._settling:
+                return rest
             self._open(meaning)
             return 0.0
         if meaning.unsettled:

@@ -32,6 +32,8 @@ BATCH = 1000
 AT_ONCE = 32
 """Texts that `apply` embeds before it returns; more of them wait for the background, so that writing goes on."""
 AT_ONCE_CHARACTERS = 50_000
+OPEN_S = 10.0
+"""Seconds that a comparison waits for Chroma to be opened: right after the start that has not been needed yet."""
 MANY = 0.05
 """Share of nodes without vectors from which search is said to do without them."""
 
@@ -262,6 +264,7 @@ class Index(Reader):
 
         Nodes that still wait for their vectors are no difference: `pending` counts them. Writers wait meanwhile.
         """
+        self._filler.open(OPEN_S)
         if vault is not None:
             # Begun before our own lock is taken: reading the vault may wait for a scan, and a scan waits for us.
             vault = iter(vault)
