@@ -35,9 +35,10 @@ format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Most tests wait for processes, disks and quiet files: four at a time keep two cores busy.
+# Most tests wait for processes, disks and quiet files: four at a time keep two cores busy. In the order of the folders: the files
+# with the most tests first, as xdist would have it, leaves the long ones for the end.
 test: lint
-	$(BIN)/pytest -m "not soak and not bench" -n 4 --dist loadfile
+	$(BIN)/pytest -m "not soak and not bench" -n 4 --dist loadfile --no-loadscope-reorder
 
 soak: install
 	$(BIN)/pytest -m soak --timeout 14400 -rA

@@ -21,6 +21,8 @@ NOBODY = 69
 
 DAEMON_SECONDS = 5.0
 HELPER_SECONDS = 60.0
+STARTS = 3
+"""Times that a helper is started: another shim of the same git may put its own socket in the place of ours meanwhile."""
 LARGE = 262_144
 """Bytes of three versions from which the daemon is spared: comparing long texts would slow what people wait for."""
 _KIND = b"g"
@@ -65,8 +67,9 @@ def _ask(socket: str, git: int, body: bytes) -> "bytes | None":
     reply = ask(place + helper.SOCKET, _KIND, body, HELPER_SECONDS) if place else None
     if reply is None and socket and len(body) <= LARGE:
         reply = ask(socket, _KIND, body, DAEMON_SECONDS)
-    if not reply and place and helper.start(place, git):
-        reply = ask(place + helper.SOCKET, _KIND, body, HELPER_SECONDS)
+    for _ in range(STARTS):
+        if not reply and place and helper.start(place, git):
+            reply = ask(place + helper.SOCKET, _KIND, body, HELPER_SECONDS)
     return reply
 
 

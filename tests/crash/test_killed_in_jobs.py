@@ -2,7 +2,7 @@
 
 After each restart, and without anybody's repair: every fact that was acknowledged is still said by some memory, nothing is
 half-there, the worktree is clean, no lock is left, and no job believes that it still runs. At the end a run finds all that is left
-to do, and one more finds nothing. 20 kills in `make test`, 100 in `make soak`.
+to do, and one more finds nothing. 8 kills in `make test`, 100 in `make soak`.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def killed(kills: int, seed: int, *, deep_every: int) -> None:
         assert len(house.notes()) == len(known) + 1, "each fact once, and the self node"
 
 
-@pytest.mark.timeout(600)  # twenty starts of the daemon
-def test_twenty_kills_inside_jobs() -> None:
-    killed(20, 1, deep_every=10)
+@pytest.mark.timeout(600)
+def test_eight_kills_inside_jobs() -> None:
+    killed(8, 1, deep_every=4)
 
 
 @pytest.mark.soak
