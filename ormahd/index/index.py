@@ -91,13 +91,13 @@ class Index(Reader):
         now = micros(self._clock())
         with self._applying:
             with self._database.write() as connection:
-                ids = write.store(connection, entries, removals, self.first_path)
+                stored = write.store(connection, entries, removals, self.first_path)
                 if made is not None:
                     cache.put(connection, made[0].number, made[1], now)
-                deltas = {model: cache.follow(connection, model, ids, now) for model in cache.models(connection)}
+                deltas = {model: cache.follow(connection, model, stored.ids, now) for model in cache.models(connection)}
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
-            self._changed()
+            self._changed(None if stored.words else stored.ids)
             for meaning in self._meanings():
                 meaning.take(deltas[meaning.number])
         self._filler.wake()

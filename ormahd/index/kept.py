@@ -1,7 +1,8 @@
 """What was read from the index once and holds until a note changes: asking for it again costs no SQL.
 
-Whoever changes the index puts an empty `Kept` in its place, after the change is committed and before the next question
-begins. A reader takes the `Kept` first and its snapshot after, so nothing older than the change gets into the new one.
+Whoever changes the index puts another `Kept` in its place, after the change is committed and before the next question
+begins: an empty one, or, where no words changed, one that has forgotten the changed notes (`without`). A reader takes the
+`Kept` first and its snapshot after, so nothing older than the change gets into the new one.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ POSTINGS = 1_000_000
 """Rows in the remembered lists of words (12 MB): most of an index of 20,000 short notes."""
 
 
+CHANGED = 200
+"""Nodes that may have changed since a list of those that a filter lets through was read, so that it is mended and not read anew."""
 FEW_EXPIRED = 500
 """Expired nodes up to which it is quicker to know them all than to ask about each of some hundred."""
 
@@ -73,14 +76,41 @@ class Kept:
         self._asked: set[Filter] = set()
         self._passed = 0
         self._posted = 0
+        self._before: dict[Filter, Passing] = {}
+        """Lists that are right but for the nodes in `_stale`."""
+        self._stale: frozenset[str] = frozenset()
+
+    def without(self, ids: Collection[str]) -> Kept:
+        """What of this holds after these nodes changed in anything but their words. This one may still be asked meanwhile."""
+        other = Kept()
+        other.files = self.files
+        other.candidates = self.candidates.copy()
+        for node_id in ids:
+            other.candidates.pop(node_id, None)
+        other._postings, other._posted = self._postings.copy(), self._posted
+        other._asked = self._asked.copy()
+        stale = self._stale.union(ids)
+        if len(stale) <= CHANGED:
+            other._stale = stale
+            other._before = self._before.copy()
+            other._before.update(self._passing.copy())
+        return other
 
     def passing(self, connection: sqlite3.Connection, chosen: Filter) -> Passing:
         found = self._passing.get(chosen)
         if found is None:
+            before = self._before.get(chosen)
             condition, values = chosen.sql()
-            found = _passing(
-                connection.execute(f"SELECT n.id, n.number FROM node n WHERE {condition}", values).fetchall()
-            )
+            select = f"SELECT n.id, n.number FROM node n WHERE {condition}"
+            if before is None:
+                rows = connection.execute(select, values).fetchall()
+            else:
+                rows = [
+                    row for row in zip(before.ids, before.numbers.tolist(), strict=True) if row[0] not in self._stale
+                ]
+                stale = sorted(self._stale)
+                rows += connection.execute(f"{select} AND n.id IN ({marks(stale)})", [*values, *stale]).fetchall()
+            found = _passing(rows)
             if self._passed + len(found.ids) > PASSING:
                 self._passing, self._passed = {}, 0
             if chosen.alive_at is None:

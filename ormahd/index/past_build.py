@@ -134,7 +134,7 @@ class Build:
     def _store(self, database: Database, entries: Sequence[write.Entry], gone: Collection[str]) -> None:
         now = micros(self.clock())
         with database.write() as connection:
-            ids = write.store(connection, entries, gone, self.index.first_path)
+            ids = write.store(connection, entries, gone, self.index.first_path).ids
             for model in cache.models(connection):
                 cache.follow(connection, model, ids, now)
 

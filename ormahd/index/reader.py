@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -123,10 +123,13 @@ class Reader:
                 known[chosen] = found
         return found
 
-    def _changed(self) -> None:
-        """Notes came, changed or went, and that is committed."""
-        self._frequencies.changed()
-        self._kept = Kept()
+    def _changed(self, ids: Collection[str] | None) -> None:
+        """Notes came, changed or went, and that is committed. `ids`: only these, and no word of theirs did."""
+        if ids is None:
+            self._frequencies.changed()
+            self._kept = Kept()
+        else:
+            self._kept = self._kept.without(ids)
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
         """Those of `ids` that the filter lets through, in their order."""

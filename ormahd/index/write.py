@@ -66,22 +66,34 @@ def fingerprint(space: str | None, kind: str, title: str | None, content: str) -
     return int.from_bytes(hashlib.blake2b(joined.encode(errors="replace"), digest_size=8).digest(), "big", signed=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a batch did. `ids`: all nodes that may have come, changed or gone; `words`: whether the full text table did change."""
+
+    ids: set[str]
+    words: bool
+
+
 def store(
     connection: sqlite3.Connection, entries: Sequence[Entry], removals: Collection[str], first_path: FirstPath | None
-) -> set[str]:
-    """Write the batch; returns the ids of all nodes that may have come, changed or gone."""
+) -> Stored:
+    """Write the batch."""
     entries = _without_conflicted(connection, entries)
     old = _numbers(connection, [*removals, *(one.path for one in entries)])
     # Every file with one of these ids can win or lose it, also files outside of this batch.
     affected = {node_id for _, node_id in old.values() if node_id} | {one.claims for one in entries if one.claims}
     keys = links.keys_of(connection, _claimants(connection, affected), affected)
-    _take(connection, old)
+    before = [text.fts_row(*row) for row in text.stored(connection, [number for number, _ in old.values()])]
+    here = {(old[one.path][0], *one.words) for one in entries if one.path in old}
+    # Most of what jobs change is a note's head (a tier, a space, a link): its words stay, and with them what is remembered of them.
+    same = {row[0] for row in before if row in here}
+    _take(connection, old, [row for row in before if row[0] not in same])
     connection.executemany("DELETE FROM file WHERE path = ?", [(path,) for path in removals])
-    numbers = _put(connection, entries, old)
+    numbers = _put(connection, entries, old, same)
     _choose(connection, affected, first_path)
     keys |= links.keys_of(connection, _claimants(connection, affected), ())
     links.resolve_again(connection, keys, numbers)
-    return affected
+    return Stored(affected, len(same) < len(numbers) or bool(removals))
 
 
 def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[Entry]:
@@ -113,16 +125,25 @@ def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int
     return found
 
 
-def _take(connection: sqlite3.Connection, old: Mapping[str, tuple[int, str | None]]) -> None:
-    """Remove all rows of these files but the file's own."""
+def _take(
+    connection: sqlite3.Connection,
+    old: Mapping[str, tuple[int, str | None]],
+    words: Sequence[tuple[int, str, str, str]],
+) -> None:
+    """Remove all rows of these files but the file's own; `words`: those of the full text table that go."""
     numbers = [number for number, _ in old.values()]
-    text.take(connection, [text.fts_row(*row) for row in text.stored(connection, numbers)])
+    text.take(connection, words)
     for table in ("text", "node", "tag", "name", "edge"):
         connection.executemany(f"DELETE FROM {table} WHERE number = ?", [(number,) for number in numbers])
 
 
-def _put(connection: sqlite3.Connection, entries: Sequence[Entry], old: Mapping[str, tuple[int, str | None]]) -> list[int]:  # fmt: skip
-    """Insert all rows of these files; returns their numbers. Nobody holds an id yet."""
+def _put(
+    connection: sqlite3.Connection,
+    entries: Sequence[Entry],
+    old: Mapping[str, tuple[int, str | None]],
+    same: Collection[int],
+) -> list[int]:
+    """Insert all rows of these files; returns their numbers. Nobody holds an id yet. `same`: their words are there."""
     numbers: list[int] = []
     bodies, words, nodes, tags = [], [], [], []
     free = connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0]
@@ -137,7 +158,8 @@ def _put(connection: sqlite3.Connection, entries: Sequence[Entry], old: Mapping[
         files.append((number, one.path, state.size, state.mtime_ns, state.inode, state.digest, note.kind, one.claims,
                       one.blob))  # fmt: skip
         bodies.append((number, note.content))
-        words.append((number, *one.words))
+        if number not in same:
+            words.append((number, *one.words))
         if one.claims is None:
             continue
         until = None if note.valid_until is None else micros(note.valid_until)

@@ -28,11 +28,13 @@ def index(tmp_path: Path) -> Iterator[Index]:
     made.close()
 
 
-def some(number: int, chance: random.Random) -> bytes:
+def some(number: int, chance: random.Random, *, words: int | None = None) -> bytes:
+    """A note; of one number and the same `words` it always says the same."""
+    saying = chance if words is None else random.Random(f"{number} {words}")
     return note(
-        number, " ".join(chance.choices(WORDS, weights=range(1, 11), k=chance.randint(2, 9))), title=chance.choice(WORDS),
-        type=chance.choice([NodeType.FACT, NodeType.GOAL]), space=chance.choice([None, "web", "other"]),
-        tags=chance.choice([[], ["Red"]]), tier=chance.choice(list(Tier)),
+        number, " ".join(saying.choices(WORDS, weights=range(1, 11), k=saying.randint(2, 9))), title=saying.choice(WORDS),
+        tags=saying.choice([[], ["Red"]]), type=chance.choice([NodeType.FACT, NodeType.GOAL]),
+        space=chance.choice([None, "web", "other"]), tier=chance.choice(list(Tier)),
         valid_until=chance.choice([None, None, NOW, NOW + timedelta(days=1)]), created=NOW - timedelta(days=chance.randint(0, 2)),
     )  # fmt: skip
 
@@ -80,6 +82,33 @@ def test_it_answers_as_the_index_does(index: Index, monkeypatch: pytest.MonkeyPa
         )
         assert index.wait_filled(30)
         check(index, chance)
+
+
+@pytest.mark.parametrize("most", [200, 8])
+def test_where_no_word_changed_it_keeps_the_words_and_mends_the_lists(
+    index: Index, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(kept, "CHANGED", most)
+    chance = random.Random(3)
+    apply(
+        index,
+        {f"{number}.md": some(number, chance, words=0) for number in range(50)} | {"plain.md": b"boat and garden"},
+    )
+    apply(index, {"copy of 3.md": some(3, chance, words=0)})
+    assert index.wait_filled(30)
+    check(index, chance)
+    learned = dict(index._kept._postings)
+    assert learned
+    for _ in range(12):
+        numbers = chance.sample(range(50), 4)
+        apply(index, {f"{number}.md": some(number, chance, words=0) for number in numbers})
+        assert all(index._kept._postings[word] is posting for word, posting in learned.items())
+        check(index, chance)
+    assert index.verify() == []
+    apply(index, {"7.md": some(7, chance, words=1)})
+    assert not index._kept._postings
+    assert index.wait_filled(30)
+    check(index, chance)
 
 
 def test_use_counts_at_once(index: Index) -> None:
