@@ -15,7 +15,7 @@ from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.node import Strength
 from ormahd.errors import Unavailable
-from ormahd.index import cache, text, verify, write
+from ormahd.index import cache, lookup, text, verify, write
 from ormahd.index.database import Database
 from ormahd.index.embed import DocumentVectors, Embedder
 from ormahd.index.fill import Filler
@@ -47,6 +47,8 @@ class Index(Reader):
         self, database: Database, embedding: EmbeddingSettings, vectors: VectorSettings, clock: Callable[[], datetime]
     ) -> None:
         self._applying = threading.Lock()
+        self._knowing = threading.Lock()
+        self._files: dict[str, FileState] | None = None
         super().__init__(database, Filler(database, self._applying, clock))
         self.embedding = embedding
         self._vectors = vectors
@@ -98,9 +100,26 @@ class Index(Reader):
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
             self._changed(None if stored.words else stored.ids)
+            self._follow_files([*upserts, *removals])
             for meaning in self._meanings():
                 meaning.take(deltas[meaning.number])
         self._filler.wake()
+
+    def known(self) -> dict[str, FileState]:
+        """Every indexed file with the state it was indexed in. From memory after the first time: each scan asks."""
+        with self._knowing:
+            if self._files is None:
+                self._files = super().known()
+            return self._files.copy()
+
+    def _follow_files(self, paths: Sequence[str]) -> None:
+        with self._knowing:
+            if self._files is not None:
+                with self._database.read() as connection:
+                    found = lookup.files(connection, paths)
+                for path in paths:
+                    self._files.pop(path, None)
+                self._files |= found
 
     def _embed_now(self, entries: Sequence[Entry]) -> tuple[Meaning, dict[bytes, DocumentVectors]] | None:
         """Vectors of a few new texts, so that they are found by meaning as soon as they are written."""
@@ -184,6 +203,7 @@ class Index(Reader):
                 text.refresh(connection)
                 for meaning in self._meanings():
                     meaning.recount(connection)
+            self._changed(None)
             for meaning in self._meanings():
                 meaning.distrust()
         self._filler.wake()

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from ormahd.core.file_state import FileState
 from ormahd.core.node import Connection, Strength, is_node_id
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.index.links import edges
@@ -119,6 +120,19 @@ def newest(connection: sqlite3.Connection, chosen: Filter, limit: int) -> list[s
     condition, values = chosen.sql()
     select = f"SELECT n.id FROM node n WHERE {condition} ORDER BY n.created DESC, n.id LIMIT ?"
     return [row[0] for row in connection.execute(select, (*values, limit))]
+
+
+def files(connection: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, FileState]:
+    """Every file, or those of these paths that there are, with the state it was indexed in."""
+    select = "SELECT path, size, mtime_ns, inode, digest FROM file"
+    if paths is None:
+        return {row[0]: FileState(*row) for row in connection.execute(select)}
+    found: dict[str, FileState] = {}
+    for some in chunks(paths):
+        found |= {
+            row[0]: FileState(*row) for row in connection.execute(f"{select} WHERE path IN ({marks(some)})", some)
+        }
+    return found
 
 
 def count(connection: sqlite3.Connection, chosen: Filter) -> int:

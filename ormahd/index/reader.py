@@ -50,8 +50,7 @@ class Reader:
     def known(self) -> dict[str, FileState]:
         """Every indexed file with the state it was indexed in."""
         with self._database.read() as connection:
-            rows = connection.execute("SELECT path, size, mtime_ns, inode, digest FROM file")
-            return {row[0]: FileState(*row) for row in rows}
+            return lookup.files(connection)
 
     @property
     def position(self) -> str | None:

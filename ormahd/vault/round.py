@@ -31,6 +31,9 @@ RACY_NS = 2_000_000_000
 """A file changed this shortly before it was read may change again without a new mtime (FAT keeps 2 s; git's own rule)."""
 COLD_NS = 10_000_000_000
 """On the first scan of a process, what was written in the last moments of the one before is read again."""
+OURS_S = 0.05
+"""Seconds that a walk waits for a commit of ours to be told of: between the branch and the telling lie some milliseconds, and a
+walk in between would look at the whole folder."""
 MASS = 20
 """From this many deletions at once, if they are more than half of all notes, the log warns. They are taken in all the
 same: a person may mean it, and one `git revert` brings everything back."""
@@ -138,6 +141,11 @@ class Round:
             # Before the walk: of a commit that comes during it nobody knows what was met already.
             owner.walked = self.vault.head()
             self.behind = owner.told != owner.walked
+        end = time.monotonic() + OURS_S
+        while self.behind and time.monotonic() < end:  # a commit of ours is about to say that it was ours
+            time.sleep(OURS_S / 10)
+            with owner.book:
+                self.behind = owner.told != owner.walked
         options: dict[str, Any] = {"doubted": doubted, "max_bytes": settings.max_note_bytes}
         found = walk(self.vault.root, self.known, owner.excluded, paths=self.paths, **options)
         rested: set[str] | None = None
