@@ -96,6 +96,12 @@ def hand(request: pytest.FixtureRequest) -> Iterator[Hand]:
         wait_until(lambda: not helpers(house), "the helper has ended with its git")
 
 
+HELPER_IN_THE_SOAK = pytest.mark.parametrize(
+    "hand", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["daemon", "helper"], indirect=True
+)
+"""For ways of git that are one way for whoever merges: the suite has ten minutes for everything."""
+
+
 def helpers(house: House) -> list[str]:
     return [name for name in os.listdir(house.home / "runtime_dir") if name.startswith("ormah-merge-")]
 
@@ -127,6 +133,7 @@ def test_revert_takes_an_op_back_under_later_edits(hand: Hand) -> None:
     assert hand.house.json("history", "--limit", "9")[3]["undone_by"] is None
 
 
+@HELPER_IN_THE_SOAK
 def test_revert_of_the_last_change_leaves_the_bytes_of_before(hand: Hand) -> None:
     node_id = hand.remember("The ferry leaves at noon.", title="Ferry")
     tree = hand.git("rev-parse", "HEAD^{tree}")
@@ -164,12 +171,14 @@ def test_merge(hand: Hand) -> None:
     both(hand, node_id)
 
 
+@HELPER_IN_THE_SOAK
 def test_cherry_pick(hand: Hand) -> None:
     node_id = two_sides(hand)
     hand.git("cherry-pick", "side")
     both(hand, node_id)
 
 
+@HELPER_IN_THE_SOAK
 @pytest.mark.parametrize("how", ["--merge", "--apply"])
 def test_rebase(hand: Hand, how: str) -> None:
     node_id = two_sides(hand)
@@ -178,6 +187,7 @@ def test_rebase(hand: Hand, how: str) -> None:
     assert hand.git("log", "-2", "--format=%s").split() == ["title", "tags"]
 
 
+@HELPER_IN_THE_SOAK
 def test_pull(hand: Hand) -> None:
     node_id = hand.remember("The ferry leaves at noon.", title="Ferry", tags=["sea"])
     hand.leave()
@@ -191,6 +201,7 @@ def test_pull(hand: Hand) -> None:
     both(hand, node_id)
 
 
+@HELPER_IN_THE_SOAK
 def test_stash_pop(hand: Hand) -> None:
     node_id = hand.remember("The ferry leaves at noon.", title="Ferry", tags=["sea"])
     hand.follow()
@@ -207,6 +218,7 @@ def test_stash_pop(hand: Hand) -> None:
     assert hand.git("stash", "list") == ""
 
 
+@HELPER_IN_THE_SOAK
 def test_several_reverts_in_one_go(hand: Hand) -> None:
     node_id, commit = overlapping(hand)
     other, again = overlapping(hand)
@@ -218,6 +230,7 @@ def test_several_reverts_in_one_go(hand: Hand) -> None:
     assert [op["undone_by"] is not None for op in hand.house.json("history")[:8]].count(True) == 2
 
 
+@HELPER_IN_THE_SOAK
 def test_an_op_that_was_reverted_and_picked_again_is_one_op(hand: Hand) -> None:
     node_id, commit = overlapping(hand)
     op = hand.house.json("history")[1]["op"]
@@ -231,6 +244,7 @@ def test_an_op_that_was_reverted_and_picked_again_is_one_op(hand: Hand) -> None:
     assert (hand.note(node_id).title, set(hand.note(node_id).tags)) == ("Ferry", {"sea", "travel"})
 
 
+@HELPER_IN_THE_SOAK
 def test_a_revert_that_is_not_committed_by_git(hand: Hand) -> None:
     node_id, commit = overlapping(hand)
     hand.leave()
@@ -263,6 +277,7 @@ def test_a_look_alike_never_receives_anothers_change(hand: Hand) -> None:
     assert (hand.house.vault / hand.path(alike)).read_bytes() == kept
 
 
+@HELPER_IN_THE_SOAK
 def test_where_git_pairs_two_notes_the_driver_refuses(hand: Hand) -> None:
     """The note stands under another name on our side, as far as git can tell: its rename detection believes so."""
     first = hand.remember("The ferry leaves at noon from the old pier.", title="Ferry", tags=["sea"])

@@ -8,6 +8,8 @@ import sys
 import threading
 from collections import Counter
 
+import pytest
+
 from tests.house import House, wait_until
 
 
@@ -22,13 +24,14 @@ def contents(house: House) -> Counter[str]:
             return found
 
 
-def test_eight_clients_write_a_hundred_notes_each(daemon: House) -> None:
+@pytest.mark.parametrize("notes", [40, pytest.param(100, marks=pytest.mark.soak)])
+def test_eight_clients_write_at_once(daemon: House, notes: int) -> None:
     failed: list[Exception] = []
 
     def write(client: int) -> None:
         try:
             with daemon.connect() as connection:
-                for number in range(100):
+                for number in range(notes):
                     done = connection.call(
                         "agent.remember", {"content": f"client {client} wrote note {number}"}, timeout=60
                     )
@@ -42,12 +45,12 @@ def test_eight_clients_write_a_hundred_notes_each(daemon: House) -> None:
     for thread in threads:
         thread.join()
     assert not failed
-    expected = {f"client {client} wrote note {number}" for client in range(8) for number in range(100)}
+    expected = {f"client {client} wrote note {number}" for client in range(8) for number in range(notes)}
     assert expected <= set(contents(daemon))
     assert max(contents(daemon).values()) == 1
     subjects = daemon.git("log", "--format=%s").splitlines()
-    assert len([one for one in subjects if one.startswith("Remember: client")]) == 800, "one op, one commit"
-    assert len([path for path in daemon.git("ls-files").splitlines() if "/fact/" in path]) == 800
+    assert len([one for one in subjects if one.startswith("Remember: client")]) == 8 * notes, "one op, one commit"
+    assert len([path for path in daemon.git("ls-files").splitlines() if "/fact/" in path]) == 8 * notes
     assert daemon.git("status", "--porcelain") == ""
 
 

@@ -347,8 +347,11 @@ def test_others_write_and_ask_meanwhile(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "stage", ["copying the history", "writing the history anew", "checking every object", "putting it in place",
-              "cleaning what was kept of it"]
+    "stage",
+    ["writing the history anew", "putting it in place", *(
+        pytest.param(stage, marks=pytest.mark.soak)
+        for stage in ("copying the history", "checking every object", "cleaning what was kept of it")
+    )]
 )  # fmt: skip
 def test_killed_on_the_way(house: House, stage: str) -> None:
     going, staying = told(house)
