@@ -262,12 +262,9 @@ def carry_out(
             write(tx, found.changes)
             _as_it_is(vault, tx)
             tx.join(found.other, on=found.head, entries=found.entries)
-    except BaseException:
-        if not vault.promises(tx.op):  # else it follows, and its conflicts with it
+    finally:
+        if tx.committed is None and not vault.stands(tx.op):
             drop(vault.root, tx.op)
-        raise
-    if tx.committed is None:
-        drop(vault.root, tx.op)
     return tx.committed
 
 

@@ -190,8 +190,7 @@ class Vault:
         self._unpurged = git_purge_swap.recover(self.git, self._applier.at)
         self._writer.resume(intents)
         why = self._writer.drain()
-        promised = {intent.op for intent in intents} if why else set()
-        drop_unfinished(self.root, lambda op: op in promised or find_commit(self.git, op) is not None)
+        drop_unfinished(self.root, self.stands)
         said += self._writer.take_said()
         if why:
             said.append(f"{self._writer.waiting} writes wait: {why}")
@@ -213,9 +212,9 @@ class Vault:
             said.append("HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them")
         return said
 
-    def promises(self, op: str) -> bool:
-        """Whether an op is promised and not in the history yet: it will be written when git is free, or at the next start."""
-        return self._intents.holds(op)
+    def stands(self, op: str) -> bool:
+        """Whether an op came about or will: promised, or in the history. A promise is asked first, because it goes last."""
+        return self._intents.holds(op) or find_commit(self.git, op) is not None
 
     def transaction(
         self,
