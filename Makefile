@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Bytecode is kept, whatever the shell says: the suite starts some 600 daemons, and each would compile all modules anew.
+# Bytecode is kept, whatever the shell says: the suite starts hundreds of daemons, and each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test lint format soak bench install clean

@@ -18,7 +18,8 @@ from ormahd.core.strength import FILE as STRENGTH
 from ormahd.core.strength import read_strength
 from ormahd.errors import OrmahError
 from ormahd.journal import whispers
-from ormahd.journal.feedback import Files, Judgements, Seal
+from ormahd.journal.feedback import Judgements, Seal
+from ormahd.journal.line_files import LineFiles
 from ormahd.vault.change import Committed, Kind
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Learned:
         self._index = index
         self._state = state
         self._strength: str | None = None
-        self._files = Files(vault.root, self._read)
+        self._files = LineFiles(vault.root, FILES, self._read)
         self._lock = threading.Lock()
         self._judgements = Judgements()
         self._made: tuple[int, str | None, int] | None = None

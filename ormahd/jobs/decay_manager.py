@@ -125,13 +125,15 @@ def fading(turn: Turn, uses: dict[str, datetime]) -> Iterator[Faded]:
     edges, touches = ormah.index.degrees(), Touches(ormah.vault)
     for some in chunks(stale):  # with their texts: not all at once
         turn.give()
-        for row in ormah.index.notes(some, connections=False).values():
+        rows = ormah.index.notes(some, connections=False)
+        came = touches.came(rows.values())
+        for row in rows.values():
             weight = importance(row.strength.access_count, edges.get(row.id, 0), (turn.now - row.last_accessed) / DAY)
             if row.id in me or spared(turn, row, weight):
                 continue
-            used = max(row.created, touches.came(row) or _NEVER, uses.get(row.id, _NEVER))
-            lease_over = turn.now - used > _lease(ormah, row)
-            if lease_over and touches.last(row, turn.now - _lease(ormah, row)) is None:
+            used = max(row.created, came.get(row.id, _NEVER), uses.get(row.id, _NEVER))
+            lasts = _lease(ormah, row)
+            if turn.now - used > lasts and touches.last(row, turn.now - lasts) is None:
                 yield Faded(row.id, (turn.now - used) / DAY, _stability(ormah, row), weight, row.last_accessed)
 
 

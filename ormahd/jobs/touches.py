@@ -64,13 +64,16 @@ class Touches:
         found = max(times)
         return datetime.fromtimestamp(found, UTC) if found > first else None
 
-    def came(self, row: NodeRow) -> datetime | None:
-        """When the note came into this vault, whatever it says of itself: its first commit, as far as the history tells."""
-        commits = self._vault.touched.unnamed(row.id, row.path)
-        times = [self._silent[commit] for commit in commits if commit in self._silent]
-        if row.id in self._named:
-            times.append(self._named[row.id])
-        return datetime.fromtimestamp(min(times), UTC) if times else None
+    def came(self, rows: Iterable[NodeRow]) -> dict[str, datetime]:
+        """When notes came into this vault, whatever they say of themselves: by id the first commit, where the history tells."""
+        found = {}
+        for node_id, commits in self._vault.touched.unnamed({row.id: row.path for row in rows}).items():
+            times = [self._silent[commit] for commit in commits if commit in self._silent]
+            if node_id in self._named:
+                times.append(self._named[node_id])
+            if times:
+                found[node_id] = datetime.fromtimestamp(min(times), UTC)
+        return found
 
     def wanted(self, node_id: str) -> bool:
         """Whether somebody ever took back that this note fell a tier."""

@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd.core.judgement import FILES, Judgement, Small
-from ormahd.journal.line_files import LineFiles
+from ormahd.core.judgement import Judgement, Small
 
-__all__ = ["Files", "Judgement", "Judgements", "Seal"]
+__all__ = ["Judgement", "Judgements", "Seal"]
 
 Float = NDArray[np.float32]
 
@@ -85,13 +84,6 @@ class Judgements:
         """(for, against), those of another model too."""
         signals = [one.signal for one in (*self.rows, *self.idle)]
         return signals.count(1), signals.count(-1)
-
-
-class Files(LineFiles[Judgement]):
-    """The judgements of the vault's files."""
-
-    def __init__(self, root: Path, read_file: Callable[[str], bytes | None]) -> None:
-        super().__init__(root, FILES, read_file)
 
 
 class Seal:

@@ -14,8 +14,8 @@ Days = Annotated[float, Field(ge=0.0, le=36_500.0, allow_inf_nan=False)]
 class DecaySettings(Group):
     days: Annotated[float, Field(ge=0.01, le=36_500.0, allow_inf_nan=False)] = Field(
         default=14.0,
-        description="Days that a memory stays in working unused, at least, from when it was made or came into the vault; each confirmed use makes them more. The seeds say 14 in "
-        "words; their initial stability of 1.0 would have been 1.2 days.",
+        description="Days that a memory stays in working unused, at least, from when it was made or came into the vault; each "
+        "confirmed use makes them more. The seeds say 14 in words; their initial stability of 1.0 would have been 1.2 days.",
     )
     archive_below: Annotated[float, Field(ge=0.01, le=0.99, allow_inf_nan=False)] = Field(
         default=0.3,

@@ -140,12 +140,12 @@ class Round:
             doubted = set(owner.racy)
             # Before the walk: of a commit that comes during it nobody knows what was met already.
             owner.walked = self.vault.head()
-            self.behind = owner.told != owner.walked
         end = time.monotonic() + OURS_S
-        while self.behind and time.monotonic() < end:  # a commit of ours is about to say that it was ours
+        while (
+            behind := self.not_told()
+        ) and time.monotonic() < end:  # a commit of ours is about to say that it was ours
             time.sleep(OURS_S / 10)
-            with owner.book:
-                self.behind = owner.told != owner.walked
+        self.behind = behind
         options: dict[str, Any] = {"doubted": doubted, "max_bytes": settings.max_note_bytes}
         found = walk(self.vault.root, self.known, owner.excluded, paths=self.paths, **options)
         rested: set[str] | None = None
@@ -156,6 +156,11 @@ class Round:
             self.paths = None
             found = walk(self.vault.root, self.known, owner.excluded, **options)
         return found, rested
+
+    def not_told(self) -> bool:
+        """Whether HEAD had something, before the walk, that the index was not told."""
+        with self.owner.book:
+            return self.owner.told != self.owner.walked
 
     def unseen(self, found: Walk) -> list[str]:
         """Notes that HEAD has, the folder has not, and the index never knew: deleted while nobody looked."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ormahd.core.node import short_id
@@ -65,13 +65,16 @@ class Touched:
                 self._look(trail, fresh, node_id)  # may find another name that it had before
             return frozenset([*named, *trail.touched])
 
-    def unnamed(self, node_id: str, path: str) -> frozenset[str]:
-        """Commits by ops that name no notes, in which a file changed that stands at `path` or whose name tells this note. Each
-        is not looked into: fit for asking of thousands of notes."""
+    def unnamed(self, notes: Mapping[str, str]) -> dict[str, frozenset[str]]:
+        """Of notes (id to path) the commits by ops that name none, in which a file changed that stands at that path or whose
+        name tells the note. None is looked into: fit for asking of thousands."""
         with self._lock:
             self._learn(self._oplog.view())
-            paths = {path, *self._by_short.get(short_id(node_id), ())}
-            return frozenset(commit for one in paths for commit in self._by_path.get(one, ()))
+            places = {node_id: {path, *self._by_short.get(short_id(node_id), ())} for node_id, path in notes.items()}
+            return {
+                node_id: frozenset(commit for path in paths for commit in self._by_path.get(path, ()))
+                for node_id, paths in places.items()
+            }
 
     def _trail(self, node_id: str) -> _Trail:
         trail = self._trails.setdefault(node_id, _Trail())

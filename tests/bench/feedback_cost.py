@@ -19,7 +19,8 @@ import numpy as np
 from ormahd.core.judgement import FILES, FOLDER, Judgement, Small, encode
 from ormahd.core.secrets import redact
 from ormahd.journal import whispers
-from ormahd.journal.feedback import Files, Judgements
+from ormahd.journal.feedback import Judgements
+from ormahd.journal.line_files import LineFiles
 from ormahd.journal.state import State
 from ormahd.journal.whispers import Considered
 from ormahd.settings import AffinitySettings
@@ -74,7 +75,7 @@ def main(arguments: list[str]) -> None:
         for month in range(12):
             part = sorted(encode(one) + b"\n" for one in rows[month::12])
             (root / FOLDER / f"2026-{month + 1:02}.jsonl").write_bytes(b"".join(part))
-        files = Files(root, lambda path: (root / path).read_bytes())
+        files = LineFiles(root, FILES, lambda path: (root / path).read_bytes())
         cost("reading their files", files.look, 1)
         cost("finding twelve files unchanged", files.look, 200)
         one = (root / FOLDER / "2026-01.jsonl").read_bytes()

@@ -16,7 +16,8 @@ import pytest
 from ormahd.core.judgement import FILES, FOLDER, Judgement, Small
 from ormahd.errors import Ambiguous, NotFound
 from ormahd.journal import reviews, tables, whispers
-from ormahd.journal.feedback import Files, Seal
+from ormahd.journal.feedback import Seal
+from ormahd.journal.line_files import LineFiles
 from ormahd.journal.state import State
 from ormahd.journal.whispers import Considered
 
@@ -230,7 +231,7 @@ def test_files_are_read_again_however_they_changed(tmp_path: Path) -> None:
         file = tmp_path / path
         return file.read_bytes() if file.exists() else None
 
-    files = Files(tmp_path, read_file)
+    files = LineFiles(tmp_path, FILES, read_file)
     assert not files.look()
     assert files.all() == []
     november, december = FILES.path(NOW), FILES.path(NOW + timedelta(days=20))
@@ -264,7 +265,7 @@ def test_files_are_read_again_however_they_changed(tmp_path: Path) -> None:
 def test_many_readers_see_whole_files(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir(parents=True)
     path = FILES.path(NOW)
-    files = Files(tmp_path, lambda name: (tmp_path / name).read_bytes())
+    files = LineFiles(tmp_path, FILES, lambda name: (tmp_path / name).read_bytes())
     rows = [judgement(f"{n:08x}-6d0a-4c1e-9a55-0a52b0f4f9d1", f"event{n}") for n in range(50)]
     done = threading.Event()
     wrong: list[int] = []
