@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from ormahd import __version__
+from ormahd import __version__, heap
 from ormahd.detach import complain, detached
 from ormahd.errors import OrmahError
 
@@ -84,6 +84,7 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Whoever imports it first, Chroma or we: ONNX Runtime's telemetry is on unless this is set before (embed_onnx.py).
     os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
+    heap.few_arenas()
     found = load(vault, config, socket)
     if detach and not is_supervised(os.environ, os.getpid()):
         return detached(found)

@@ -70,7 +70,12 @@ def _served(embedding: EmbeddingHealth | None) -> str:
     why = f" ({render.line(embedding.why)})" if embedding.why else ""
     if embedding.vectors is not None and embedding.tokens is not None:
         why = f" (as sentence-transformers: cosine {min(embedding.vectors, embedding.tokens):.7f})"
-    return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}, {embedding.precision}{why}"
+    asked = embedding.questions
+    also = ""
+    if asked is not None and asked.precision != embedding.precision and asked.vectors is not None:
+        also = f"; questions in {asked.precision} (cosine {min(asked.vectors, asked.tokens or 1.0):.4f}, "
+        also += f"{asked.milliseconds} ms, not {asked.full_milliseconds})"
+    return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}, {embedding.precision}{why}{also}"
 
 
 def _sync(sync: SyncHealth) -> None:

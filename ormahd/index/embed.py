@@ -7,7 +7,6 @@ ONNX Runtime (`embed_onnx.py`) where that was compared with sentence-transformer
 
 from __future__ import annotations
 
-import ctypes
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +58,22 @@ class QueryVectors:
 
 
 @dataclass(frozen=True, slots=True)
+class Questions:
+    """How questions are embedded, where that was weighed against embedding them as notes are."""
+
+    precision: str
+    """`fp32`, as notes are, or `int8`."""
+    why: str | None = None
+    """Why it is fp32."""
+    vectors: float | None = None
+    tokens: float | None = None
+    """In eight bits: the least cosine to what sentence-transformers gives, of vectors and of token vectors."""
+    milliseconds: float | None = None
+    full_milliseconds: float | None = None
+    """Of the processor's time for one question of a usual length, in eight bits and in full."""
+
+
+@dataclass(frozen=True, slots=True)
 class Served:
     """What runs a model, and what was measured of it."""
 
@@ -73,6 +88,7 @@ class Served:
     tokens: float | None = None
     """The least cosine to what sentence-transformers gives, of the vectors and of the token vectors, over `texts`."""
     texts: int = 0
+    questions: Questions | None = None
 
 
 class Embedder(Protocol):
@@ -98,6 +114,9 @@ class Embedder(Protocol):
         ...
 
     def embed_query(self, text: str) -> QueryVectors: ...
+    def give_back(self) -> None:
+        """Return to the system what is no longer needed once bulk work is done."""
+        ...
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
@@ -114,7 +133,7 @@ def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
 
         return Hashing(late_dimensions=settings.late_dimensions)
     made = _load(settings, directory)
-    give_back()
+    made.give_back()
     return made
 
 
@@ -132,8 +151,8 @@ def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
         from ormahd.index import embed_check
 
         try:
-            about, onnx, served = embed_check.open_onnx(folder, identity, directory)
-            return Model(settings, about, onnx, identity, directory, served)
+            opened = embed_check.open_onnx(folder, identity, directory, settings.question_precision)
+            return Model(settings, opened.about, opened.notes, identity, directory, opened.served, opened.questions)
         except Unavailable as unfit:
             if settings.runtime == "onnx":
                 raise
@@ -144,10 +163,3 @@ def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
     torch = Torch(where, settings)
     about = torch.about(settings.model)
     return Model(settings, about, torch, identity, directory, Served("torch", torch.version, torch.precision, why))
-
-
-def give_back() -> None:
-    """Return freed memory to the system: after thousands of forward passes glibc holds on to half a gigabyte."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
-    if trim is not None:
-        trim(0)

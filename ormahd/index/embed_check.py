@@ -21,14 +21,16 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from ormahd.index import late
-from ormahd.index.embed import Served
+from ormahd.errors import Unavailable
+from ormahd.index import embed_eight, late
+from ormahd.index.embed import Questions, Served
 from ormahd.index.embed_files import BUNDLED, DEFAULT_MODEL, find_model, identity, stay_offline
 from ormahd.index.embed_model import About, Runtime, ids_of, run
 from ormahd.index.embed_onnx import OnnxRuntime, parts, unfit
@@ -38,11 +40,13 @@ from ormahd.settings import EmbeddingSettings
 PACKAGED = "embed_checked.json"
 LEAST = 0.99999
 """The least cosine to the reference; rounding alone leaves 0.999999 and more."""
+EIGHT_LEAST = 0.995
+"""The same of a question in eight bits: far below what tells one note from the next."""
 EVERY = 3
 """Of the sentences of `calibration.txt`, one in so many is compared."""
 SECONDS = 900.0
 """How long a comparison may take: a model of two gigabytes on a slow machine."""
-FORMAT = 1
+FORMAT = 2
 """Counts up when graph, comparison or record change, so that every model is compared again."""
 
 log = logging.getLogger(__name__)
@@ -68,13 +72,27 @@ class Record(msgspec.Struct, frozen=True):
     vectors: float = 0.0
     tokens: float = 0.0
     """The least cosines, see `embed.Served`."""
+    eight: float = 0.0
+    eight_tokens: float = 0.0
+    """The same in eight bits, see `embed.Questions`; 0: it does not run so."""
     probes: list[Probe] = []
     versions: dict[str, str] = {}
     """Of the libraries that were compared."""
 
 
-def open_onnx(folder: Path, lines: Sequence[str], directory: Path) -> tuple[About, OnnxRuntime, Served]:
-    """The model in `folder`, of this `identity`, on ONNX Runtime. `directory`: where records are kept.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model on ONNX Runtime, ready."""
+
+    about: About
+    notes: OnnxRuntime
+    questions: OnnxRuntime
+    served: Served
+
+
+def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: str) -> Opened:
+    """The model in `folder`, of this `identity`, on ONNX Runtime. `directory`: where records are kept; `precision`: of
+    questions, as `embedding.question_precision` has it.
 
     Raises Unavailable, with the reason, when it does not give there what it gives with sentence-transformers.
     """
@@ -84,16 +102,50 @@ def open_onnx(folder: Path, lines: Sequence[str], directory: Path) -> tuple[Abou
         raise unfit(folder, record.refused)
     runtime = OnnxRuntime(folder, record.pooling)
     about = About(tokenizer(folder), record.window, record.pad, record.query, record.document)
-    for probe in record.probes:
-        cosine = float(_pass(about, runtime, [probe.text])[0][0] @ np.frombuffer(probe.vector, "<f4"))
-        if not cosine >= LEAST:
-            why = f"it gives other vectors than when it was compared with sentence-transformers (cosine {cosine:.6f})"
-            raise unfit(folder, why, fault=True)
-    return (
-        about,
-        runtime,
-        Served(runtime.name, runtime.version, "fp32", None, record.vectors, record.tokens, record.texts),
+    cosine = _as_probed(about, runtime, record)
+    if not cosine >= LEAST:
+        why = f"it gives other vectors than when it was compared with sentence-transformers (cosine {cosine:.6f})"
+        raise unfit(folder, why, fault=True)
+    questions, told = _questions(about, runtime, record, directory, precision)
+    served = Served(runtime.name, runtime.version, "fp32", None, record.vectors, record.tokens, record.texts, told)
+    return Opened(about, runtime, questions, served)
+
+
+def _as_probed(about: About, runtime: Runtime, record: Record) -> float:
+    """The least cosine to the reference's vectors that the record holds."""
+    return min(
+        float(_pass(about, runtime, [probe.text])[0][0] @ np.frombuffer(probe.vector, "<f4")) for probe in record.probes
     )
+
+
+def _questions(
+    about: About, full: OnnxRuntime, record: Record, directory: Path, precision: str
+) -> tuple[OnnxRuntime, Questions]:
+    """What embeds questions: in eight bits where that is as good and quicker (or asked for), else what embeds notes."""
+    if precision == "fp32":
+        return full, Questions("fp32", "embedding.question_precision says so")
+    if not min(record.eight, record.eight_tokens) >= EIGHT_LEAST:
+        what = f"cosine {min(record.eight, record.eight_tokens):.4f}" if record.eight else "it does not run so"
+        return full, Questions("fp32", f"eight bits lose too much of this model ({what})")
+    try:
+        eight = full.in_eight_bits(directory / f"eight-{record.key[:16]}.bin")
+    except (Unavailable, OSError) as error:
+        log.warning("questions are embedded in full, not in eight bits: %s", error)
+        return full, Questions("fp32", "they do not run in eight bits here")
+    cosine = _as_probed(about, eight, record)
+    if not cosine >= EIGHT_LEAST:
+        (directory / f"eight-{record.key[:16]}.bin").unlink(
+            missing_ok=True
+        )  # damaged, perhaps: the next start makes it anew
+        log.warning("questions in eight bits give other vectors than when they were compared (cosine %.6f)", cosine)
+        return full, Questions("fp32", f"in eight bits they differ here (cosine {cosine:.4f})")
+    text = [late.calibration()[0]]
+    quick, slow = embed_eight.seconds([lambda: _pass(about, eight, text), lambda: _pass(about, full, text)])
+    pays = quick <= embed_eight.PAYS * slow
+    measured = (round(record.eight, 7), round(record.eight_tokens, 7), round(1e3 * quick, 2), round(1e3 * slow, 2))
+    if not pays and precision == "auto":
+        return full, Questions("fp32", "eight bits are hardly quicker on this processor", *measured)
+    return eight, Questions("int8", None, *measured)
 
 
 def tokenizer(folder: Path) -> Any:
@@ -119,7 +171,7 @@ def key_of(lines: Sequence[str]) -> str:
 
 
 def _record(folder: Path, key: str, directory: Path) -> Record:
-    packaged = read((importlib.resources.files("ormahd.index") / PACKAGED).read_bytes(), key)
+    packaged = read(_packaged(), key)
     if packaged is not None:
         return packaged
     file = directory / f"checked-{key[:16]}.json"
@@ -128,6 +180,10 @@ def _record(folder: Path, key: str, directory: Path) -> Record:
     except OSError:
         kept = None
     return kept or _compare_apart(folder, key, file)
+
+
+def _packaged() -> bytes:
+    return (importlib.resources.files("ormahd.index") / PACKAGED).read_bytes()
 
 
 def read(data: bytes, key: str) -> Record | None:
@@ -198,12 +254,29 @@ def compare(folder: Path, key: str) -> Record:
     if not min(vectors, tokens) >= LEAST:
         why = f"its vectors differ from those of sentence-transformers (cosine {vectors:.6f}, of tokens {tokens:.6f})"
         return Record(key, refused=why)
+    eight, eight_tokens = _compare_eight(about, onnx, reference, texts)
     return Record(
         key, None, pooling, about.window, about.pad, about.query, about.document, len(texts),
-        round(vectors, 7), round(tokens, 7),
+        round(vectors, 7), round(tokens, 7), round(eight, 7), round(eight_tokens, 7),
         [Probe(text, vector.astype("<f4").tobytes()) for text, vector in zip(probes, theirs, strict=True)],
         {name: importlib.metadata.version(name) for name in ("onnxruntime", "sentence-transformers", "torch", "transformers")},
     )  # fmt: skip
+
+
+def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]) -> tuple[float, float]:
+    """The least cosines of questions in eight bits, vectors and token vectors; 0 where they do not run so."""
+    vectors = tokens = 1.0
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            eight = onnx.in_eight_bits(Path(place, "eight.bin"))
+        except Unavailable as unable:
+            log.warning("%s", unable)
+            return 0.0, 0.0
+        for text in texts:  # a question goes alone
+            ours, ours_tokens = _pass(about, eight, [text])
+            wanted, wanted_tokens = _pass(about, reference, [text])
+            vectors, tokens = min(vectors, least(ours, wanted)), min(tokens, *map(least, ours_tokens, wanted_tokens))
+    return vectors, tokens
 
 
 def _encode(reference: Any, texts: Sequence[str]) -> Float:

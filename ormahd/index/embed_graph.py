@@ -6,6 +6,9 @@ with torch takes 7 s and 900 MB, two packages of 40 MB, and writes a second copy
 milliseconds, and the weights stay in `model.safetensors`. Whether a model is of the family is not for this module to
 prove: `embed_check.py` compares what comes out with sentence-transformers.
 
+Matrices may be given in eight bits instead (`embed_eight.py`): a product of ONNX Runtime's own then takes their place. The
+table of words is no part of the graph: whoever runs it looks the words up.
+
 A graph is a protobuf message (onnx.proto3, github.com/onnx/onnx). The few fields that are used are encoded here.
 """
 
@@ -14,16 +17,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 OPSET = 20
 """The first with Gelu; ONNX Runtime has it since 1.17."""
 IR_VERSION = 9
-FLOAT, INT64 = 1, 7
+FLOAT, UINT8, INT64 = 1, 2, 7
 """`TensorProto.DataType`."""
+OURS = "com.microsoft"
+"""ONNX Runtime's own operators."""
+EXACTLY = 4
+"""`accuracy_level` of MatMulNBits: what is multiplied is rounded to eight bits as well, block by block."""
 
-IDS, POSITIONS, BIAS = "ids", "positions", "bias"
-"""Inputs: int64[texts, tokens]; int64[texts or 1, tokens]; float32 that fits [texts, heads, tokens, tokens], added to
-the attention's scores (0 or, where a token is none, a very small number)."""
+WORDS, POSITIONS, BIAS = "words", "positions", "bias"
+"""Inputs: float32[texts, tokens, width], the rows of `TABLE`; int64[texts or 1, tokens]; float32 that fits
+[texts, heads, tokens, tokens], added to the attention's scores (0 or, where a token is none, a very small number)."""
+TABLE = "embeddings.word_embeddings.weight"
+"""Half of a small model. It stands outside the graph, so that several sessions share it and its memory can be given back."""
 TOKENS = "tokens"
 """The output: float32[texts * tokens, width], the vectors of the last layer."""
 
@@ -43,12 +53,24 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Where one tensor of float32, little endian, lies in the file of the weights."""
+    """Where one tensor, little endian, lies in a file."""
 
     dims: tuple[int, ...]
     offset: int
     length: int
     """Both in bytes."""
+    kind: int = FLOAT
+
+
+@dataclass(frozen=True, slots=True)
+class Eight:
+    """A matrix W[rows, columns] in eight bits: each row in blocks, a block in codes around 128, times its scale."""
+
+    columns: int
+    codes: Weight
+    """uint8[rows, blocks, block]; the last block of a row may be filled up with what stands for 0."""
+    scales: Weight
+    """float32[rows * blocks]"""
 
 
 def names(shape: Shape) -> list[str]:
@@ -62,34 +84,45 @@ def names(shape: Shape) -> list[str]:
         for kind in ("weight", "bias")
     ]  # fmt: skip
     return [
-        "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight",
+        TABLE, "embeddings.position_embeddings.weight",
         "embeddings.token_type_embeddings.weight", "embeddings.LayerNorm.weight", "embeddings.LayerNorm.bias",
         *(f"encoder.layer.{number}.{name}" for number in range(shape.layers) for name in layer),
     ]  # fmt: skip
 
 
-def graph(shape: Shape, weights: Mapping[str, Weight], file: str) -> bytes:
-    """The model as ONNX has it. `weights`: where in `file` (its name, without a folder) each weight of `names` lies."""
-    made = _Writer()
+def matrices(shape: Shape) -> list[str]:
+    """Of `names`, the weights that what comes from a layer is multiplied with."""
+    return [name for name in names(shape)[5:] if name.endswith(".weight") and "LayerNorm" not in name]
+
+
+def graph(
+    shape: Shape, file: str, weights: Mapping[str, Weight], *, eight: Mapping[str, Eight] = MappingProxyType({}),
+    inside: Mapping[str, tuple[tuple[int, ...], bytes]] = MappingProxyType({}),
+) -> bytes:  # fmt: skip
+    """The model as ONNX has it. Each weight of `names` but the table comes from one of: `weights`, where it lies in `file` (a
+    name, without a folder); `eight`, the same of matrices in eight bits; `inside`, its dimensions and its bytes."""
+    made = _Writer(eight)
     each = shape.width // shape.heads
     made.integers("type", [0])
     made.integers("flat", [-1, shape.width])
-    made.integers("per_head", [shape.heads, each])
     made.floats("scale", each**-0.5)
 
-    made.node("Shape", [IDS], "size")
-    made.node("Concat", ["size", "per_head"], "heads", axis=0)
-    made.node("Gather", ["embeddings.word_embeddings.weight", IDS], "words")
     made.node("Gather", ["embeddings.position_embeddings.weight", POSITIONS], "places")
     made.node("Gather", ["embeddings.token_type_embeddings.weight", "type"], "types")
-    made.node("Add", ["words", "places"], "placed")
+    made.node("Add", [WORDS, "places"], "placed")
     made.node("Add", ["placed", "types"], "typed")
+    made.node("Shape", [WORDS], "size", start=0, end=2)
+    made.integers("per_head", [shape.heads, each])
+    made.node("Concat", ["size", "per_head"], "heads", axis=0)
     made.node("Reshape", ["typed", "flat"], "embedded")
     here = made.normalise("embedded", "embeddings.LayerNorm", shape.epsilon)
     for number in range(shape.layers):
         here = _layer(made, f"encoder.layer.{number}.", here, shape)
     made.node("Identity", [here], TOKENS)
-    return made.model(shape, weights, file)
+    outside = {name: weights[name] for name in names(shape)[1:] if name not in eight and name not in inside}
+    for name, one in eight.items():
+        outside |= {f"{name}.codes": one.codes, f"{name}.scales": one.scales}
+    return made.model(shape, outside, inside, file)
 
 
 def _layer(made: _Writer, at: str, here: str, shape: Shape) -> str:
@@ -118,19 +151,30 @@ def _layer(made: _Writer, at: str, here: str, shape: Shape) -> str:
 class _Writer:
     """Nodes and small constants, as they are encoded."""
 
-    def __init__(self) -> None:
+    def __init__(self, eight: Mapping[str, Eight]) -> None:
         self._nodes: list[bytes] = []
         self._constants: list[bytes] = []
+        self._eight = eight
 
-    def node(self, op: str, inputs: Sequence[str], output: str, **attributes: float | Sequence[int]) -> str:
+    def node(
+        self, op: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: float | Sequence[int]
+    ) -> str:
         given = b"".join(_field(5, _attribute(name, value)) for name, value in attributes.items())
         texts = b"".join(_text(1, one) for one in inputs)
-        self._nodes.append(texts + _text(2, output) + _text(3, output) + _text(4, op) + given)
+        self._nodes.append(texts + _text(2, output) + _text(3, output) + _text(4, op) + given + _text(7, domain))
         return output
 
     def dense(self, here: str, at: str) -> str:
         """x · Wᵀ + b, with W[out, in] as torch keeps it."""
-        return self.node("Gemm", [here, f"{at}.weight", f"{at}.bias"], f"{at}.out", transB=1)
+        eight = self._eight.get(f"{at}.weight")
+        if eight is None:
+            return self.node("Gemm", [here, f"{at}.weight", f"{at}.bias"], f"{at}.out", transB=1)
+        rows, _, block = eight.codes.dims
+        product = self.node(
+            "MatMulNBits", [here, f"{at}.weight.codes", f"{at}.weight.scales"], f"{at}.product", OURS,
+            K=eight.columns, N=rows, bits=8, block_size=block, accuracy_level=EXACTLY,
+        )  # fmt: skip
+        return self.node("Add", [product, f"{at}.bias"], f"{at}.out")
 
     def normalise(self, here: str, at: str, epsilon: float) -> str:
         return self.node(
@@ -144,19 +188,27 @@ class _Writer:
     def floats(self, name: str, value: float) -> None:
         self._constants.append(_tensor(name, FLOAT, []) + _field(9, struct.pack("<f", value)))
 
-    def model(self, shape: Shape, weights: Mapping[str, Weight], file: str) -> bytes:
+    def model(
+        self,
+        shape: Shape,
+        weights: Mapping[str, Weight],
+        inside: Mapping[str, tuple[tuple[int, ...], bytes]],
+        file: str,
+    ) -> bytes:
         outside = [
-            _tensor(name, FLOAT, one.dims) + _pair("location", file) + _pair("offset", str(one.offset))
+            _tensor(name, one.kind, one.dims) + _pair("location", file) + _pair("offset", str(one.offset))
             + _pair("length", str(one.length)) + _number(14, 1)
             for name, one in weights.items()
         ]  # fmt: skip
+        here = [_tensor(name, FLOAT, dims) + _field(9, data) for name, (dims, data) in inside.items()]
         body = b"".join(_field(1, one) for one in self._nodes) + _text(2, "encoder")
-        body += b"".join(_field(5, one) for one in (*self._constants, *outside))
-        body += _field(11, _value(IDS, INT64, ["texts", "tokens"]))
+        body += b"".join(_field(5, one) for one in (*self._constants, *here, *outside))
+        body += _field(11, _value(WORDS, FLOAT, ["texts", "tokens", shape.width]))
         body += _field(11, _value(POSITIONS, INT64, ["rows", "tokens"]))
         body += _field(11, _value(BIAS, FLOAT, ["a", "b", "c", "d"]))
         body += _field(12, _value(TOKENS, FLOAT, ["all", shape.width]))
-        return _number(1, IR_VERSION) + _text(2, "ormahd") + _field(7, body) + _field(8, _number(2, OPSET))
+        sets = _field(8, _number(2, OPSET)) + (_field(8, _text(1, OURS) + _number(2, 1)) if self._eight else b"")
+        return _number(1, IR_VERSION) + _text(2, "ormahd") + _field(7, body) + sets
 
 
 def _tensor(name: str, kind: int, dims: Iterable[int]) -> bytes:

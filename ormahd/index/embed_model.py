@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd import way
+from ormahd import heap, way
 from ormahd.index import late
 from ormahd.index.embed import DocumentVectors, Piece, QueryVectors, Served
 from ormahd.index.late import Float
@@ -66,6 +66,10 @@ class Runtime(Protocol):
         pools them, and float32[texts, tokens, width] of the last layer. Neither need be of unit length."""
         ...
 
+    def give_back(self) -> None:
+        """Drop what can be read again from the model's files."""
+        ...
+
 
 class Model:
     """A model, from files on this machine, on the CPU.
@@ -76,9 +80,10 @@ class Model:
 
     def __init__(
         self, settings: EmbeddingSettings, about: About, runtime: Runtime, identity: Sequence[str], directory: Path,
-        served: Served,
+        served: Served, questions: Runtime | None = None,
     ) -> None:  # fmt: skip
-        """`identity`: lines that tell this model from every other; `directory`: where its token basis is kept."""
+        """`identity`: lines that tell this model from every other; `directory`: where its token basis is kept; `questions`:
+        what runs the passes of questions, where that is something else."""
         self.name = settings.model
         self.served = served
         self._batch = settings.batch_size
@@ -88,6 +93,7 @@ class Model:
         self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=way.step_back, initargs=(BULK_NICE,))
         self._one = threading.Lock()
         self._runtime = runtime
+        self._questions = questions or runtime
         self._tokenizer = about.tokenizer
         self._pad = about.pad
         self._specials = int(about.tokenizer.num_special_tokens_to_add(is_pair=False))
@@ -126,8 +132,13 @@ class Model:
         if len(window.ids) > self._window:
             half = self._window // 2
             window = Ids(window.ids[:half] + window.ids[-half:], window.special[:half] + window.special[-half:])
-        vectors, ids, wide = run(self._runtime, [window], self._pad)
+        vectors, ids, wide = run(self._questions, [window], self._pad)
         return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0])
+
+    def give_back(self) -> None:
+        """See `embed.Embedder`."""
+        self._runtime.give_back()
+        heap.give_back()
 
     # Texts to windows
 

@@ -7,6 +7,7 @@ as much again, because nothing is kept between two passes (ONNX Runtime's arena 
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Iterator
@@ -18,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.errors import Unavailable
-from ormahd.index import embed_graph
+from ormahd.index import embed_eight, embed_graph
 from ormahd.index.embed_graph import Shape, Weight
+from ormahd.index.embed_table import Table
 from ormahd.index.late import Float
 
 WEIGHTS = "model.safetensors"
@@ -51,12 +53,37 @@ class OnnxRuntime:
         shape, weights, file = parts(folder)
         onnxruntime = _library()
         self.version = str(onnxruntime.__version__)
+        self._folder = folder
         self._pooling = pooling
         self._first = shape.first
         self.positions = weights["embeddings.position_embeddings.weight"].dims[0] - shape.first
         """Tokens that a text may have."""
         self._width = shape.width
-        self._session = _session(onnxruntime, embed_graph.graph(shape, weights, file.name), file.parent, folder)
+        self._table = Table(file, weights[embed_graph.TABLE])
+        self._session = _session(onnxruntime, embed_graph.graph(shape, file.name, weights), file.parent, folder)
+
+    def in_eight_bits(self, file: Path) -> OnnxRuntime:
+        """The same model with its matrices in eight bits (`embed_eight.py`), which are kept in `file`.
+
+        Raises Unavailable, with the reason, where that does not run here, and OSError where `file` cannot be written.
+        """
+        shape, weights, source = parts(self._folder)
+        eight, size = embed_eight.layout(shape, weights)
+        if not file.exists() or file.stat().st_size != size:
+            embed_eight.store(shape, weights, source, file)
+        small = {name: one for name, one in weights.items() if name not in eight and name != embed_graph.TABLE}
+        with source.open("rb") as opened:
+            inside = {
+                name: (one.dims, os.pread(opened.fileno(), one.length, one.offset)) for name, one in small.items()
+            }
+        made = copy.copy(self)
+        graph = embed_graph.graph(shape, file.name, {}, eight=eight, inside=inside)
+        made._session = _session(_library(), graph, file.parent, self._folder)
+        return made
+
+    def give_back(self) -> None:
+        """See `embed_model.Runtime`."""
+        self._table.give_back()
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
         """See `embed_model.Runtime`."""
@@ -65,7 +92,7 @@ class OnnxRuntime:
         if not mask.all():
             bias = np.where(mask, np.float32(0.0), FAR)[:, None, None, :]
         places = np.arange(self._first, self._first + longest, dtype=np.int64)[None]
-        given = {embed_graph.IDS: ids, embed_graph.POSITIONS: places, embed_graph.BIAS: bias}
+        given = {embed_graph.WORDS: self._table.rows(ids), embed_graph.POSITIONS: places, embed_graph.BIAS: bias}
         (flat,) = self._session.run([embed_graph.TOKENS], given)
         tokens = flat.reshape(texts, longest, self._width)
         if self._pooling == "cls":

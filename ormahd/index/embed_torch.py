@@ -51,6 +51,9 @@ class Torch:
         found = self.model[1].pooling_mode
         return found if found in {"mean", "cls"} else None
 
+    def give_back(self) -> None:
+        """torch keeps the weights in memory; there is nothing besides."""
+
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
         """See `embed_model.Runtime`."""
         import torch

@@ -12,7 +12,6 @@ from ormahd import way
 from ormahd.errors import Unavailable
 from ormahd.index import cache
 from ormahd.index.database import Database
-from ormahd.index.embed import give_back
 from ormahd.index.meaning import GENTLE_BATCH, SETTLE_BATCH, Meaning
 from ormahd.index.rows import micros
 from ormahd.index.vectors import ChromaTrouble
@@ -29,6 +28,8 @@ anyway: a whisper that comes in between is not held up, and one in thirty by som
 IMPATIENCE = 4
 """The same in a vault so large that a search without Chroma takes longer than one with it."""
 LONGEST_REST_S = 5.0
+GIVE_BACK_S = 3.0
+"""After embedding or telling Chroma, until freed memory is returned: who handed the notes in is done with them as well."""
 FIRST_REST_S = 10.0
 """Seconds after the start in which Chroma is not opened, where everything is searched without it anyway: importing it takes
 0.4 s of the interpreter, and whoever started the daemon is about to ask it something."""
@@ -55,6 +56,8 @@ class Filler:
         self._hurry = 0
         self._settling = 0
         self._rest_until = 0.0
+        self._worked: float | None = None
+        """When the notes were embedded, or Chroma was told of the first, since memory was given back."""
         self._woken = False  # so that a call that comes during a step is not lost
         self._seen = 0
         self._failures = 0
@@ -169,15 +172,22 @@ class Filler:
                     meaning.wipe_now()
             if meaning.waiting:
                 self._embed(meaning)
-                if not meaning.waiting:
-                    give_back()
+                self._worked = time.monotonic()
                 return 0.0
         if self.next is not None:
             self._switch()
             return 0.0
         if self.active is None:
             return IDLE_S
-        return self._tell(self.active)
+        pause = self._tell(self.active)
+        if pause and self._worked is not None:
+            left = self._worked + GIVE_BACK_S - time.monotonic()
+            if left > 0:
+                return min(pause, left)
+            self._worked = None
+            self._database.give_back()
+            self.active.embedder.give_back()
+        return pause
 
     def _embed(self, meaning: Meaning) -> None:
         ids = list(meaning.waiting)[:FILL_BATCH]
@@ -229,6 +239,7 @@ class Filler:
             self._rest_until = time.monotonic() + min(rest, LONGEST_REST_S)
             with self._applying, self._database.write() as connection:
                 meaning.settled(connection, done)
+            self._worked = self._worked or time.monotonic()
             return 0.0
         if not meaning.complete():
             log.warning("Chroma holds another number of vectors than the index; it is filled again")

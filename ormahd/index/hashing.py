@@ -57,6 +57,9 @@ class Hashing:
             made.append(DocumentVectors(tuple(self._piece(f"{heading or ''}\n{part}") for part in parts)))
         return made
 
+    def give_back(self) -> None:
+        """There is nothing."""
+
     def embed_query(self, text: str) -> QueryVectors:
         vector, ids, tokens = self._vectors(text)
         wide = [direction for _, direction, _ in self._known(text)]

@@ -8,10 +8,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-BELOW = {"errors", "paths", "way", "settings", "config", "core", "__init__"}
+BELOW = {"errors", "heap", "paths", "way", "settings", "config", "core", "__init__"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "paths": set(),
+    "heap": set(),
     "way": set(),
     "settings": set(),
     "config": {"errors", "paths", "settings"},

@@ -19,8 +19,11 @@ def test_the_daemon_embeds_without_torch_and_tells_nobody() -> None:
         served = house.json("status")["embedding"]
         assert (served["runtime"], served["precision"], served["why"]) == ("onnx", "fp32", None)
         assert min(served["vectors"], served["tokens"]) > 0.99999
-        shown = house.ctl("status").stdout
+        shown = " ".join(house.ctl("status").stdout.split())
         assert f"all-MiniLM-L6-v2 · ONNX Runtime {served['version']}, fp32" in shown
+        asked = served["questions"]
+        assert asked["full_milliseconds"] > 0
+        assert ("questions in int8" in shown) == (asked["precision"] == "int8")
 
         assert house.process is not None
         maps = Path(f"/proc/{house.process.pid}/maps").read_text()

@@ -44,7 +44,9 @@ def compared(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(model: Path | str, directory: Path, runtime: str = "auto") -> Model:
-    settings = EmbeddingSettings.model_validate({"model": str(model), "runtime": runtime, "late_dimensions": 16})
+    settings = EmbeddingSettings.model_validate(
+        {"model": str(model), "runtime": runtime, "late_dimensions": 16, "question_precision": "fp32"}
+    )
     made = embed.load(settings, directory)
     assert isinstance(made, Model)
     return made
@@ -81,9 +83,11 @@ def test_the_default_models_record_is_what_comparing_it_gives() -> None:
     )
     found = embed_check.compare(folder, key(folder))
     assert min(found.vectors, found.tokens) > 0.999999
-    assert msgspec.structs.asdict(found) | {"probes": [], "versions": {}, "vectors": 0, "tokens": 0} == (
-        msgspec.structs.asdict(packaged) | {"probes": [], "versions": {}, "vectors": 0, "tokens": 0}
-    ), "run: python -m ormahd.index.embed_check"
+    assert min(found.eight, found.eight_tokens) > embed_check.EIGHT_LEAST
+    measured = {"probes": [], "versions": {}, "vectors": 0, "tokens": 0, "eight": 0, "eight_tokens": 0}
+    assert msgspec.structs.asdict(found) | measured == msgspec.structs.asdict(packaged) | measured, (
+        "run: python -m ormahd.index.embed_check"
+    )
     for ours, kept in zip(found.probes, packaged.probes, strict=True):
         assert ours.text == kept.text
         assert np.allclose(np.frombuffer(ours.vector, "<f4"), np.frombuffer(kept.vector, "<f4"), atol=1e-5)
