@@ -9,6 +9,7 @@ rows, and when a quarter of the rows is dead the living ones are copied into new
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Collection, Iterable, Sequence
@@ -154,6 +155,11 @@ class Matrix:
     def count(self, node_id: str) -> int:
         """Pieces of one node."""
         return self._places.get(node_id, (0, 0))[1]
+
+    def counts(self, ids: Sequence[str]) -> list[int]:
+        """Pieces of each node; 0 where there is none."""
+        nothing = (0, 0)
+        return [place[1] for place in map(self._places.get, ids, itertools.repeat(nothing))]
 
     def ids(self) -> list[str]:
         with self._lock:

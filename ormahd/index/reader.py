@@ -254,7 +254,7 @@ class Reader:
         meaning = self._filler.active
         if meaning is None:
             return None
-        chosen = meaning.best_pieces(lookup.full(ids), vector, pieces)
+        chosen = meaning.best_pieces(ids, vector, pieces)  # which knows those that it has vectors of
         with self._database.read() as connection:
             return cache.tokens(connection, meaning.number, chosen, meaning.embedder.late_dimensions)
 
