@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ormahd import heap, way
 from ormahd.index import late
 from ormahd.index.embed import DocumentVectors, Piece, QueryVectors, Served
+from ormahd.index.embed_together import Together
 from ormahd.index.late import Float
 from ormahd.index.pieces import OVERLAP, SEARCH_BACK, split
 from ormahd.settings import EmbeddingSettings
@@ -92,6 +93,7 @@ class Model:
         self._pool = ThreadPoolExecutor(threads, "embed")
         self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=way.step_back, initargs=(BULK_NICE,))
         self._one = threading.Lock()
+        self._together = Together[Ids, Made](self._forward, lambda window: len(window.ids), passes=1, most=PASS_TOKENS)
         self._runtime = runtime
         self._questions = questions or runtime
         self._tokenizer = about.tokenizer
@@ -172,8 +174,9 @@ class Model:
             batches.append(order[:size])
             order = order[size:]
         passes = ([windows[at] for at in batch] for batch in batches)
+        results: Iterator[list[Made]]
         if urgent and len(batches) == 1:
-            results: Iterator[list[Made]] = map(self._forward, passes)
+            results = map(self._together, passes)
         elif urgent:
             results = self._pool.map(self._forward, passes)
         else:

@@ -16,6 +16,7 @@ from ormahd.core.file_state import FileState
 from ormahd.core.node import Strength
 from ormahd.errors import Unavailable
 from ormahd.index import cache, lookup, text, verify, write
+from ormahd.index.ahead import Ahead
 from ormahd.index.database import Database
 from ormahd.index.embed import DocumentVectors, Embedder
 from ormahd.index.fill import Filler
@@ -29,6 +30,8 @@ from ormahd.settings import EmbeddingSettings, VectorSettings
 
 BATCH = 1000
 """Files in one transaction of a rebuild: large enough to be quick, small enough that writers get a turn."""
+MOST_AT_ONCE = 200
+"""Files in one call of `apply` up to which it is looked whether their vectors are there already."""
 AT_ONCE = 32
 """Texts that `apply` embeds before it returns; more of them wait for the background, so that writing goes on."""
 AT_ONCE_CHARACTERS = 50_000
@@ -48,6 +51,7 @@ class Index(Reader):
     ) -> None:
         self._applying = threading.Lock()
         self._knowing = threading.Lock()
+        self._ahead = Ahead()
         self._files: dict[str, FileState] | None = None
         super().__init__(database, Filler(database, self._applying, clock))
         self.embedding = embedding
@@ -124,14 +128,20 @@ class Index(Reader):
     def _embed_now(self, entries: Sequence[Entry]) -> tuple[Meaning, dict[bytes, DocumentVectors]] | None:
         """Vectors of a few new texts, so that they are found by meaning as soon as they are written."""
         meaning = self._filler.active
-        if meaning is None or len(entries) > AT_ONCE:
+        if meaning is None or len(entries) > MOST_AT_ONCE:
             return None
-        texts = [cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims]
+        sources = {
+            one.sha: one
+            for one in (cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims)
+        }
+        made = self._ahead.take(meaning.embedder.fingerprint, sources)
         with self._database.read() as connection:
-            known = cache.cached(connection, meaning.number, {one.sha for one in texts})
-        missing = {one.sha: one for one in texts if one.sha not in known}
-        if not missing or sum(len(one.content) for one in missing.values()) > AT_ONCE_CHARACTERS:
-            return None
+            known = cache.cached(connection, meaning.number, sources.keys() - made.keys())
+        missing = {sha: one for sha, one in sources.items() if sha not in known and sha not in made}
+        if len(missing) > AT_ONCE or sum(len(one.content) for one in missing.values()) > AT_ONCE_CHARACTERS:
+            missing = {}
+        if not missing:
+            return (meaning, made) if made else None
         try:
             vectors = meaning.embedder.embed_documents(
                 [one.content for one in missing.values()], [one.heading for one in missing.values()], urgent=True
@@ -139,14 +149,14 @@ class Index(Reader):
         except Exception:
             # The edge to a foreign library: what cannot be embedded now waits, and is found by its words.
             log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
-            return None
-        return meaning, dict(zip(missing, vectors, strict=True))
+            return (meaning, made) if made else None
+        return meaning, made | dict(zip(missing, vectors, strict=True))
 
     def embed_ahead(self, texts: Sequence[tuple[str | None, str]], *, urgent: bool = True) -> list[Float] | None:
         """Vectors (unit, float32[dimensions]) of texts (title, content) that are about to become notes; None: no model yet.
 
-        They are kept in the cache, so that `apply` finds them: embedding is slow and belongs outside of every lock. Not
-        `urgent`: many of them, behind whoever waits for an answer.
+        They are kept, so that `apply` finds them: embedding is slow and belongs outside of every lock. Not `urgent`: many of
+        them, behind whoever waits for an answer; those are kept in the cache on the disk, a few in memory.
         """
         meaning = self._filler.active
         if meaning is None:
@@ -155,15 +165,19 @@ class Index(Reader):
         wanted = {one.sha: one for one in sources}
         with self._database.read() as connection:
             known = cache.cached(connection, meaning.number, wanted)
-        missing = [one for sha, one in wanted.items() if sha not in known]
-        made: dict[bytes, DocumentVectors] = {}
+        made = self._ahead.look(meaning.embedder.fingerprint, wanted)
+        missing = [one for sha, one in wanted.items() if sha not in known and sha not in made]
         if missing:
             vectors = meaning.embedder.embed_documents(
                 [one.content for one in missing], [one.heading for one in missing], urgent=urgent
             )
-            made = {one.sha: document for one, document in zip(missing, vectors, strict=True)}
-            with self._applying, self._database.write() as connection:
-                cache.put(connection, meaning.number, made, micros(self._clock()))
+            new = {one.sha: document for one, document in zip(missing, vectors, strict=True)}
+            made |= new
+            if urgent:
+                self._ahead.keep(meaning.embedder.fingerprint, new)
+            else:
+                with self._applying, self._database.write() as connection:
+                    cache.put(connection, meaning.number, new, micros(self._clock()))
         with self._database.read() as connection:
             return [
                 made[one.sha].vector if one.sha in made else cache.vector(connection, known[one.sha]) for one in sources
