@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -32,9 +33,8 @@ from ormahd.learned import Learned
 from ormahd.vault import driver
 from ormahd.vault.adopt import Reconciler
 from ormahd.vault.change import Clock, Committed, Kind
-from ormahd.vault.excluded import is_note_name
 from ormahd.vault.history import find_node
-from ormahd.vault.reading import state_of
+from ormahd.vault.reading import as_files
 from ormahd.vault.sync_state import SyncState
 from ormahd.vault.vault import Vault
 from ormahd.vault.watch import Watcher
@@ -213,26 +213,22 @@ class Ormah:
 
     # ------------------------------------------------------------ the index follows the vault
 
-    def _committed(self, done: Committed) -> None:
-        """Our own commits: the same bytes go into the index, before the write is answered. What a sync brought is other
+    def _committed(self, some: Sequence[Committed]) -> None:
+        """Our own commits: the same bytes go into the index, before the writes are answered. What a sync brought is other
         machines' work: the scan after it decides what of it is to be indexed, as it does with a pull by hand."""
-        self.learned.committed(done)
-        if done.kind is Kind.SYNC:
+        for done in some:
+            self.learned.committed(done)
+        for _, group in itertools.groupby(some, lambda done: done.kind is Kind.SYNC):
+            self._index(list(group))
+
+    def _index(self, some: Sequence[Committed]) -> None:
+        if some[0].kind is Kind.SYNC:
             return
-        upserts: dict[str, tuple[bytes, FileState]] = {}
-        removals: list[str] = []
-        for change in done.changes:
-            if change.path.startswith(".ormah/") or not is_note_name(PurePosixPath(change.path).name):
-                continue
-            if change.data is None:
-                removals.append(change.path)
-            else:
-                # None: somebody saved over it meanwhile, and the scan will bring that in
-                state = state_of(self.vault.root, change.path, change.data)
-                if state is not None:
-                    upserts[change.path] = (change.data, state)
-        known = done.parent is not None and self.index.position == done.parent
-        self.index.apply(upserts, removals, head=done.commit if known else None)
+        changes = itertools.chain.from_iterable(done.changes for done in some)
+        upserts, removals = as_files(self.vault.root, changes)
+        known = some[0].parent is not None and self.index.position == some[0].parent
+        whole = all(one.commit == other.parent for one, other in itertools.pairwise(some))
+        self.index.apply(upserts, removals, head=some[-1].commit if known and whole else None)
 
     def _known(self) -> Mapping[str, FileState]:
         """What the scan need not read again. The first one of a life looks again at what is no memory: what may be

@@ -46,7 +46,9 @@ BULK_NICE: Final = 5
 LOOKING_BACK: Final = "as of"
 """Any question about an earlier state (`as_of`): that is brought back first, which takes a second or some."""
 WHISPERERS: Final = 4
-WRITERS: Final = 4
+WRITERS: Final = 32
+"""They wait for the disk together: ops that are ready at once are promised, committed and indexed in one go, each with a commit of
+its own."""
 HEAVY: Final = 2
 BACK: Final = 2
 """One may bring a state back while another is asked about one that is there."""
@@ -112,7 +114,7 @@ class Lanes:
     def __init__(self, threads: int) -> None:
         self._read = Lane("read", threads)
         self._whisper = Lane("whisper", min(WHISPERERS, threads))
-        self._write = Lane("write", min(WRITERS, threads))
+        self._write = Lane("write", WRITERS)
         self._bulk = Lane("bulk", HEAVY, nice=BULK_NICE)
         self._jobs = Lane("jobs", 1, nice=BULK_NICE)
         self._back = Lane("back", BACK)

@@ -7,7 +7,7 @@ what is not in the history, and tells the index. What rests is taken in; what is
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -173,7 +173,11 @@ class Reconciler:
 
     # What happened inside
 
-    def _committed(self, done: Committed) -> None:
+    def _committed(self, some: Sequence[Committed]) -> None:
+        for done in some:
+            self._follow(done)
+
+    def _follow(self, done: Committed) -> None:
         """Any commit of ours: remember that these files are ours, and too young to trust their mtime."""
         with self.book:
             self.head = done.commit
@@ -186,6 +190,7 @@ class Reconciler:
                 self.racy.add(change.path)
                 self.overlay.pop(change.path, None)
         self.look.written([change.path for change in done.changes])
+        self.look.follow(done)
 
     def begin(self, found: Walk) -> None:
         self.head = self.vault.head()

@@ -36,13 +36,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class Queued:
-    """An op that is promised and not in the history yet.
+    """An op that is decided and not in the history yet.
 
+    `promised`: its intent is durable. Ops that wait together are promised together, before anything is written of them, or
+    their callers told anything.
     `acknowledged`: its caller was told that it is stored, so that it must be merged, never refused.
     `uncertain`: a crash stopped it somewhere; what is done of it must be looked at first.
     """
 
     intent: Intent
+    promised: bool = False
     acknowledged: bool = False
     uncertain: bool = False
     done: threading.Event = field(default_factory=threading.Event)
@@ -86,7 +89,7 @@ class Applier:
         self.worktree = worktree
         self.intents = intents
         self.lock = IndexLock(git, vault_id)
-        self._flusher = flusher
+        self.flusher = flusher
         self._vault_id = vault_id
         self._prefix = prefix
         self.at = at
@@ -144,7 +147,7 @@ class Applier:
     def _place(self, batch: Sequence[Queued], refused: Refused, placed: list[_Placed]) -> None:
         waiting = [_Placed(op, self._writes(op.intent)) for op in batch]
         try:
-            self._flusher.each(self.worktree.stage, [write for one in waiting for _, write in one.writes])
+            self.flusher.each(self.worktree.stage, [write for one in waiting for _, write in one.writes])
             self.at("staged")
         except BaseException:
             self._take_back(waiting)
@@ -173,7 +176,7 @@ class Applier:
                     break
                 one.op.intent = intent
                 one.writes = self._writes(intent)
-                self._flusher.each(self.worktree.stage, [write for _, write in one.writes])
+                self.flusher.each(self.worktree.stage, [write for _, write in one.writes])
         return False
 
     def _check(self, intent: Intent) -> None:
@@ -288,7 +291,7 @@ class Applier:
         for one in placed:
             for _, write in one.writes:
                 folders |= self.worktree.folders(write)
-        self._flusher.each(sync_directory, sorted(folders))
+        self.flusher.each(sync_directory, sorted(folders))
 
     def _move(self, head: str | None, tip: str, placed: Sequence[_Placed]) -> Moved:
         last = placed[-1].op.intent

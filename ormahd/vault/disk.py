@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,13 +52,32 @@ def sync_directory(directory: Path) -> None:
 
 def write_durably(path: Path, data: bytes) -> None:
     """Replace a file of our own: temporary name, fsync, rename, fsync of the folder."""
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = _temporary(path)
     with open(temporary, "wb") as file:
         file.write(data)
         file.flush()
         sync(file.fileno())
     os.replace(temporary, path)
     sync_directory(path.parent)
+
+
+def write_all_durably(files: Mapping[Path, bytes], flusher: Flusher) -> None:
+    """The same of several files in one folder, which share the flushes. An error leaves some of them written."""
+    with contextlib.ExitStack() as opened:
+        descriptors = []
+        for path, data in files.items():
+            file = opened.enter_context(open(_temporary(path), "wb"))
+            file.write(data)
+            file.flush()
+            descriptors.append(file.fileno())
+        flusher.each(sync, descriptors)
+        for path in files:
+            os.replace(_temporary(path), path)
+    sync_directory(path.parent)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
 
 
 class Flusher:

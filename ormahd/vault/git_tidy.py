@@ -8,6 +8,7 @@ from ormahd.vault.disk import sync_directory
 from ormahd.vault.git import Git
 
 LOOSE = 6000
+PACKS = 100
 """Loose objects from which packing is worth it (git's own `gc.auto` is 6,700)."""
 
 
@@ -19,12 +20,16 @@ def loose_objects(git: Git) -> int:
         return 0
 
 
+def packs(git: Git) -> int:
+    return len(list((git.common / "objects" / "pack").glob("*.pack")))
+
+
 def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
-    """Pack loose objects, and small packs with them, when there are many; True when it was done.
+    """Pack loose objects, and small packs with them, when there are many of either; True when it was done.
 
     Safe beside our writer and the person's git: nothing that is not in a pack is removed, and unreachable objects stay.
     """
-    if loose_objects(git) <= beyond:
+    if loose_objects(git) <= beyond and packs(git) <= PACKS:
         return False
     git.run("repack", "--geometric=2", "-d", "-l", "--quiet")
     sync_directory(git.common / "objects" / "pack")

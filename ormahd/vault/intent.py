@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ormahd.vault.change import Change, Kind, is_op, sha256
-from ormahd.vault.disk import sync_directory, write_durably
+from ormahd.vault.disk import Flusher, sync_directory, write_all_durably, write_durably
 from ormahd.vault.entries import PathEntry
 
 FOLDER = ".ormah/intent"
@@ -125,19 +125,33 @@ class Intents:
 
     def write(self, intent: Intent) -> None:
         """Durable when this returns."""
+        self._prepare()
+        write_durably(self._path(intent.op), encode([intent]))
+
+    def write_all(self, intents: Sequence[Intent], flusher: Flusher) -> None:
+        """Several at once, which share the flushes; all durable when this returns. An error leaves some of them written."""
+        if len(intents) == 1:
+            self.write(intents[0])
+            return
+        self._prepare()
+        write_all_durably({self._path(intent.op): encode([intent]) for intent in intents}, flusher)
+
+    def _prepare(self) -> None:
         if not self.folder.is_dir():
             self.folder.mkdir(mode=0o700, exist_ok=True)
             sync_directory(self.folder.parent)
-        write_durably(self.folder / f"{intent.op}.json", encode([intent]))
+
+    def _path(self, op: str) -> Path:
+        return self.folder / f"{op}.json"
 
     def remove(self, op: str) -> None:
         """Not flushed: a promise that comes back after a power cut is found fulfilled in the history."""
         with contextlib.suppress(FileNotFoundError):
-            (self.folder / f"{op}.json").unlink()
+            self._path(op).unlink()
 
     def holds(self, op: str) -> bool:
         """Whether an op is promised and not done yet."""
-        return (self.folder / f"{op}.json").exists()
+        return self._path(op).exists()
 
     def load(self) -> tuple[list[Intent], list[str]]:
         """(promises in order, sentences about what was wrong). Half-written files go; damaged ones are set aside."""

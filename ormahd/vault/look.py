@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from ormahd.vault.change import Committed, Kind
 from ormahd.vault.vault import Vault
 
+STEPS = 1000
+"""Commits of ours that are remembered until somebody asks for the tree."""
 MANY = 200
 """Paths from which one listing of everything is cheaper, and safer, than naming them on a command line."""
 
@@ -18,11 +22,16 @@ class Look:
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
         self._tree: tuple[str | None, dict[str, str]] | None = None
+        self._steps: dict[str, tuple[str, Mapping[str, str | None]]] = {}
+        """Commits of ours: by the commit each was put on, what it is called and what it changed."""
+        self._lock = threading.Lock()
         self._ours: set[str] | None = None
 
     def reopen(self) -> None:
         """Forget what was read: the history was replaced."""
         self._tree = self._ours = None
+        with self._lock:
+            self._steps.clear()
 
     @property
     def ignore_files(self) -> list[Path]:
@@ -32,11 +41,41 @@ class Look:
         return [git.common / "info/exclude", *above]
 
     def tree(self, head: str | None) -> dict[str, str]:
-        """{path: blob id} of the vault's folder in the commit `head`; the last one is kept."""
+        """{path: blob id} of the vault's folder in the commit `head`; the last one is kept, and commits of ours since then are
+        followed without reading it all again."""
         kept = self._tree
         if kept is None or kept[0] != head:
-            kept = self._tree = (head, {} if head is None else self.vault.tree(head))
+            found = None if kept is None or head is None else self._followed(kept, head)
+            kept = self._tree = (head, {} if head is None else self.vault.tree(head) if found is None else found)
         return kept[1]
+
+    def _followed(self, kept: tuple[str | None, dict[str, str]], head: str) -> dict[str, str] | None:
+        """The tree that is kept with all that leads from there to `head`; None where something else came between."""
+        at = kept[0]
+        changes: dict[str, str | None] = {}
+        with self._lock:
+            while at is not None and at != head and at in self._steps:
+                at, some = self._steps.pop(at)
+                changes.update(some)
+            if at != head:
+                self._steps.clear()
+                return None
+        found = kept[1] | {path: oid for path, oid in changes.items() if oid is not None}
+        for path in [path for path, oid in changes.items() if oid is None]:
+            found.pop(path, None)
+        return found
+
+    def follow(self, done: Committed) -> None:
+        """A commit of ours: what it changed is known. One that brought in more than its files is not followed."""
+        with self._lock:
+            if done.parent is None or done.kind is Kind.SYNC or len(self._steps) >= STEPS:
+                self._steps.clear()
+            else:
+                changes = {
+                    change.path: None if change.data is None else self.vault.blob_id(change.data)
+                    for change in done.changes
+                }
+                self._steps[done.parent] = done.commit, changes
 
     def sparse(self, paths: Collection[str]) -> set[str]:
         """Those of `paths` that are missing because of a sparse checkout: nobody deleted them."""

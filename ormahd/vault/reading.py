@@ -6,11 +6,12 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Collection
-from pathlib import Path
+from collections.abc import Collection, Iterable
+from pathlib import Path, PurePosixPath
 
 from ormahd.core.file_state import FileState
-from ormahd.vault.change import sha256
+from ormahd.vault.change import Change, sha256
+from ormahd.vault.excluded import is_note_name
 from ormahd.vault.scan import Seen
 
 
@@ -91,3 +92,22 @@ class Rest:
     def forget_gone(self, waiting: Collection[str]) -> None:
         """Only these are still gone and not taken in."""
         self._gone = {path: first for path, first in self._gone.items() if path in waiting}
+
+
+def as_files(root: Path, changes: Iterable[Change]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:
+    """What commits of ours changed, as the index takes it: notes with their bytes and states, and paths of those that went."""
+    upserts: dict[str, tuple[bytes, FileState]] = {}
+    removals: dict[str, None] = {}
+    for change in changes:
+        if change.path.startswith(".ormah/") or not is_note_name(PurePosixPath(change.path).name):
+            continue
+        upserts.pop(change.path, None)
+        removals.pop(change.path, None)
+        if change.data is None:
+            removals[change.path] = None
+        else:
+            # None: somebody saved over it meanwhile, and the scan will bring that in
+            state = state_of(root, change.path, change.data)
+            if state is not None:
+                upserts[change.path] = (change.data, state)
+    return upserts, list(removals)

@@ -18,7 +18,7 @@ from ormahd.settings import VaultSettings
 from ormahd.vault import create as creation
 from ormahd.vault import git_purge_swap
 from ormahd.vault.apply import Applier
-from ormahd.vault.change import Clock, Committed, Entropy, Kind, OpIds, sha256
+from ormahd.vault.change import Clock, Entropy, Kind, OpIds, sha256
 from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.create import Card
 from ormahd.vault.disk import Flusher
@@ -37,7 +37,7 @@ from ormahd.vault.recovery import sweep
 from ormahd.vault.touched import Touched
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.versions import Versions
-from ormahd.vault.writer import Writer
+from ormahd.vault.writer import Listener, Writer
 
 FORMER = "ormah.former"
 """Git's local setting that holds the id which the vault had before it joined another."""
@@ -278,8 +278,9 @@ class Vault:
         found = self.git.is_ignored(self.prefix + path for path in paths)
         return {path[len(self.prefix) :] for path in found}
 
-    def listen(self, callback: Callable[[Committed], None]) -> None:
-        """Call back after each commit, in order, before its caller goes on. A listener starts no transaction."""
+    def listen(self, callback: Listener) -> None:
+        """Call back with the commits that were made together, in order, before their callers go on. A listener starts no
+        transaction."""
         self._writer.listen(callback)
 
     def busy(self) -> str | None:

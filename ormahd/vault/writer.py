@@ -7,7 +7,7 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ormahd.errors import Conflict, Internal, OrmahError, Unavailable, VaultBusy
 from ormahd.vault import message
@@ -30,11 +30,14 @@ MAX_BATCH = 64
 _NEVER = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
 """What a file system says of a name or size that it will never take."""
 
+Listener = Callable[[Sequence[Committed]], None]
+"""Told of ops that went together, in order."""
+
 log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Takes transactions from many threads. Two locks: the door (deciding and promising, short) and the pen (writing)."""
+    """Takes transactions from many threads. Two locks: the door (deciding, short) and the pen (promising and writing)."""
 
     def __init__(self, applier: Applier, *, clock: Clock, wait: float) -> None:
         self._applier = applier
@@ -45,13 +48,14 @@ class Writer:
         self._holder: int | None = None
         self._queue: list[Queued] = []
         self._promised: dict[str, tuple[Queued, bytes | None]] = {}
-        self._listeners: list[Callable[[Committed], None]] = []
+        self._promising = threading.Lock()
+        self._listeners: list[Listener] = []
         self._closed = False
         self._drainer = Drainer(self._keep_promises, lambda: len(self._queue))
         self.said: list[str] = []
         """Sentences about what was merged, set aside or cleaned; for the log."""
 
-    def listen(self, callback: Callable[[Committed], None]) -> None:
+    def listen(self, callback: Listener) -> None:
         self._listeners.append(callback)
 
     def read(self, path: str) -> bytes | None:
@@ -84,13 +88,6 @@ class Writer:
             intent = self._decide(tx)
             if intent is None:
                 return None
-            self._applier.at("promising")
-            try:
-                self._applier.intents.write(intent)
-            except OSError as exc:
-                self._applier.intents.remove(intent.op)
-                raise _unwritable(exc) from exc
-            self._applier.at("promised")
             op = Queued(intent)
             self._enqueue(op)
         try:
@@ -105,6 +102,12 @@ class Writer:
             op.done.wait(self._wait)
         if not tx.queue and self._withdraw(op):
             raise _refused(why)
+        if not op.done.is_set():
+            try:
+                self._promise([op])
+            except OSError as exc:
+                if self._withdraw(op):
+                    raise _unwritable(exc) from exc
         with self._door:
             if not op.done.is_set():
                 op.acknowledged = True
@@ -154,6 +157,23 @@ class Writer:
             tx.joins, tx.entries,
         )  # fmt: skip
 
+    def _promise(self, ops: Sequence[Queued]) -> None:
+        """Make the intents of those durable that are not yet. Raises OSError: those that are not `promised` then have none."""
+        with self._promising:
+            new = [op for op in ops if not op.promised]
+            if not new:
+                return
+            self._applier.at("promising")
+            try:
+                self._applier.intents.write_all([op.intent for op in new], self._applier.flusher)
+            except OSError:
+                for op in new:
+                    self._applier.intents.remove(op.intent.op)
+                raise
+            for op in new:
+                op.promised = True
+            self._applier.at("promised")
+
     def _enqueue(self, op: Queued) -> None:
         self._queue.append(op)
         for step in op.intent.steps:
@@ -165,7 +185,7 @@ class Writer:
         """Take in the promises of a life before this one."""
         with self._door:
             for intent in intents:
-                self._enqueue(Queued(intent, acknowledged=True, uncertain=True))
+                self._enqueue(Queued(intent, promised=True, acknowledged=True, uncertain=True))
 
     def drain(self) -> str | None:
         """Write what waits; why it still waits, or None."""
@@ -209,8 +229,9 @@ class Writer:
                 if why:
                     return why
                 if batch[0].uncertain:  # found in the history, or nothing of it is left
-                    self._done(batch[0])
+                    self._done(batch)
                     return None
+            self._promise(batch)
             why = self._applier.apply(batch, self._refused)
         except (OrmahError, OSError) as exc:
             if len(batch) > 1:  # one of them is at fault: each for itself
@@ -224,8 +245,7 @@ class Writer:
             raise
         if why:
             return why
-        for op in batch:
-            self._done(op)
+        self._done(batch)
         return None
 
     def _refused(self, op: Queued, conflict: Conflict, last: bool) -> Intent | None:
@@ -295,16 +315,19 @@ class Writer:
             finally:
                 self._holder = None
 
-    def _done(self, op: Queued) -> None:
+    def _done(self, ops: Sequence[Queued]) -> None:
+        """Ops that are through: whoever listens hears of all of them in order, then their callers go on."""
         with self._door:
-            self._leave(op)
-        if op.result is not None:
-            for callback in self._listeners:
-                try:
-                    callback(op.result)
-                except Exception:  # the commit stands; whoever listens must catch up by its own means
-                    log.exception("a listener failed on %s (%s)", op.result.op, op.result.subject)
-        op.done.set()
+            for op in ops:
+                self._leave(op)
+        results = [op.result for op in ops if op.result is not None]
+        for callback in self._listeners if results else ():
+            try:
+                callback(results)
+            except Exception:  # the commits stand; whoever listens must catch up by its own means
+                log.exception("a listener failed on %s", ", ".join(f"{one.op} ({one.subject})" for one in results))
+        for op in ops:
+            op.done.set()
 
     def _leave(self, op: Queued) -> None:
         self._queue.remove(op)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -53,8 +55,6 @@ def model_alone(lines: Path, count: int) -> tuple[float, float]:
         "for x in t[:60]:\n b=time.perf_counter(); m.encode(x[:60]); q.append(time.perf_counter()-b)\n"
         "print(len(t)/s, sorted(q)[30])\n"
     )
-    import sys
-
     threads = str(os.cpu_count() or 1)
     done = subprocess.run([sys.executable, "-c", code, str(lines), str(count), threads], capture_output=True, text=True,
                           env=os.environ | {"HF_HUB_OFFLINE": "1"}, check=True)  # fmt: skip
@@ -157,25 +157,61 @@ def main(args: list[str]) -> None:
         wait_until(lambda: house.call("hello").phase == "ready", "ready", 300)
         print(f"restart to ready: {time.perf_counter() - begun:.2f} s (limit 15)")
         print(f"resident memory: {house.call('admin.health').rss_mb:.0f} MB after the restart")
-        clients(house)
+        status(house)
+        for count, each in ((8, 100), (32, 50)):
+            clients(house, commit, count, each)
+        if real:
+            from_nothing(house, house.call("admin.health").nodes)
 
 
-def clients(house: House, count: int = 8, each: int = 100) -> None:
-    """`count` clients write `each` notes at once, while the vault holds all the others."""
+def clients(house: House, commit: float, count: int, each: int) -> None:
+    """`count` clients, each in a space of its own, write `each` notes at once, while the vault holds all the others; beside
+    one durable commit after another, which takes `commit` seconds each."""
     before = house.call("admin.health").nodes
     failed: list[str] = []
+    waited: list[float] = []
 
     def write(client: int) -> None:
         with house.connect() as connection:
             for number in range(each):
+                said = {
+                    "content": f"client {client} of {count} writes thing {number} of its own",
+                    "space": f"client-{client}",
+                }
+                begun = time.perf_counter()
                 try:
-                    connection.call("agent.remember", {"content": f"client {client} writes thing {number} of its own"})
+                    connection.call("agent.remember", said)
                 except Exception as exc:
                     failed.append(str(exc))
+                waited.append(time.perf_counter() - begun)
 
     threads = [threading.Thread(target=write, args=(client,)) for client in range(count)]
     took = timed(lambda: [[t.start() for t in threads], [t.join() for t in threads]])
     added = house.call("admin.health").nodes - before
-    print(f"{count} clients: {added} of {count * each} notes, {len(failed)} errors, {added / took:.0f} notes/s")
+    longest = 1000 * sorted(waited)[int(0.99 * (len(waited) - 1))]
+    print(f"{count} clients: {added} of {count * each} notes, {len(failed)} errors, {added / took:.0f} notes/s = "
+          f"{added / took * commit:.1f} x the rate of durable commits; {percentiles(waited)}, p99 {longest:.0f} ms")  # fmt: skip
     for error in sorted(set(failed)):
         print(f"  {error}")
+
+
+def status(house: House, runs: int = 20) -> None:
+    """`ormahctl status` beside a bare interpreter, in turns."""
+    bare, ours = [], []
+    for _ in range(runs):
+        bare.append(timed(lambda: subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)))
+        ours.append(timed(lambda: house.ctl("status")))
+    above = 1000 * (statistics.median(ours) - statistics.median(bare))
+    print(f"ormahctl status: {percentiles(ours)}; bare interpreter {percentiles(bare)}: + {above:.0f} ms (limit 120)")
+
+
+def from_nothing(house: House, notes: int) -> None:
+    """The index made anew from the vault, embeddings too."""
+    house.stop()
+    shutil.rmtree(house.index_dir)
+    house.start(phase="")
+    begun = time.perf_counter()
+    wait_until(lambda: house.call("hello").phase == "ready", "ready", 600)
+    wait_until(lambda: house.call("admin.health").index.pending_vectors == 0, "all is embedded", 7200)
+    took = time.perf_counter() - begun
+    print(f"index from nothing: {took:.1f} s, {notes / took:.0f} notes/s")

@@ -1,6 +1,7 @@
 """Notes for tests of the index: made with the real codec, as files of a vault."""
 
 import hashlib
+import os
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.settings import VectorSettings
 
+SERVER = "ORMAH_TEST_VECTORS_URL"
+"""The environment variable under which `test_index_server.py` has the tests of the index run on a Chroma server."""
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 
 
@@ -45,8 +48,10 @@ def apply(
 
 
 def open_index(directory: Path, *, attach: bool = False, salt: str = "", exact_pieces: int = 0) -> Index:
-    """An index that asks Chroma from the first vector on, unless `exact_pieces` says otherwise."""
-    index = Index.open(directory, vectors=VectorSettings(exact_pieces=exact_pieces), clock=lambda: NOW)
+    """An index that asks Chroma from the first vector on, unless `exact_pieces` says otherwise; on the server that `SERVER`
+    names, where it is set."""
+    vectors = VectorSettings(exact_pieces=exact_pieces, url=os.environ.get(SERVER))
+    index = Index.open(directory, vectors=vectors, clock=lambda: NOW)
     if attach:
         index.attach(Hashing(salt=salt))
     return index

@@ -1,5 +1,6 @@
 """A Chroma server instead of the embedded one, for vaults that outgrow a machine."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.settings import VectorSettings
-from tests.contract.index_notes import NOW, apply, node_id, note, triples
+from tests.contract.index_notes import NOW, SERVER, apply, node_id, note, triples
 
 RUN = "from chromadb.cli.cli import app; app()"
 
@@ -85,3 +86,23 @@ def test_a_server_holds_the_vectors(tmp_path: Path, port: int) -> None:
     assert index.search_vectors(vector, 1)[0][0] != node_id(7)  # gone again
     assert not (tmp_path / "index" / "chroma").exists()
     index.close()
+
+
+@pytest.mark.soak  # the suite has ten minutes
+def test_the_tests_of_the_index_pass_on_a_server(tmp_path: Path, port: int) -> None:
+    (tmp_path / "server").mkdir()
+    here = Path(__file__).parent
+    names = (
+        "test_index.py",
+        "test_index_vectors.py",
+        "test_index_kept.py",
+        "test_index_past.py",
+        "test_index_rebuild.py",
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not embedded"]
+    with server(tmp_path / "server", port):
+        done = subprocess.run(
+            [*command, *(str(here / name) for name in names)], cwd=here.parents[1], capture_output=True, text=True,
+            env=os.environ | {SERVER: f"http://127.0.0.1:{port}"},
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,7 +41,11 @@ class SmallIndex:
             self.calls.append((set(upserts), set(removals)))
             self._store(upserts, removals, head)
 
-    def committed(self, done: Committed) -> None:
+    def committed(self, some: Sequence[Committed]) -> None:
+        for done in some:
+            self.one(done)
+
+    def one(self, done: Committed) -> None:
         upserts, removals = {}, []
         for change in done.changes:
             if change.path.startswith(".ormah/") or not change.path.endswith(".md"):

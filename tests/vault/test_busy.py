@@ -42,7 +42,7 @@ def hold(root: Path) -> Path:
 def test_a_write_waits_in_its_intent_and_follows(root: Path) -> None:
     with open_vault(root) as vault:
         heard: list[Committed] = []
-        vault.listen(heard.append)
+        vault.listen(heard.extend)
         before = vault.head()
         lock = hold(root)
         assert vault.busy() == "another git command holds index.lock"

@@ -216,8 +216,10 @@ def test_ops_sort_by_time_also_when_the_clock_stands(tmp_path: Path) -> None:
 
 def test_listeners_hear_each_commit_in_order_and_may_read(vault: Vault) -> None:
     heard: list[Committed] = []
-    vault.listen(heard.append)
-    vault.listen(lambda done: heard.append(done) if vault.read(done.changes[0].path) != done.changes[0].data else None)
+    vault.listen(heard.extend)
+    vault.listen(
+        lambda some: heard.extend(one for one in some if vault.read(one.changes[0].path) != one.changes[0].data)
+    )
     done = [put(vault, (f"{i}.md", b"x")) for i in range(5)]
     assert heard == done
 
@@ -235,7 +237,7 @@ def test_a_listener_that_fails_or_writes_does_not_harm_the_write(
 def test_eight_threads_of_twenty_five(tmp_path: Path) -> None:
     with open_vault(tmp_path / "v", wait=60.0) as vault:
         heard: list[str] = []
-        vault.listen(lambda done: heard.append(done.op))
+        vault.listen(lambda some: heard.extend(done.op for done in some))
         wanted: dict[str, bytes] = {}
         errors: list[BaseException] = []
 

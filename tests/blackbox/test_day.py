@@ -1,0 +1,103 @@
+"""A day in fast motion: agents that recall, remember, change and take back, and prompts that are whispered to, all at once.
+What the daemon holds of the machine stays what it was."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench import corpus
+from tests.house import House, wait_until
+
+AGENTS = 8
+SAMPLES = 10
+NOTE_KB = 16
+"""What a new memory may add, in memory: its vectors, what is remembered of it, its ops in the history."""
+
+
+def held(house: House) -> dict[str, int]:
+    """What the daemon's process holds of the machine."""
+    assert house.process is not None
+    place = Path(f"/proc/{house.process.pid}")
+    status = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
+    children = [
+        child for task in (place / "task").iterdir() for child in (task / "children").read_text().split()
+    ]  # fmt: skip
+    return {
+        "threads": int(status["Threads"]), "descriptors": len(list((place / "fd").iterdir())),
+        "kb": int(status["VmRSS"].split()[0]), "children": len(children),
+    }  # fmt: skip
+
+
+def day(agent: int, calls: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What one agent asks; `{last}` stands for the id of what it stored last."""
+    chance = random.Random(agent)
+    for number, query in zip(range(calls), corpus.queries(calls, seed=agent), strict=True):
+        drawn = chance.random()
+        if drawn < 0.55:
+            yield "agent.recall", {"query": query, "limit": chance.choice([3, 10, 20])}
+        elif drawn < 0.80:
+            yield "agent.whisper", {"prompt": query, "session_id": f"day-{agent}-{number // 20}"}
+        elif drawn < 0.86:
+            yield (
+                "agent.remember",
+                {"content": f"Agent {agent} met {query} for the time {number}.", "space": f"s{agent}"},
+            )
+        elif drawn < 0.90:
+            yield "agent.get", {"node_id": "{last}"}
+        elif drawn < 0.93:
+            yield "agent.update", {"node_id": "{last}", "content": f"Agent {agent} thinks again of {query}, {number}."}
+        elif drawn < 0.95:
+            yield "agent.forget", {"node_id": "{last}"}
+        elif drawn < 0.97:
+            yield "history.list", {"limit": 20}
+        else:
+            yield "admin.health", {}
+
+
+def live(house: House, calls: int) -> None:
+    failed: list[BaseException] = []
+
+    def one(agent: int) -> None:
+        last: list[str] = []
+        try:
+            with house.connect() as connection:
+                for method, params in day(agent, calls // AGENTS):
+                    if params.get("node_id") == "{last}":
+                        if not last:
+                            continue
+                        params["node_id"] = last.pop() if method == "agent.forget" else last[-1]
+                    found = connection.call(method, params, timeout=60.0)
+                    if method == "agent.remember" and not found.existing:
+                        last.append(found.node_id)
+        except BaseException as exc:  # noqa: BLE001  # a thread's failure is shown by the test
+            failed.append(exc)
+
+    threads = [threading.Thread(target=one, args=(agent,)) for agent in range(AGENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+
+
+@pytest.mark.parametrize(
+    "calls", [pytest.param(2_000, id="an hour"), pytest.param(100_000, id="a day", marks=pytest.mark.soak)]
+)
+def test_what_the_daemon_holds_stays_what_it_was(house: House, tmp_path: Path, calls: int) -> None:
+    house.start()
+    house.ctl("import", str(corpus.write(tmp_path / "notes.jsonl", 500)), timeout=300)
+    live(house, max(1_000, calls // SAMPLES))  # everything was asked once: threads and caches are there
+    before, notes = held(house), house.call("admin.health").nodes
+    for _ in range(SAMPLES):
+        live(house, calls // SAMPLES)
+    wait_until(lambda: held(house)["children"] <= before["children"], "no child is left", 60)
+    after, new = held(house), house.call("admin.health").nodes - notes
+    assert after["threads"] <= before["threads"] + 4, (before, after)
+    assert after["descriptors"] <= before["descriptors"] + 16, (before, after)
+    assert after["kb"] <= before["kb"] * 1.15 + NOTE_KB * new, (before, after, new)
