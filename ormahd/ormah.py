@@ -179,6 +179,7 @@ class Ormah:
         if self.socket is not None:
             for sentence in driver.install(self.vault, driver.command(self.socket)):
                 log.info("%s", sentence)
+        self.vault.git.check()
 
     def watch(self) -> None:
         """From now on a person's edits are noticed while they happen."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rapidfuzz.distance import Levenshtein
-
 from ormahd.actions.views import headline
 from ormahd.core.words import overlap, words
 
@@ -38,6 +36,8 @@ class Likeness:
 
 
 def likeness(one: NodeRow, other: NodeRow, cosine: float) -> Likeness:
+    from rapidfuzz.distance import Levenshtein  # here, because all jobs are imported at the start
+
     names = [headline(row.title, row.content).casefold() for row in (one, other)]
     return Likeness(
         cosine,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
-
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
 
 from ormahd.core.node import ABOUT_SELF, NodeType, Tier, is_node_id
 from ormahd.core.note import compose, path_for
@@ -53,6 +51,8 @@ class Card:
 
 
 def write_card(card: Card) -> bytes:
+    import tomlkit  # a vault is made once
+
     document = tomlkit.document()
     document.add(tomlkit.comment("Written by ormahd. Without this file the folder is no vault."))
     document.add("format", FORMAT)
@@ -67,8 +67,8 @@ def read_card(data: bytes, root: Path) -> Card:
     """Raises Unavailable when it is damaged, Incompatible when it is newer than we are."""
     mend = f"`git -C {root} log -p -- {CARD}` shows its versions, `git restore --source=COMMIT {CARD}` brings one back"
     try:
-        found = tomlkit.parse(data).unwrap()
-    except (TOMLKitError, UnicodeDecodeError) as exc:
+        found = tomllib.loads(data.decode())
+    except ValueError as exc:
         raise Unavailable(f"{root / CARD} cannot be read: {exc}", hint=mend) from exc
     version = found.get("format")
     if isinstance(version, int) and version > FORMAT:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import git as gitpython
-
 from ormahd.errors import Internal, Unavailable
 from ormahd.vault.git_run import CONFIG, GitFailed, call, environment, executable
 
@@ -98,12 +96,6 @@ class Git:
         self.object_format = place.object_format
         self.oid_bytes = 32 if place.object_format == "sha256" else 20
         self.null = "0" * (2 * self.oid_bytes)
-        try:
-            self.repo = gitpython.Repo(place.top, odbt=gitpython.GitCmdObjectDB, expand_vars=False)
-        except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError) as exc:
-            raise Unavailable(
-                f"{place.top} is no repository that can be opened", hint="run `git status` there"
-            ) from exc
         self._options = ["--git-dir", str(self.git_dir), "--work-tree", str(self.top)]
         for key, value in CONFIG.items():
             self._options += ["-c", f"{key}={value}"]
@@ -115,7 +107,18 @@ class Git:
     def close(self) -> None:
         with self._asking:
             self._drop_child()
-        self.repo.close()
+
+    def check(self) -> None:
+        """Open the repository with GitPython too, as programs do that read a vault beside us. Raises Unavailable where it does
+        not open there. Not at the start: importing it takes 50 ms, and starts git once."""
+        import git as gitpython
+
+        try:
+            gitpython.Repo(self.top, odbt=gitpython.GitCmdObjectDB, expand_vars=False).close()
+        except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError) as exc:
+            raise Unavailable(
+                f"{self.top} is no repository that GitPython can open", hint="run `git status` there"
+            ) from exc
 
     def reopen(self) -> None:
         """Look at the repository anew: objects that are gone from it cannot be read any longer."""

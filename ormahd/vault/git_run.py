@@ -11,8 +11,6 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import git as gitpython
-
 from ormahd.errors import NotFound, Unavailable
 
 _KEPT = {
@@ -55,7 +53,8 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def executable() -> str:
-    return str(gitpython.Git.GIT_PYTHON_GIT_EXECUTABLE or "git")
+    """Which git: the variable is GitPython's own, so that both start the same one."""
+    return os.environ.get("GIT_PYTHON_GIT_EXECUTABLE") or "git"
 
 
 class GitFailed(Unavailable):

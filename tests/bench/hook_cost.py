@@ -140,7 +140,7 @@ def loads(house: House, notes: int) -> dict[str, Callable[[], Any]]:
         done = threading.Event()
         works = [
             lambda: again("admin.rebuild", 1), lambda: again("admin.run_all", 1),
-            lambda: house.json("import", str(corpus.write(house.home / "all.jsonl", notes, seed=97)), timeout=3600.0),
+            lambda: house.json("import", str(corpus.write(house.home / "all.jsonl", notes // 10, seed=97)), timeout=3600.0),
         ]  # fmt: skip
 
         def read(number: int) -> None:
