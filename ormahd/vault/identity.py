@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from ormahd.core.node import short_id
@@ -47,9 +47,15 @@ class Identity:
     def begin(self, head: str | None, unread: Collection[str], read: Callable[[str], str | None]) -> None:
         """`unread`: changed files of this scan that were not read yet; `read` gives the id that such a file has now."""
         if head != self._head:
+            before, old = self._head, self._tree
             self._head = head
             self._tree = self._look.tree(head)
-            self._by_id = self._by_name = None
+            self._by_id = None
+            step = self._look.step
+            if (step.before, step.after) == (before, head):
+                self._follow(step.changes, old)
+            else:
+                self._by_name = None
             if len(self._by_blob) > 2 * len(self._tree) + KEPT:
                 blobs = set(self._tree.values())
                 self._by_blob = {oid: found for oid, found in self._by_blob.items() if oid in blobs}
@@ -112,6 +118,27 @@ class Identity:
                     unnamed.setdefault(found, []).append(path)
             self._by_name = by_name, unnamed
         return self._by_name
+
+    def _follow(self, changes: Mapping[str, str | None], old: Mapping[str, str]) -> None:
+        """Commits of ours that lead from the tree `old` to today's: only what they changed is sorted anew."""
+        if self._by_name is None:
+            return
+        by_name, unnamed = self._by_name
+        for path, oid in changes.items():
+            if not is_note_name(path.rpartition("/")[2]):
+                continue
+            short = stem_short_id(path)
+            for now, blob in ((False, old.get(path)), (True, oid)):
+                if blob is None:
+                    continue
+                name = short or self._blob(blob, path)
+                if not name:
+                    continue
+                places = (by_name if short else unnamed).setdefault(name, [])
+                if path in places:
+                    places.remove(path)
+                if now:
+                    places.append(path)
 
     def _all(self) -> dict[str, list[str]]:
         if self._by_id is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ormahd.vault.change import Committed, Kind
@@ -16,6 +17,15 @@ MANY = 200
 """Paths from which one listing of everything is cheaper, and safer, than naming them on a command line."""
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The last one from a tree to the next that was followed: both commits, and the blob of each path that changed (None: gone)."""
+
+    before: str | None
+    after: str | None
+    changes: Mapping[str, str | None]
+
+
 class Look:
     """One vault's view of its repository. Paths are posix and relative to the vault's root."""
 
@@ -24,6 +34,7 @@ class Look:
         self._tree: tuple[str | None, dict[str, str]] | None = None
         self._steps: dict[str, tuple[str, Mapping[str, str | None]]] = {}
         """Commits of ours: by the commit each was put on, what it is called and what it changed."""
+        self.step = Step(None, None, {})
         self._lock = threading.Lock()
         self._ours: set[str] | None = None
 
@@ -60,6 +71,7 @@ class Look:
             if at != head:
                 self._steps.clear()
                 return None
+        self.step = Step(kept[0], head, changes)
         found = kept[1] | {path: oid for path, oid in changes.items() if oid is not None}
         for path in [path for path, oid in changes.items() if oid is None]:
             found.pop(path, None)
