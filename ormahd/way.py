@@ -41,9 +41,11 @@ def first() -> Iterator[None]:
     with _lock:
         _first += 1
         _clear.clear()
+    before, _mine.goes = getattr(_mine, "goes", False), True
     try:
         yield
     finally:
+        _mine.goes = before
         with _lock:
             _first -= 1
             _left = time.monotonic()
@@ -52,8 +54,9 @@ def first() -> Iterator[None]:
 
 
 def give() -> None:
-    """Let those pass who go first; returns at once where there is nobody. Not with a lock held that they may want."""
-    if _first and time.monotonic() >= getattr(_mine, "until", 0.0):
+    """Let those pass who go first; returns at once where there is nobody, and for those themselves. Not with a lock held that
+    they may want."""
+    if _first and not getattr(_mine, "goes", False) and time.monotonic() >= getattr(_mine, "until", 0.0):
         _clear.wait(LONGEST_S)
         _mine.until = time.monotonic() + SHARE_S
 

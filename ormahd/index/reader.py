@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Strength
 from ormahd.errors import NotFound
@@ -90,6 +91,7 @@ class Reader:
 
     def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]:
         """What ranking asks of nodes, by full id; unknown ones are left out."""
+        way.give()
         known = self._kept.candidates  # whoever changes the index puts another one in its place
         found = {node_id: one for node_id in ids if (one := known.get(node_id)) is not None}
         missing = [node_id for node_id in ids if node_id not in found]
@@ -175,6 +177,7 @@ class Reader:
 
     def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:  # fmt: skip
         """Nodes with any word of `query` (a text, or terms): (id, bm25), best first, higher is better."""
+        way.give()
         kept = self._kept
         with self._database.read() as connection:
             found = kept.search(connection, text.terms_of(query), limit, chosen, self._frequencies)
@@ -190,6 +193,7 @@ class Reader:
 
         With a filter: fetched wider and filtered after; where few pass, those are scored exactly.
         """
+        way.give()
         meaning = self._filler.active
         if meaning is None:
             return []
@@ -251,6 +255,7 @@ class Reader:
 
     def tokens(self, ids: Sequence[str], vector: Float | None = None, *, pieces: int = LATE_PIECES) -> TokenVectors | None:  # fmt: skip
         """Token vectors of nodes, one after the other, for MaxSim; of a long note those of the pieces nearest to `vector`."""
+        way.give()
         meaning = self._filler.active
         if meaning is None:
             return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import queue
 import threading
 import time
@@ -45,6 +46,9 @@ BULK_NICE: Final = 5
 """Niceness of threads that work in bulk. Not more: now and then they hold what others wait for."""
 LOOKING_BACK: Final = "as of"
 """Any question about an earlier state (`as_of`): that is brought back first, which takes a second or some."""
+SEARCHING: Final = frozenset({"agent.recall", "ui.search"})
+"""Of these as many run beside each other as there are cores: they compute, so more of them only wait for each other, and all
+that wait stand between a whisper and the interpreter. Each lets a whisper pass before it begins."""
 WHISPERERS: Final = 4
 WRITERS: Final = 32
 """They wait for the disk together: ops that are ready at once are promised, committed and indexed in one go, each with a commit of
@@ -113,6 +117,7 @@ class Lanes:
 
     def __init__(self, threads: int) -> None:
         self._read = Lane("read", threads)
+        self._searches = threading.Semaphore(os.cpu_count() or 1)
         self._whisper = Lane("whisper", min(WHISPERERS, threads))
         self._write = Lane("write", WRITERS)
         self._bulk = Lane("bulk", HEAVY, nice=BULK_NICE)
@@ -129,7 +134,15 @@ class Lanes:
     def put(self, method: str, task: Callable[[], None]) -> None:
         if method in WHISPERING:
             task = functools.partial(_first, task)
+        elif method in SEARCHING:
+            task = functools.partial(self._in_turn, task)
+        elif method in WRITING:
+            task = functools.partial(_after, task)
         self._lane.get(method, self._read).put(task)
+
+    def _in_turn(self, task: Callable[[], None]) -> None:
+        with self._searches:
+            _after(task)
 
     def close(self, seconds: float) -> bool:
         """Wait for all that was put; False when some threads are still at work after `seconds`."""
@@ -137,6 +150,11 @@ class Lanes:
         lanes = (self._read, self._whisper, self._write, self._bulk, self._jobs, self._back)
         ended = [lane.close(end - time.monotonic()) for lane in lanes]
         return all(ended)
+
+
+def _after(task: Callable[[], None]) -> None:
+    way.give()
+    task()
 
 
 def _first(task: Callable[[], None]) -> None:

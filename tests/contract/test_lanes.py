@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
+import pytest
+
 from ormahd.rpc import schema
-from ormahd.rpc.lanes import BACK, LOOKING_BACK, SCAN, lane_of
+from ormahd.rpc.lanes import BACK, LOOKING_BACK, SCAN, Lanes, lane_of
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, serving, until
 
@@ -49,3 +52,31 @@ def test_however_many_look_back_today_is_answered() -> None:
         for thread in threads:
             thread.join(20)
     assert len(done) == 20
+
+
+def test_as_many_search_as_there_are_cores_and_nobody_else_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    lanes = Lanes(8)
+    lock, go = threading.Lock(), threading.Event()
+    running: list[int] = [0, 0]  # now, and at most
+    ended = threading.Semaphore(0)
+
+    def search() -> None:
+        with lock:
+            running[0] += 1
+            running[1] = max(running)
+        assert go.wait(30)
+        with lock:
+            running[0] -= 1
+        ended.release()
+
+    for _ in range(6):
+        lanes.put("agent.recall", search)
+    lanes.put("hello", ended.release)
+    assert ended.acquire(timeout=30)  # while all searches wait
+    until(lambda: running[0] == 2)
+    go.set()
+    for _ in range(6):
+        assert ended.acquire(timeout=30)
+    assert running == [0, 2]
+    assert lanes.close(30)

@@ -75,3 +75,10 @@ def test_somebody_who_asked_a_moment_ago_is_expected_again(monkeypatch: pytest.M
     assert way.asked_lately()
     now[0] += way.LATELY_S
     assert not way.asked_lately()
+
+
+def test_who_goes_first_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(way, "LONGEST_S", 3600.0)
+    with way.first():
+        way.give()
+    way.give()
