@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,7 +147,8 @@ def test_a_text_is_cut_at_a_line_and_keeps_its_mark() -> None:
     assert json.loads(hook_reply.context("Stop", "half \ud800"))["hookSpecificOutput"]["additionalContext"] == "half ?"
 
 
-def test_whispers_wait_for_nobody_else() -> None:
+def test_whispers_wait_for_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: WHISPERERS)  # as many searches begin
     answers = Answers()
     gate = answers.gate("reads")
 
