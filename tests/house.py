@@ -24,6 +24,8 @@ from ormahd.rpc import schema, wire
 from tests.surroundings import surroundings
 
 START_SECONDS = 60.0
+CRASHED = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE}
+"""Statuses that no test asks for: faulthandler has written the stack of every thread to the house's `stderr`."""
 
 
 def wait_until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
@@ -118,9 +120,13 @@ class House:
 
     def said(self) -> str:
         file = self.home / "stderr"
-        return file.read_text(errors="replace")[-4000:] if file.exists() else ""
+        said = file.read_text(errors="replace") if file.exists() else ""
+        crash = said.rfind("Fatal Python error")
+        return said[-4000:] if crash < 0 else said[crash : crash + 4000]
 
     def close(self) -> None:
+        if self.process is not None and self.process.poll() in CRASHED:
+            pytest.fail(f"the daemon crashed with status {self.process.returncode}:\n{self.said()}")
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:

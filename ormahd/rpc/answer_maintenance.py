@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-import msgspec
-
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import iso
 from ormahd.errors import BadRequest
 from ormahd.jobs.maintenance import Maintenance
 from ormahd.rpc import schema
-from ormahd.rpc.handling import Handler, ProgressFn, steps
+from ormahd.rpc.handling import Handler, ProgressFn, result, steps
 
 LISTS = ("edges", "merges", "consolidations", "conflicts")
 
@@ -46,7 +44,7 @@ class MaintenanceMethods:
         fields = {
             "status": "issued", "receipt": handed.receipt, "expires": iso(handed.expires), "summary": handed.summary,
         }  # fmt: skip
-        return msgspec.convert({**fields, **handed.batches}, schema.MaintenanceResult)
+        return result({**fields, **handed.batches}, schema.MaintenanceResult)
 
     def _settle(self, receipt: str, lists: dict[str, Any], caller: Caller) -> schema.Result:
         done = self._maintenance.settle(receipt, lists, caller)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import threading
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -47,14 +48,30 @@ class _Answer(Struct, kw_only=True):
 _BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)  # ValidationError is a DecodeError
 _NOTHING: Final = {JSON: (b"", b"null"), MSGPACK: (b"", b"\xc0")}
 _EMPTY: Final = {JSON: b"{}", MSGPACK: b"\x80"}
+_resolving = threading.Lock()
+_resolved: set[type] = set()
 _PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
 _FIELD = re.compile(r"^Object (?P<fault>contains unknown|missing required) field `(?P<field>[^`]*)`")
 
 
+def resolved(type_: type[_T]) -> type[_T]:
+    """`type_`, whose fields' types msgspec has looked up, and those of every Struct in it.
+
+    It does so when a Struct is first used, and a second thread that uses it meanwhile reads what is half made: a daemon whose first
+    memories came from several clients at once died of it (SIGSEGV in `convert(..., from_attributes=True)`, msgspec 0.22). So every
+    type that threads share comes through here: one thread looks up, the others wait.
+    """
+    if type_ not in _resolved:
+        with _resolving:
+            msgspec.msgpack.Decoder(type_)
+            _resolved.add(type_)
+    return type_
+
+
 def _decode(kind: bytes, body: bytes, type_: type[_T]) -> _T:
     if kind == JSON:
-        return msgspec.json.decode(body, type=type_)
-    return msgspec.msgpack.decode(body, type=type_)
+        return msgspec.json.decode(body, type=resolved(type_))
+    return msgspec.msgpack.decode(body, type=resolved(type_))
 
 
 def encode(kind: bytes, value: Struct) -> bytes:

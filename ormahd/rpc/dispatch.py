@@ -22,6 +22,7 @@ from ormahd.rpc.answer_jobs import JobMethods
 from ormahd.rpc.answer_maintenance import MaintenanceMethods
 from ormahd.rpc.answer_sync import SyncMethods
 from ormahd.rpc.answer_whisper import WhisperMethods
+from ormahd.rpc.codec import resolved
 from ormahd.rpc.handling import Handler, ProgressFn
 from ormahd.whisper.pipeline import Whisper
 
@@ -90,7 +91,7 @@ class Dispatcher:
                     raise BadRequest(
                         f"request_id {request_id[:60]!r} was used for another request", hint="draw a new one"
                     )
-                return msgspec.msgpack.decode(before[2], type=schema.METHODS[method][1])
+                return msgspec.msgpack.decode(before[2], type=resolved(schema.METHODS[method][1]))
             reply = act()
             self.ormah.state.answered(request_id, method, asked, msgspec.msgpack.encode(reply))
             return reply

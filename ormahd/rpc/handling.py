@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from ormahd.actions.caller import Caller
 from ormahd.errors import BadRequest
 from ormahd.rpc import schema
+from ormahd.rpc.codec import resolved
 
 M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R", bound=schema.Result)
@@ -21,7 +22,7 @@ Handler = Callable[[Any, Caller, ProgressFn], schema.Result]
 
 def result(value: Any, kind: type[R]) -> R:
     """An action's dataclass (or mapping) as the Struct of the wire; fields are matched by name."""
-    return msgspec.convert(value, kind, from_attributes=True, strict=False)
+    return msgspec.convert(value, resolved(kind), from_attributes=True, strict=False)
 
 
 def checked(model: type[M], values: Mapping[str, Any]) -> M:
