@@ -1,32 +1,19 @@
-"""What became of what was whispered: judged by command and call, kept in the vault, taken back, brought together.
-
-The embedder is the one that hashes words: a prompt asked again is the same prompt, and that is enough here.
-"""
+"""What became of what was whispered: judged by command and call, about one memory, and asked about."""
 
 from __future__ import annotations
 
 import base64
-import itertools
-import json
-import shutil
 import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
-from ormahd.rpc.schema import FeedbackResult, WhisperResult
-from tests.blackbox.test_sync import level, two_houses
+from tests.blackbox import judging
+from tests.blackbox.judging import FLY, LEARNING, PROMPT, STAGING, judge, lines, remember, score, whisper
 from tests.house import House, open_house, wait_until
 
-LEARNING = {"ORMAH_WHISPER_LOG_RELEVANCE": "0.05", "ORMAH_WHISPER_MIN_RELEVANCE": "0.05"}
-"""Nearly everything that is found is logged, so that there is something to judge."""
-STAGING, FLY = "Staging is deployed by the pipeline on every push to main.", "Production is deployed with fly deploy after the smoke tests."  # fmt: skip
-PROMPT = "how is staging deployed by the pipeline"
-_SESSIONS = itertools.count()
+house = judging.house
 
 
 @pytest.fixture(scope="module")
@@ -34,44 +21,6 @@ def shared() -> Iterator[House]:
     with open_house(**LEARNING) as house:
         house.start()
         yield house
-
-
-@pytest.fixture
-def house() -> Iterator[House]:
-    with open_house(**LEARNING) as found:
-        found.start()
-        yield found
-
-
-def remember(house: House, content: str, **more: Any) -> str:
-    node: str = house.call("agent.remember", content=content, space=None, **more).node_id
-    return node
-
-
-def whisper(
-    house: House, prompt: str = PROMPT, *, session: str | None = None, space: str | None = None
-) -> WhisperResult:
-    session = session or f"session-{next(_SESSIONS)}"
-    found: WhisperResult = house.call("agent.whisper", prompt=prompt, space=space, session_id=session, explain=True)
-    return found
-
-
-def score(house: House, node: str, prompt: str = PROMPT) -> float:
-    """The relevance of a memory for a prompt, in a session that knows nothing."""
-    trace = whisper(house, prompt).trace
-    assert isinstance(trace, dict)
-    found: float = next(one["relevance"] for one in trace["candidates"] if one["node_id"] == node)
-    return found
-
-
-def judge(house: House, node: str, signal: int = 1, **more: Any) -> FeedbackResult:
-    found: FeedbackResult = house.call("agent.feedback", node_id=node, signal=signal, **more)
-    return found
-
-
-def lines(house: House) -> list[dict[str, Any]]:
-    files = sorted((house.vault / ".ormah/feedback").glob("*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def head(house: House) -> str:
@@ -267,159 +216,6 @@ def test_the_denominator_of_silence(house: House) -> None:
     shown = house.ctl("stats").stdout
     assert "3 prompts" in shown
     assert "judged useful 1, not useful 0" in shown
-
-
-# ------------------------------------------------------------------------------------------------ what lasts
-
-
-def test_alive_after_index_and_state_were_deleted(house: House) -> None:
-    node = remember(house, STAGING)
-    plain = score(house, node)
-    judge(house, node)
-    assert house.stop() == 0
-    for gone in (house.index_dir, house.state):
-        shutil.rmtree(gone)
-    house.start()
-    assert score(house, node) == pytest.approx(min(1.0, plain + 0.15), abs=1e-4)
-    with pytest.raises(NotFound):
-        judge(house, node, event="k3v9x2m7q4hd")
-    assert judge(house, node, -1).counted, "what was whispered since can be judged"
-
-
-def test_many_agents_judge_at_once_and_a_kill_loses_nothing(house: House) -> None:
-    nodes = [remember(house, f"Kayak {number} is stored in the boathouse.") for number in range(6)]
-    events = [whisper(house, f"is kayak {number} stored in the boathouse").event for number in range(6)]
-    with ThreadPoolExecutor(8) as agents:
-        answers = list(
-            agents.map(
-                lambda turn: judge(
-                    house, nodes[turn % 6], 1, event=events[turn % 6], source=("explicit", "implicit")[turn % 2]
-                ),
-                range(24),
-            )
-        )
-    house.kill()
-    assert sum(one.counted for one in answers) == 6, "each of them was said four times"
-    assert sorted((line["node_id"], line["source"]) for line in lines(house)) == sorted(
-        (nodes[number], ("explicit", "implicit")[number % 2]) for number in range(6)
-    )
-    house.start()
-    assert house.git("status", "--porcelain") == ""
-    assert house.json("stats")["whisper"]["useful"] == 6
-
-
-@pytest.mark.soak  # the suite has ten minutes
-def test_two_machines_have_the_judgements_of_both() -> None:
-    with two_houses(**LEARNING) as (one, two, bare):
-        node = remember(one, STAGING)
-        assert one.json("sync", "setup", str(bare))["state"] == "empty"
-        assert two.json("sync", "setup", str(bare))["state"] == "joined"
-        plain = score(one, node)
-        judge(one, node, 1)
-        score(two, node)
-        judge(two, node, -1)
-        level(one, two)
-        assert len(lines(one)) == 2
-        assert lines(one) == lines(two)
-        assert {line["prompt_hash"] for line in lines(one)} != {lines(one)[0]["prompt_hash"]}, "each has its own key"
-        for house in (one, two):
-            assert score(house, node) == pytest.approx(plain, abs=2e-3), "one for, one against"
-        # both judge again, in the same file, and one takes its first word back
-        op = one.json("history", "--kind", "feedback", "-n", "5")
-        mine = next(entry["op"] for entry in op if "not useful" not in entry["subject"])
-        one.json("undo", mine)
-        score(two, node)
-        judge(two, node, -1)
-        level(one, two)
-        assert [line["signal"] for line in lines(one)] == [-1, -1]
-        for house in (one, two):
-            assert score(house, node) == pytest.approx(plain - 0.15, abs=1e-3)
-
-
-def test_a_purged_memory_leaves_no_judgement(house: House) -> None:
-    node, other = remember(house, STAGING), remember(house, FLY)
-    whisper(house, f"{PROMPT} and production is deployed with fly deploy")
-    judge(house, node)
-    judge(house, other)
-    assert len(lines(house)) == 2
-    house.json("forget", node, "--purge", "--yes")
-    assert [line["node_id"] for line in lines(house)] == [other]
-    found = [
-        str(file) for root in (house.vault, house.home / "state_home") for file in root.rglob("*")
-        if file.is_file() and node[:8].encode() in file.read_bytes()
-    ]  # fmt: skip
-    assert found == []
-    assert node[:8] not in house.git("log", "-p", "--all")
-    with pytest.raises(NotFound):
-        judge(house, node)
-
-
-def test_while_git_is_held_a_judgement_is_safe() -> None:
-    with open_house(**LEARNING, ORMAH_VAULT_BUSY_WAIT_SECONDS="0.3") as house:
-        house.start()
-        node = remember(house, STAGING)
-        said = whisper(house)
-        lock = house.vault / ".git/index.lock"
-        lock.write_bytes(b"")
-        done = judge(house, node, event=said.event)
-        assert (done.stored, done.commit, done.counted) == (True, None, True)
-        assert not judge(house, node, event=said.event).counted
-        assert lines(house) == []
-        lock.unlink()
-        wait_until(lambda: len(lines(house)) == 1, "the judgement follows")
-        wait_until(lambda: house.call("admin.health").queued == 0, "nothing waits")
-        assert house.git("status", "--porcelain") == ""
-        assert house.git("log", "-1", "--format=%B").count("Ormah-Kind: feedback") == 1
-
-
-@pytest.mark.parametrize("commit", [False, True])
-def test_the_prompts_text_is_written_where_it_is_wished(commit: bool) -> None:
-    with open_house(**LEARNING, ORMAH_FEEDBACK_COMMIT_PROMPTS=str(commit).lower()) as house:
-        house.start()
-        node = remember(house, STAGING)
-        key = "ghp_" + "a1B2" * 9
-        whisper(house, f"{PROMPT} with {key}")
-        judge(house, node)
-        text = (next((house.vault / ".ormah/feedback").iterdir())).read_text()
-        assert ("staging deployed by the pipeline with [redacted" in text) is commit
-        everything = [
-            file for root in (house.vault, house.home / "state_home") for file in root.rglob("*") if file.is_file()
-        ]
-        assert [str(file) for file in everything if key.encode() in file.read_bytes()] == []
-
-
-def test_lines_of_another_model_or_of_nobody(house: House) -> None:
-    node = remember(house, STAGING)
-    plain = score(house, node)
-    judge(house, node)
-    file: Path = next((house.vault / ".ormah/feedback").iterdir())
-    line = json.loads(file.read_text())
-    assert score(house, node) == pytest.approx(plain + 0.15, abs=1e-4)
-    foreign = line | {"model": "another", "vector": base64.b64encode(bytes(range(1, 9))).decode()}
-    file.write_text(json.dumps(foreign) + "\nno judgement at all\n")
-    assert score(house, node) == pytest.approx(plain, abs=1e-6)
-    assert house.json("stats")["whisper"]["idle"] == 1
-    findings = house.json("doctor", status=1)["findings"]
-    assert [(one["level"], one["line"]) for one in findings if "feedback" in (one["path"] or "")] == [
-        ("warning", 2),
-        ("info", None),
-    ]
-    # the log still knows its prompt: embedded anew at the next start
-    file.write_text(json.dumps(foreign) + "\n")
-    house.restart()
-    wait_until(lambda: score(house, node) > plain + 0.1, "it is embedded anew")
-    assert house.json("doctor")["findings"] == []
-    # the log is gone
-    assert house.stop() == 0
-    shutil.rmtree(house.state)
-    house.start()
-    assert score(house, node) == pytest.approx(plain, abs=1e-6)
-    assert [one["level"] for one in house.json("doctor")["findings"]] == ["info"]
-    # its prompt was committed with it, by a machine that does so
-    file.write_text(json.dumps(foreign | {"prompt": PROMPT, "signal": -1}) + "\n")
-    house.restart()
-    wait_until(lambda: score(house, node) < plain - 0.1, "it is embedded anew")
-    assert house.json("stats")["whisper"]["idle"] == 0
 
 
 # ------------------------------------------------------------------------------------------------ the review loop

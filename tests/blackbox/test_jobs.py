@@ -14,8 +14,8 @@ import pytest
 from ormahd.core.note import parse
 from ormahd.journal.runs import Runs
 from ormahd.journal.state import State
-from tests.blackbox.test_sync import level, two_houses
 from tests.blackbox.tours import head, path_of, walk_home
+from tests.blackbox.two_houses import level, two_houses
 from tests.house import House, open_house, wait_until
 
 ORDER = [

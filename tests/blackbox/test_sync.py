@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import subprocess
 import sys
 import time
@@ -12,24 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import House, open_house, wait_until
-
-
-def run_git(*args: str, cwd: Path) -> str:
-    done = subprocess.run(["git", *args], cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-@contextlib.contextmanager
-def two_houses(**settings: str) -> Iterator[tuple[House, House, Path]]:
-    """Two running daemons and an empty bare repository."""
-    with open_house(**settings) as one, open_house(**settings) as two:
-        bare = one.home / "remote.git"
-        run_git("init", "-q", "--bare", "--initial-branch=main", str(bare), cwd=one.home)
-        one.start()
-        two.start()
-        yield one, two, bare
+from tests.blackbox.two_houses import found, level, run_git, two_houses
+from tests.house import House, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +24,6 @@ def machines() -> Iterator[tuple[House, House, Path]]:
         assert two.json("sync", "setup", str(bare))["state"] == "joined"
         level(one, two)
         yield one, two, bare
-
-
-def level(one: House, two: House) -> None:
-    """Sync until both have the same, which takes one more on each side than what is new; then nobody has anything to say."""
-    for house in (one, two, one):
-        house.json("sync")
-    assert one.git("rev-parse", "HEAD") == two.git("rev-parse", "HEAD")
-    assert one.notes() == two.notes()
-    for house in (one, two):
-        assert house.json("sync") == house.json("sync")
-        assert house.git("status", "--porcelain") == ""
-        assert house.json("verify") == {"ok": True, "differences": []}
-        assert not any(b"<<<<<<<" in data or b">>>>>>>" in data for data in house.notes().values())
-
-
-def found(house: House, query: str) -> list[str]:
-    return [hit["content"] for hit in house.json("recall", query)["results"] if hit["source"] == "search"]
 
 
 def test_two_vaults_became_one(machines: tuple[House, House, Path]) -> None:
@@ -215,12 +180,16 @@ def test_an_edit_under_way_is_waited_for(machines: tuple[House, House, Path]) ->
     level(one, two)
     one.json("update", node, "--content", "first line, changed elsewhere\n\nlast line")
     one.json("sync")
+    two.settings["ORMAH_VAULT_QUIET_SECONDS"] = "1"  # longer than a busy machine keeps us from writing on
+    two.restart()
     file = two.vault / two.json("show", node)["path"]
     data, end = file.read_text(), time.monotonic() + 1.5
     syncing = subprocess.Popen([sys.executable, "-m", "ormahctl", "sync"], env=two.env, cwd=two.home)
     while time.monotonic() < end:
         file.write_text(data.replace("last line", f"last line {end - time.monotonic():.2f}"))
     assert syncing.wait(60) == 0
+    del two.settings["ORMAH_VAULT_QUIET_SECONDS"]
+    two.restart()
     assert file.read_text().count("changed elsewhere") == 1
     level(one, two)
     assert one.json("show", node)["content"].startswith("first line, changed elsewhere\n\nlast line ")
@@ -274,154 +243,3 @@ def test_a_history_that_was_rewritten_is_not_brought_back(machines: tuple[House,
     level(one, two)
     assert one.json("show", meanwhile)["id"] == meanwhile
     assert one.ctl("show", node).returncode == 3
-
-
-# ---------------------------------------------------------------- setting up, and by itself
-
-
-def test_setup_refuses_what_it_must_and_changes_nothing(tmp_path: Path) -> None:
-    with open_house() as house:
-        house.start()
-        assert house.ctl("sync").returncode == 3
-        before = house.git("rev-parse", "HEAD"), (house.vault / ".git/config").read_bytes()
-        other = tmp_path / "code"
-        run_git("init", "-q", "--initial-branch=main", str(other), cwd=tmp_path)
-        run_git("-c", "user.name=x", "-c", "user.email=x@y.z", "commit", "-qm", "code", "--allow-empty", cwd=other)
-        done = house.ctl("sync", "setup", str(other))
-        assert done.returncode == 4
-        assert "something else than an Ormah vault" in done.stderr
-        done = house.ctl("sync", "setup", str(tmp_path / "nowhere.git"))
-        assert done.returncode == 69
-        done = house.ctl("sync", "setup", "ext::sh -c true")
-        assert done.returncode == 2
-        assert house.ctl("sync", "setup").returncode == 2
-        assert house.ctl("sync", "--replace").returncode == 2
-        assert (house.git("rev-parse", "HEAD"), (house.vault / ".git/config").read_bytes()) == before
-        for name in ("one.git", "two.git"):
-            run_git("init", "-q", "--bare", str(tmp_path / name), cwd=tmp_path)
-        assert house.ctl("sync", "setup", "../one.git", cwd=_inner(tmp_path)).returncode == 0
-        assert house.json("sync", "setup", str(tmp_path / "one.git"))["state"] == "ours"
-        done = house.ctl("sync", "setup", str(tmp_path / "two.git"))
-        assert done.returncode == 4
-        assert "--replace" in done.stderr
-        assert house.json("sync", "setup", str(tmp_path / "two.git"), "--replace")["pushed"] > 0
-        assert house.git("remote", "get-url", "origin").strip() == str(tmp_path / "two.git")
-
-
-def _inner(tmp_path: Path) -> Path:
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    return inner
-
-
-@pytest.mark.soak  # the suite has ten minutes
-def test_a_remote_whose_branch_is_called_otherwise(tmp_path: Path) -> None:
-    with open_house() as one, open_house() as two:
-        one.start()
-        bare = tmp_path / "remote.git"
-        run_git("init", "-q", "--bare", "--initial-branch=trunk", str(bare), cwd=tmp_path)
-        one.git("push", "-q", str(bare), "HEAD:trunk")
-        two.start()
-        node = two.json("remember", "On a branch of another name")["id"]
-        two.git("remote", "add", "origin", str(bare))
-        done = two.ctl("sync")
-        assert done.returncode == 4
-        assert "has no branch main, but trunk" in done.stderr
-        assert run_git("for-each-ref", "--format=%(refname)", cwd=bare) == "refs/heads/trunk"
-        assert two.json("sync", "setup", str(bare))["branch"] == "trunk"
-        one.json("sync", "setup", str(bare))
-        level(one, two)
-        assert one.json("show", node)["id"] == node
-
-
-def test_a_vault_in_somebodys_repository_is_not_ours_to_sync() -> None:
-    with open_house() as house:
-        run_git("init", "-q", str(house.home / "repo"), cwd=house.home)
-        house.settings["ORMAH_VAULT"] = str(house.home / "repo/notes")
-        house.start()
-        for words in (("sync",), ("sync", "setup", str(house.home / "x.git"))):
-            done = house.ctl(*words)
-            assert done.returncode == 2
-            assert "pull and push there as usual" in done.stderr
-
-
-def test_joining_keeps_everything_of_both_and_goes_on_after_a_restart() -> None:
-    with two_houses() as (one, two, bare):
-        texts = {"one": [], "two": []}  # type: dict[str, list[str]]
-        for name, house in (("one", one), ("two", two)):
-            for number in range(12):
-                text = f"memory {number} of machine {name}"
-                house.json("remember", text, "--space", "work" if number % 2 else name)
-                texts[name].append(text)
-        me = next(path for path in two.notes() if "/person/" in path)
-        node = two.json("remember", f"Drawn by hand: see [[{Path(me).stem}|me]]")["id"]
-        two.json("connect", node, "related_to", Path(me).stem.rpartition("_")[2])
-        former = two.call("admin.health").vault_id
-        one.json("sync", "setup", str(bare))
-        done = two.json("sync", "setup", str(bare))
-        assert (done["state"], done["former_id"]) == ("joined", former)
-        assert done["vault_id"] == one.call("admin.health").vault_id == two.call("admin.health").vault_id
-        level(one, two)
-        for house in (one, two):
-            contents = {hit["content"] for hit in _exported(house)}
-            assert set(texts["one"] + texts["two"]) <= contents
-            shown = house.json("show", node)
-            kept = next(path for path in house.notes() if "/person/" in path)
-            assert f"[[{Path(kept).stem}|me]]" in shown["content"]
-            assert {edge["id"][:8] for edge in shown["connections"]["out"]} == {Path(kept).stem[-8:]}
-        folders = {path.name[:36] for path in (two.home / "cache_home/ormah").iterdir()}
-        assert folders == {former}
-        two.restart()
-        for place in ("cache_home", "state_home"):
-            assert {path.name[:36] for path in (two.home / place / "ormah").iterdir()} == {done["vault_id"]}
-        assert two.json("verify") == {"ok": True, "differences": []}
-        two.json("remember", "After the restart", "--about-self")
-        level(one, two)
-        assert found(one, "after the restart")
-
-
-def _exported(house: House) -> list[dict[str, str]]:
-    done = house.ctl("export")
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-@pytest.mark.soak  # the suite has ten minutes
-def test_it_goes_by_itself_on_an_interval() -> None:
-    with two_houses(ORMAH_SYNC_INTERVAL_MINUTES="0.01") as (one, two, bare):
-        assert one.call("admin.health").sync.last is None
-        one.json("sync", "setup", str(bare))
-        two.json("sync", "setup", str(bare))
-        node = one.json("remember", "Carried over by nobody")["id"]
-        wait_until(lambda: two.ctl("show", node).returncode == 0, "the other machine has it", 60)
-        away = bare.with_name("away.git")
-        bare.rename(away)
-        wait_until(lambda: one.call("admin.health").sync.offline_since, "it is noticed that the remote is away")
-        later = one.json("remember", "Written while the remote was away")["id"]
-        away.rename(bare)
-        wait_until(lambda: two.ctl("show", later).returncode == 0, "the other machine has it", 60)
-        wait_until(lambda: one.call("admin.health").sync.offline_since is None, "all is well again")
-        assert one.stop() == 0
-        assert "Traceback" not in one.said()
-
-
-def test_a_hanging_remote_holds_up_nobody() -> None:
-    with open_house(ORMAH_SYNC_TIMEOUT_SECONDS="3600") as house:
-        pid = house.home / "pid"
-        ssh = house.home / "ssh"
-        ssh.write_text(f"#!/bin/sh\necho $$ > {pid}\nexec sleep 600\n")
-        ssh.chmod(0o755)
-        house.settings["GIT_SSH_COMMAND"] = str(ssh)
-        house.start()
-        house.git("remote", "add", "origin", "ssh://example.org/x.git")
-        asking = subprocess.Popen(
-            [sys.executable, "-m", "ormahctl", "sync"],
-            env=house.env, cwd=house.home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        wait_until(lambda: pid.exists() and pid.read_text().strip(), "the remote is asked")
-        node = house.json("remember", "Stored while a remote hangs")["id"]
-        assert found(house, "stored while a remote hangs")
-        assert house.json("forget", node)["changed"]
-        assert house.stop() == 0
-        _, said = asking.communicate(timeout=30)
-        assert asking.returncode == 69, said

@@ -1,16 +1,14 @@
-"""Fading and coming back: what leaves working, what stays, what returns, in whose words, and how it is taken back."""
+"""Fading: what leaves working, what stays, in whose words, and how it is taken back."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from ormahd.actions.caller import Caller
-from ormahd.actions.get import get
 from ormahd.actions.importing import import_lines
 from ormahd.core import note as codec
 from ormahd.core.node import EdgeType, LinkRequest, NodeType, Tier
@@ -22,30 +20,10 @@ from ormahd.jobs.fading import bring_back, fade, leave_core
 from ormahd.jobs.importance_scorer import ImportanceScorer
 from ormahd.jobs.job import Change, Edit
 from ormahd.vault.change import Kind
+from tests.contract.fading_notes import Prepare, fact, opened, tier
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 JOB = Caller("job:auto_linker")
-Prepare = Callable[[JobsHouse], str]
-"""Makes a memory, perhaps with a life of its own; its id."""
-
-
-@pytest.fixture
-def house() -> Iterator[JobsHouse]:
-    with open_jobs_house() as found:
-        yield found
-
-
-def tier(house: JobsHouse, node_id: str) -> Tier:
-    return house.row(node_id).tier
-
-
-def fact(house: JobsHouse, **more: object) -> str:
-    return house.remember("The printer stands on the third floor, beside the kitchen.", title="Printer", **more)
-
-
-def opened(house: JobsHouse, node_id: str) -> None:
-    house.go(seconds=1)
-    get(house.ormah, node_id)
 
 
 def other(house: JobsHouse) -> str:
@@ -348,147 +326,6 @@ def test_an_edit_committed_by_hand_counts(house: JobsHouse, monkeypatch: pytest.
     assert house.run(DecayManager()).proposals == 0
     house.go(days=15)
     assert house.run(DecayManager()).applied == 1
-
-
-# Coming back
-
-
-def archived(house: JobsHouse) -> str:
-    node_id = fact(house)
-    house.go(days=20)
-    assert house.run(DecayManager()).applied == 1
-    house.go(hours=1)
-    return node_id
-
-
-def archived_by_a_person(house: JobsHouse) -> str:
-    node_id = fact(house)
-    opened(house, node_id)
-    house.go(hours=1)
-    house.type_into(node_id, "tier: working", "tier: archival")
-    house.go(hours=1)
-    return node_id
-
-
-def successor(house: JobsHouse, node_id: str, edge: EdgeType) -> str:
-    return house.remember("The printers are on the fourth floor now", tier=Tier.CORE, title="Printers",
-                          connections=[LinkRequest(target=node_id, edge=edge)])  # fmt: skip
-
-
-def test_opened_in_the_archive_it_comes_back(house: JobsHouse) -> None:
-    node_id = archived(house)
-    before = house.data(node_id)
-    opened(house, node_id)
-    at = house.head
-    dry = house.run(DecayManager(), dry=True)
-    assert (dry.planned, house.head) == (["Bring back: Printer"], at)
-    ran = house.run(DecayManager())
-    assert (ran.applied, tier(house, node_id)) == (1, Tier.WORKING)
-    said = house.git("show", "-s", "--format=%B")
-    assert said.startswith("Bring back: Printer\n\nUsed on 2026-12-11; in the archive since 2026-12-11.\n")
-    assert "Ormah-Kind: promote\n" in said
-    assert "Ormah-Source: job:decay_manager\n" in said
-    assert house.run(DecayManager()).proposals == 0
-    (commit,) = ran.commits
-    house.undo(commit)
-    assert house.data(node_id) == before
-    assert house.run(DecayManager()).proposals == 0  # the same use is no reason a second time
-    house.go(days=1)
-    opened(house, node_id)
-    assert house.run(DecayManager()).applied == 1
-
-
-def test_it_does_not_matter_who_runs_first(house: JobsHouse) -> None:
-    node_id = archived(house)
-    opened(house, node_id)
-    assert house.run(ImportanceScorer()).applied == 1
-    assert house.run(DecayManager()).applied == 1
-    assert tier(house, node_id) is Tier.WORKING
-    house.go(days=15)
-    assert house.run(DecayManager()).proposals == 0, "its stability is more than the first one"
-    house.go(days=5)
-    assert house.run(DecayManager()).applied == 1
-
-
-def test_a_second_use_within_a_day_brings_back_too(house: JobsHouse) -> None:
-    """It does not strengthen, because the first one did; it is a use nevertheless."""
-    node_id = archived_by_a_person(house)
-    assert house.run(ImportanceScorer()).applied == 1
-    opened(house, node_id)
-    assert house.run(ImportanceScorer()).applied == 1
-    assert house.run(DecayManager()).applied == 1
-    assert tier(house, node_id) is Tier.WORKING
-
-
-def nothing_happened(house: JobsHouse, node_id: str) -> None:
-    """Not even looked at."""
-
-
-def found_by_a_search(house: JobsHouse, node_id: str) -> None:
-    house.ormah.state.touch([node_id], how="recall", session_id=None, at=house.now)
-
-
-def replaced_by_a_newer_belief(house: JobsHouse, node_id: str) -> None:
-    successor(house, node_id, EdgeType.EVOLVED_FROM)
-    opened(house, node_id)
-
-
-def replaced_by_a_summary(house: JobsHouse, node_id: str) -> None:
-    successor(house, node_id, EdgeType.DERIVED_FROM)
-    opened(house, node_id)
-
-
-def outdated(house: JobsHouse, node_id: str) -> None:
-    house.update(node_id, valid_until=house.ormah.moment())
-    opened(house, node_id)
-
-
-def opened_long_ago(house: JobsHouse, node_id: str) -> None:
-    opened(house, node_id)
-    house.go(days=30)
-
-
-@pytest.mark.parametrize(
-    ("prepare", "happens"),
-    [
-        (archived, nothing_happened),
-        (archived_by_a_person, nothing_happened),  # opened before, not after
-        (archived, found_by_a_search),
-        (archived, replaced_by_a_newer_belief),
-        (archived, replaced_by_a_summary),
-        (archived, outdated),
-        (archived, opened_long_ago),
-    ],
-)
-@pytest.mark.parametrize("folded", [False, True])
-def test_what_stays_in_the_archive(
-    house: JobsHouse, prepare: Prepare, happens: Callable[[JobsHouse, str], None], folded: bool
-) -> None:
-    node_id = prepare(house)
-    happens(house, node_id)
-    if folded:
-        house.run(ImportanceScorer())
-    assert [planned for planned in house.run(DecayManager()).planned if "Printer" in planned] == []
-    assert tier(house, node_id) is Tier.ARCHIVAL
-
-
-def test_related_is_no_successor_nor_is_one_that_is_gone_itself(house: JobsHouse) -> None:
-    node_id = archived(house)
-    successor(house, node_id, EdgeType.RELATED_TO)
-    late = successor_of = house.remember(
-        "Printers moved", title="Late", connections=[LinkRequest(target=node_id, edge=EdgeType.EVOLVED_FROM)]
-    )
-    house.update(successor_of, valid_until=house.ormah.moment())
-    opened(house, node_id)
-    assert house.run(DecayManager()).applied == 1
-    assert tier(house, late) is Tier.WORKING
-
-
-def test_archived_it_is_found_when_nothing_nearer_answers(house: JobsHouse) -> None:
-    node_id = archived(house)
-    assert house.found("printer on the third floor") == [node_id]
-    near = house.remember("Beside the kitchen, on the third floor, stands the printer.", title="Printer")
-    assert house.found("printer on the third floor")[:2] == [near, node_id]
 
 
 # The builders

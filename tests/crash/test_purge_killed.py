@@ -16,8 +16,7 @@ from tests.crash.strides import STRIDE, numbered
 from tests.crash.test_kill_at_every_step import in_a_child
 from tests.vault.git_house import git, open_vault, put, sound
 from tests.vault.observed import House
-from tests.vault.purging import everything, forget_today, nobody, purge_all, silent
-from tests.vault.test_purge import GOING, STAYING, WORDS, told
+from tests.vault.purging import GOING, STAYING, WORDS, everything, forget_today, nobody, purge_all, silent, told
 
 PROMISED = "purge-promised"
 

@@ -146,3 +146,24 @@ def write(**changed: Any) -> schema.WriteResult:
         "path": "global/preference/2026-11/p_97acbe8e.md", "commit": "c" * 40, "op": "op1",
     }  # fmt: skip
     return schema.WriteResult(**fields | changed)
+
+
+def remembered(**changed: Any) -> schema.RememberResult:
+    fields: dict[str, Any] = {
+        "text": "prose", "node_id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "short_id": "97acbe8e", "path": "a/b_97acbe8e.md",
+        "commit": "c" * 40, "op": "op1",
+    }  # fmt: skip
+    return schema.RememberResult(**fields | changed)
+
+
+def health(**changed: Any) -> schema.HealthResult:
+    index = schema.IndexHealth(
+        directory="/x", notes=3, pending_vectors=2, bytes=4_500_000, model="all-MiniLM-L6-v2", head="h", fresh=True
+    )
+    fields: dict[str, Any] = {
+        "status": "ok", "phase": "ready", "version": __version__, "protocol": 1, "pid": 1, "uptime_seconds": 120.0,
+        "vault": "/home/x/vault", "vault_id": "v", "socket": "/s", "nodes": 3, "index": index, "degraded": ["vectors"],
+        "queued": 1, "busy": "a rebase", "watcher": "watching", "rss_mb": 230.4, "threads": 12, "clients": 1,
+        "warnings": ["the model differs\x1b"], "jobs": {"j": schema.JobHealth(last_error="boom")},
+    }  # fmt: skip
+    return schema.HealthResult(**fields | changed)

@@ -1,17 +1,69 @@
-"""A purge of the vault alone: what `ormahd.actions.purge` does, without index and state."""
+"""A purge of the vault alone: what `ormahd.actions.purge` does, without index and state; and a memory to be purged."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
+from ormahd.core.node import EdgeType
+from ormahd.core.note import Link, edit
 from ormahd.core.purge import Forgotten
 from ormahd.vault import purge, purge_check
 from ormahd.vault.change import Kind
 from ormahd.vault.git_purge import Survey
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import sha
+from tests.vault.git_house import START, sha
+from tests.vault.observed import House, uuid
+
+SHORT = "1a2b3c4d"
+GOING, STAYING, THIRD = f"{SHORT}-0000-4000-8000-000000000001", uuid(0x22222222), uuid(0x33333333)
+TITLE = "The red door"
+WORDS = ("zebrafish", "narwhal", SHORT, "red-door", "red door")
+"""What only the memory says, in all its versions and in its links."""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """For a file of tests that says `house = purging.house`."""
+    house = House(tmp_path / "vault")
+    yield house
+    house.close()
+
+
+def store(house: House, path: str, data: bytes | None, subject: str, node_id: str, kind: Kind = Kind.UPDATE) -> None:
+    now = house.vault.read(path)
+    with house.vault.transaction(subject, kind=kind, source="agent:test") as tx:
+        if data is None:
+            tx.remove(path, node_id=node_id, expect=sha(now))
+        else:
+            tx.put(path, data, node_id=node_id, expect=sha(now))
+
+
+def told(house: House) -> tuple[str, str]:
+    """A memory that goes, in two versions, and one that stays, linked to it and edited since; their paths."""
+    going = house.remember("Behind it lives the zebrafish of the harbour master.", title=TITLE, node_id=GOING)
+    staying = house.remember("The door of the house is blue.", title="The blue door", node_id=STAYING)
+    data = house.read(staying)
+    link = Link(EdgeType.SUPPORTS, Path(going).stem, 0.8, START, "as red as the zebrafish")
+    store(
+        house, staying, edit(data, staying, link=[link]), f"Connect: The blue door supports {TITLE}", STAYING, Kind.LINK
+    )
+    store(house, going, house.read(going).replace(b"zebrafish", b"narwhal"), f"Update: {TITLE}", GOING)
+    store(house, staying, house.read(staying).replace(b"blue.", b"green."), "Update: The blue door", STAYING)
+    return going, staying
+
+
+def gone(house: House) -> None:
+    """Nowhere in the repository, which is sound."""
+    left = everything(house.root / ".git")
+    assert [word for word in (*WORDS, GOING) if word.lower().encode() in left.lower()] == []
+    house.git("fsck", "--full", "--strict", "--no-dangling")
+    house.git("fsck", "--unreachable")
+    assert not (house.root / ".git/ormah-purge").exists()
+    assert sorted(path.name for path in (house.root / ".git").glob("*.lock")) == []
 
 
 def nobody(_: str) -> bool:

@@ -12,6 +12,7 @@ from ormahd.vault.git_remote import Remote, find
 from ormahd.vault.sync import Plan, carry_out, merge_base, plan
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault, sound
+from tests.vault.observed import uuid
 
 
 def note(text: str, node_id: str, **fields: object) -> bytes:
@@ -108,3 +109,19 @@ def two_machines(tmp_path: Path, files: dict[str, bytes] | None = None) -> tuple
     one.git("push", "-q", "-u", "origin", "main")
     git(tmp_path, "clone", "-q", str(bare), str(tmp_path / "two"))
     return one, Machine(open_vault(tmp_path / "two"))
+
+
+def settle(one: Machine, other: Machine) -> None:
+    """Both sync until they are one; the second only follows."""
+    one.sync()
+    other.join()
+    assert one.vault.head() == other.vault.head()
+    for machine in (one, other):
+        machine.sound()
+    assert one.files() == other.files()
+
+
+A, B, C = uuid(0x1A2B3C4D), uuid(0x2B2B2B2B), uuid(0x3C3C3C3C)
+TEXT = "one\n\ntwo\n\nthree"
+FILES = {"a.md": note(TEXT, A), "b.md": note("bees", B), "plain.txt": b"1\n2\n3\n"}
+Two = tuple[Machine, Machine]

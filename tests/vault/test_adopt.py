@@ -1,8 +1,7 @@
-"""The reconciler over real git and real files: what a person does to the folder ends in history and index, once."""
+"""The reconciler over real git and real files: what a person writes ends in history and index, once, or is left alone."""
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import shutil
@@ -13,18 +12,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.core.note import NoteKind, parse
-from ormahd.errors import Unavailable
-from tests.vault.observed import House, uuid
-
-ONE, TWO, THREE = uuid(0x1A2B3C4D), uuid(0x22222222), uuid(0x33333333)
-
-
-@pytest.fixture
-def house(tmp_path: Path):
-    house = House(tmp_path / "vault")
-    house.settle()
-    yield house
-    house.close()
+from tests.vault.observed import ONE, House, trailers, uuid
 
 
 @pytest.fixture
@@ -46,11 +34,6 @@ def obsidian(tmp_path: Path):
     house = House(root)
     yield house
     house.close()
-
-
-def trailers(house: House) -> dict[str, str]:
-    text = house.git("log", "-1", "--format=%(trailers:unfold)")
-    return dict(line.split(": ", 1) for line in text.splitlines() if line)
 
 
 def test_an_edit_in_place_is_committed_in_the_persons_name_byte_for_byte(house: House) -> None:
@@ -107,275 +90,6 @@ def test_a_note_without_an_id_is_adopted_with_the_smallest_edit(house: House) ->
 
 def middle_lines() -> list[bytes]:
     return b"---\ntags: [x]  # mine\ncolour: blue\n---\nabout hills".split(b"\n")
-
-
-def test_a_path_keeps_its_id_when_an_editor_saves_without_our_block(house: House) -> None:
-    path = house.remember("old", title="Title", node_id=ONE)
-    house.write(path, "only what the open editor knew\n")
-    assert house.scan().adopted == 1
-    assert house.index.nodes()[ONE] == path
-    assert house.read(path).endswith(b"only what the open editor knew\n")
-    house.settle()
-
-
-def test_an_emptied_file_is_not_committed_and_gets_its_id_back(house: House) -> None:
-    path = house.remember("old", title="Title", node_id=ONE)
-    house.write(path, "")
-    house.write("Untitled.md", "")
-    result = house.scan()
-    assert (result.adopted, result.edited) == (0, 0)
-    assert house.read(path) == house.read("Untitled.md") == b""
-    house.settle()
-    house.write(path, "typed at last")
-    assert house.scan().adopted == 1
-    assert house.index.nodes()[ONE] == path
-
-
-def test_a_rename_is_one_commit_with_both(house: House) -> None:
-    path = house.remember("words", title="Title", node_id=ONE)
-    house.settle()
-    (house.root / path).rename(house.root / "My name.md")
-    result = house.scan()
-    assert (result.edited, result.removed) == (1, 0)
-    assert house.index.nodes() == {**house.index.nodes(), ONE: "My name.md"}
-    assert path not in house.index.rows
-    assert house.log() == ["Move: Title"]
-    assert house.git("show", "--format=", "--name-status", "-M", "HEAD").split("\t") == ["R100", path, "My name.md"]
-    house.settle()
-
-
-def test_a_whole_folder_moves_and_one_note_is_edited_on_the_way(house: House) -> None:
-    paths = [house.remember(f"text {n}", title=f"T{n}", node_id=uuid(n + 1)) for n in range(4)]
-    house.settle()
-    (house.root / "work").rename(house.root / "elsewhere")
-    moved = [path.replace("work/", "elsewhere/", 1) for path in paths]
-    house.write(moved[0], house.read(moved[0]) + b"and more\n")
-    assert house.scan().edited == 4
-    nodes = house.index.nodes()
-    assert [nodes[uuid(n + 1)] for n in range(4)] == moved
-    assert house.log() == ["Move 4 notes: T0, T1 and 2 more"]
-    assert house.clean()
-    house.settle()
-
-
-def test_two_notes_that_swap_their_names_stay_themselves(house: House) -> None:
-    a = house.remember("first", title="A", node_id=ONE)
-    b = house.remember("second", title="B", node_id=TWO)
-    house.settle()
-    (house.root / a).rename(house.root / "spare")
-    (house.root / b).rename(house.root / a)
-    (house.root / "spare").rename(house.root / b)
-    house.scan()
-    assert (house.index.nodes()[ONE], house.index.nodes()[TWO]) == (b, a)
-    assert house.clean()
-    house.settle()
-
-
-def test_a_deletion_is_committed(house: House) -> None:
-    path = house.remember("words", title="Title", node_id=ONE)
-    house.settle()
-    (house.root / path).unlink()
-    assert house.scan().removed == 1
-    assert ONE not in house.index.nodes()
-    assert house.log() == ["Delete: Title"]
-    assert trailers(house)["Ormah-Nodes"] == ONE
-    assert house.clean()
-    house.settle()
-    house.git("revert", "--no-edit", "HEAD")
-    assert house.scan().indexed == 1
-    assert house.index.nodes()[ONE] == path
-    house.settle()
-
-
-def test_what_was_deleted_while_nobody_looked_is_found_without_an_index(house: House) -> None:
-    path = house.remember("words", title="Title", node_id=ONE)
-    kept = house.remember("other", title="Kept", node_id=TWO)
-    (house.root / path).unlink()
-    house.index.rows.clear()
-    house.reconciler = house.new_reconciler()
-    result = house.scan()
-    assert result.removed == 1
-    assert house.log() == ["Delete: Title"]
-    assert house.index.nodes()[TWO] == kept
-    house.settle()
-
-
-def test_a_copy_does_not_take_the_id_and_gets_it_when_the_first_goes(house: House) -> None:
-    path = house.remember("words", title="Title", node_id=ONE)
-    house.settle()
-    shutil.copy(house.root / path, house.root / "a copy.md")
-    house.scan()
-    assert house.index.nodes()[ONE] == path
-    assert house.index.find("words") == sorted(["a copy.md", path])
-    assert [problem["path"] for problem in house.reconciler.problems()] == ["a copy.md"]
-    assert house.git("status", "--porcelain") == '?? "a copy.md"'
-    house.settle()
-    house.reconciler = house.new_reconciler()
-    house.settle()
-    (house.root / path).unlink()
-    house.scan()
-    house.settle()
-    assert house.index.nodes()[ONE] == "a copy.md"
-    assert house.reconciler.problems() == []
-    assert house.clean()
-
-
-def test_a_note_that_git_puts_back_where_it_stood_before_it_moved_is_a_copy(house: House) -> None:
-    path = house.remember("words", title="Title", node_id=ONE)
-    house.settle()
-    house.git("rm", "-q", path)
-    house.git("commit", "-qm", "gone")
-    house.scan()
-    house.git("revert", "--no-edit", "HEAD")
-    house.scan()
-    (house.root / path).rename(house.root / "moved.md")
-    house.scan()
-    house.settle()
-    house.write(path, house.read("moved.md"))
-    house.git("add", path)
-    house.git("commit", "-qm", "it came back", env={"GIT_COMMITTER_DATE": "2030-01-01T00:00:00"})
-    house.scan()
-    assert house.index.nodes()[ONE] == "moved.md"
-    assert [problem["path"] for problem in house.reconciler.problems()] == [path]
-    house.settle()
-
-
-def test_a_file_that_was_empty_before_it_got_conflict_markers_stays_findable_as_it_was(house: House) -> None:
-    path = house.remember("the committed words", title="Title", node_id=ONE)
-    house.settle()
-    data = house.read(path)
-    house.write(path, b"")
-    house.scan()
-    house.write(path, data.replace(b"the committed words", b"<<<<<<< HEAD\none\n=======\nother\n>>>>>>> x\n"))
-    house.scan()
-    assert house.index.find("the committed words") == [path]
-    assert house.index.nodes()[ONE] == path
-    house.settle()
-
-
-def test_a_file_that_loses_its_id_to_a_new_one_is_known_as_a_copy_though_nobody_touched_it(house: House) -> None:
-    path = house.remember("words", title="Title", node_id=ONE)
-    house.settle()
-    shutil.copy(house.root / path, house.root / "a.md")
-    house.git("add", "a.md")
-    house.git("commit", "-qm", "dated before everything", env={"GIT_COMMITTER_DATE": "2001-01-01T00:00:00"})
-    house.scan()
-    assert house.index.nodes()[ONE] == "a.md"
-    assert [problem["path"] for problem in house.reconciler.problems()] == [path]
-    house.settle()
-
-
-def test_a_checkout_of_an_older_state_is_indexed_and_not_committed(house: House) -> None:
-    path = house.remember("first version", title="Title", node_id=ONE)
-    other = house.remember("other", title="Other", node_id=TWO)
-    before = house.git("rev-parse", "HEAD")
-    house.write(path, house.read(path).replace(b"first", b"second"))
-    house.scan()
-    (house.root / other).unlink()
-    house.scan()
-    count = house.git("rev-list", "--count", "HEAD")
-    assert house.index.find("second version") == [path]
-    house.git("checkout", "-q", before)
-    result = house.scan()
-    assert (result.indexed, result.edited, result.adopted) == (2, 0, 0)
-    assert house.index.find("first version") == [path]
-    assert house.index.nodes()[TWO] == other
-    assert house.index.head == before
-    assert any("detached" in problem["what"] for problem in house.reconciler.problems())
-    house.git("checkout", "-q", "main")
-    house.scan()
-    assert house.index.find("second version") == [path]
-    assert TWO not in house.index.nodes()
-    assert house.git("rev-list", "--count", "HEAD") == count
-    house.settle()
-
-
-def test_a_part_that_rested_stands_for_no_whole_commit(house: House) -> None:
-    """Several notes changed by one commit from outside: an event told of one of them so far."""
-    one = house.remember("first version", title="Title", node_id=ONE)
-    other = house.remember("first other", title="Other", node_id=TWO)
-    house.scan()
-    for path in (one, other):
-        house.write(path, house.read(path).replace(b"first", b"second"))
-    house.git("commit", "-qam", "by hand")
-    house.scan(paths=[one])
-    assert house.index.find("second version") == [one]
-    assert house.index.find("second other") == [other]
-    assert house.index.head == house.git("rev-parse", "HEAD")
-
-
-def test_an_own_commit_on_top_of_an_unseen_one_claims_nothing(house: House) -> None:
-    path = house.remember("first version", title="Title", node_id=ONE)
-    house.scan()
-    before = house.git("rev-parse", "HEAD")
-    assert house.index.head == before
-    house.write(path, house.read(path).replace(b"first", b"second"))
-    house.git("commit", "-qam", "by hand")
-    house.remember("another", title="Other", node_id=TWO)
-    assert house.reconciler.told == before
-    assert house.scan().indexed == 1
-    assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
-
-
-def test_commits_by_hand_are_only_indexed(house: House) -> None:
-    path = house.remember("first version", title="Title", node_id=ONE)
-    house.write(path, house.read(path).replace(b"first", b"second"))
-    house.git("commit", "-qam", "by hand")
-    house.git("commit", "-q", "--allow-empty", "-m", "nothing")
-    assert house.scan().indexed == 1
-    assert house.log() == ["nothing"]
-    assert house.index.head == house.git("rev-parse", "HEAD")
-    house.git("revert", "--no-edit", "HEAD~1")
-    assert house.scan().indexed == 1
-    assert house.index.find("first version") == [path]
-    house.settle()
-
-
-def test_conflict_markers_are_neither_committed_nor_indexed(house: House) -> None:
-    path = house.remember("our version", title="Title", node_id=ONE)
-    house.settle()
-    house.write(path, house.read(path) + b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n")
-    result = house.scan()
-    assert (result.edited, result.indexed) == (0, 0)
-    assert house.index.find("our version") == [path]
-    assert house.index.find("<<<<") == []
-    [problem] = house.reconciler.problems()
-    assert (problem["path"], problem["level"]) == (path, "error")
-    house.settle()
-    house.index.rows.clear()  # without an index its last committed version is found again
-    house.reconciler = house.new_reconciler()
-    house.scan()
-    assert house.index.find("our version") == [path]
-    house.settle()
-    house.write(path, house.read(path).split(b"<<<<<<<")[0] + b"resolved\n")
-    assert house.scan().edited == 1
-    assert house.index.find("resolved") == [path]
-    assert house.reconciler.problems() == []
-
-
-def test_nothing_is_committed_during_a_merge(house: House) -> None:
-    path = house.remember("base", title="Title", node_id=ONE)
-    other = house.remember("other", title="Other", node_id=TWO)
-    house.settle()
-    house.git("switch", "-qc", "side")
-    house.write(path, house.read(path).replace(b"base", b"theirs"))
-    house.git("commit", "-qam", "theirs")
-    house.git("switch", "-q", "main")
-    house.write(path, house.read(path).replace(b"base", b"ours"))
-    house.git("commit", "-qam", "ours")
-    house.scan()
-    house.git("merge", "side", ok=False)
-    house.write(other, house.read(other) + b"edited meanwhile\n")
-    head = house.git("rev-parse", "HEAD")
-    result = house.scan()
-    assert other in result.waiting
-    assert result.waiting_until is not None
-    assert house.git("rev-parse", "HEAD") == head
-    house.git("checkout", "--ours", path)
-    house.git("commit", "-qam", "merged")
-    house.settle()
-    assert house.index.find("edited meanwhile") == [other]
-    assert house.clean()
 
 
 def test_a_secret_is_left_alone_and_not_a_memory(house: House) -> None:
@@ -462,6 +176,24 @@ def test_touch_and_chmod_change_nothing(house: House) -> None:
     house.settle()
 
 
+def test_a_vault_that_was_copied_is_read_once(house: House) -> None:
+    """What is known of each file afterwards is its stat now, so that the next life need not read it either."""
+    paths = [house.remember(f"text {number}", title=f"T{number}", node_id=uuid(number + 1)) for number in range(5)]
+    house.settle()
+    for path in paths:
+        copy = house.root / f"{path}.copy"
+        shutil.copyfile(house.root / path, copy)
+        os.utime(copy, (1_600_000_000, 1_600_000_000))
+        copy.rename(house.root / path)
+    (house.root / paths[0]).write_text((house.root / paths[0]).read_text("utf-8") + "and more\n", "utf-8")
+    house.settle()
+    for path in paths:
+        stat, known = (house.root / path).stat(), house.index.known()[path]
+        assert (known.inode, known.mtime_ns, known.size) == (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    assert house.index.find("and more") == [paths[0]]
+    assert not house.reconciler.overlay
+
+
 def test_a_same_size_edit_within_the_same_tick_is_seen(house: House) -> None:
     path = house.remember("text one", title="Title", node_id=ONE)
     state = house.index.known()[path]
@@ -472,43 +204,6 @@ def test_a_same_size_edit_within_the_same_tick_is_seen(house: House) -> None:
     os.utime(house.root / path, ns=(state.mtime_ns, state.mtime_ns))
     house.scan()
     assert house.index.find("text two") == [path]
-
-
-def test_many_deletions_are_taken_in_with_a_warning(house: House, caplog: pytest.LogCaptureFixture) -> None:
-    for number in range(30):
-        house.remember(f"text {number}", title=f"T{number}", node_id=uuid(number + 1))
-    house.settle()
-    shutil.rmtree(house.root / "work")
-    with caplog.at_level(logging.WARNING):
-        assert house.scan().removed == 30
-    assert "30 of 31 notes" in caplog.text
-    assert house.log() == ["Delete 30 notes: T0, T1 and 28 more"]
-    house.git("revert", "--no-edit", "HEAD")
-    assert house.scan().indexed == 30
-    house.settle()
-
-
-def test_a_vault_that_vanishes_is_not_deleted(house: House) -> None:
-    house.remember("text", node_id=ONE)
-    house.root.rename(house.root.with_name("away"))
-    with pytest.raises(Unavailable):
-        house.scan()
-    house.root.with_name("away").rename(house.root)
-    house.settle()
-    assert ONE in house.index.nodes()
-
-
-def test_a_sparse_checkout_is_no_deletion(house: House) -> None:
-    path = house.remember("text", node_id=ONE)
-    other = house.write("other/note.md", "text")
-    house.scan()
-    house.git("status")  # refreshes what git knows of the files
-    house.git("sparse-checkout", "set", "other", ".ormah")
-    assert not (house.root / path).exists()
-    head = house.git("rev-parse", "HEAD")
-    house.scan()
-    assert house.git("rev-parse", "HEAD") == head
-    assert other.exists()
 
 
 def test_a_lost_index_comes_back_the_same(house: House) -> None:
@@ -666,23 +361,3 @@ def test_agents_write_while_scans_run_and_people_edit(house: House) -> None:
     expected = {path: (data, state.digest) for path, data, state in house.reconciler.files()}
     assert {path: (data, state.digest) for path, (data, state) in house.index.rows.items()} == expected
     house.git("fsck", "--strict")
-
-
-def test_a_foreign_commit_in_the_middle_of_a_merge_of_branches(house: House) -> None:
-    """`git pull` brings new, changed and removed notes at once: all of it is indexed, none committed again."""
-    kept = house.remember("kept", title="Kept", node_id=ONE)
-    gone = house.remember("gone", title="Gone", node_id=TWO)
-    clone = house.root.with_name("clone")
-    subprocess.run(["git", "clone", "-q", house.root, clone], check=True)
-    (clone / kept).write_bytes((clone / kept).read_bytes().replace(b"kept\n", b"changed\n"))
-    (clone / gone).unlink()
-    (clone / "bare.md").write_text("from the other machine\n")
-    subprocess.run(["git", "add", "-A"], cwd=clone, check=True)
-    subprocess.run(["git", "commit", "-qm", "elsewhere"], cwd=clone, check=True)
-    house.git("pull", "-q", str(clone), "main")
-    result = house.scan()
-    assert (result.indexed, result.removed, result.edited, result.adopted) == (1, 1, 0, 1)
-    assert house.index.find("changed") == [kept]
-    assert TWO not in house.index.nodes()
-    assert house.log() == ["Adopt: bare"]
-    house.settle()

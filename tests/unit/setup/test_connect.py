@@ -1,79 +1,23 @@
-"""Connecting an agent and taking it back: on real files, in a home of its own."""
+"""Connecting an agent and taking it back: in any settings, beside what others wrote, over older entries of ours."""
 
 from __future__ import annotations
 
 import json
 import os
-import stat
-import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ormahctl.setup import connect, entry
+from ormahctl.setup import entry
 from ormahctl.setup.agents import AGENTS
 from ormahctl.setup.edits import InvalidSettings
 from ormahctl.setup.harness import Harness
 from ormahctl.setup.json_edit import Json
-from ormahctl.setup.record import Record
-from ormahd.rpc.wire import Conflict
-from tests.surroundings import surroundings
+from tests.unit.setup.connecting import CLAUDE, CODEX, GEMINI, JSON, a_home, ours, put, setup, uninstall
 from tests.unit.setup.settings_files import HOOKS, TEXTS, VALUES, files
-
-CLAUDE, CODEX, GEMINI = AGENTS["claude-code"], AGENTS["codex"], AGENTS["gemini"]
-JSON = pytest.mark.parametrize("harness", [CLAUDE, CODEX, GEMINI], ids=lambda harness: harness.name)
-
-
-@contextmanager
-def a_home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="orm") as directory, patch.dict(os.environ, clear=True):
-        os.environ.update(surroundings(Path(directory)))
-        yield Path(directory)
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with a_home() as found:
-        yield found
-
-
-def put(harness: Harness, data: bytes) -> Path:
-    path = harness.target()
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(data)
-    return path
-
-
-def setup(harness: Harness, *, deadline: int = 500, socket: str | None = None) -> connect.Change:
-    change = connect.connect(harness, socket=socket, deadline=deadline)
-    change.make()
-    return change
-
-
-def uninstall(harness: Harness) -> list[connect.Change]:
-    changes = connect.disconnect(harness)
-    for change in changes:
-        change.make()
-    return changes
-
-
-def ours(path: Path) -> dict[str, list[Any]]:
-    """Our handlers, read by the standard library alone."""
-    document = Json.parse(path.read_bytes())
-    return {
-        event: found
-        for event, groups in document.value["hooks"].items()
-        if isinstance(groups, list)
-        and (found := [one for group in groups for one in group.get("hooks", []) if "hook.py" in json.dumps(one)])
-    }
-
 
 # ---------------------------------------------------------------- for any file
 
@@ -183,184 +127,6 @@ def _order(path: Path) -> list[tuple[str, list[int]]]:
         for event, groups in hooks.items()
         if isinstance(groups, list)
     ]
-
-
-# ---------------------------------------------------------------- files
-
-
-@JSON
-def test_a_fresh_file_is_made_and_goes_again_with_its_directory(home: Path, harness: Harness) -> None:
-    path = harness.target()
-    setup(harness)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert path.read_bytes().endswith(b"}\n")
-    assert json.loads(path.read_bytes()).keys() == {"hooks"}
-    uninstall(harness)
-    assert not path.parent.exists()
-    assert Record.all(harness.name) == []
-
-
-def test_a_directory_that_was_there_stays(home: Path) -> None:
-    CLAUDE.home().mkdir()
-    setup(CLAUDE)
-    uninstall(CLAUDE)
-    assert list(CLAUDE.home().iterdir()) == []
-
-
-def test_a_file_of_ours_that_others_use_too_stays(home: Path) -> None:
-    setup(CLAUDE)
-    path = CLAUDE.target()
-    value = json.loads(path.read_bytes()) | {"model": "opus"}
-    path.write_text(json.dumps(value))
-    uninstall(CLAUDE)
-    assert json.loads(path.read_bytes()) == {"model": "opus"}
-
-
-def test_a_file_of_ours_that_was_rewritten_goes(home: Path) -> None:
-    setup(CLAUDE)
-    path = CLAUDE.target()
-    path.write_text(json.dumps(json.loads(path.read_bytes()), indent=8))
-    assert uninstall(CLAUDE)[0].after is None
-    assert not path.exists()
-
-
-def test_a_link_stays_a_link_and_its_target_is_edited(home: Path) -> None:
-    real = home / "dotfiles" / "claude.json"
-    real.parent.mkdir()
-    real.write_bytes(b'{"a": 1}')
-    real.chmod(0o640)
-    path = CLAUDE.target()
-    path.parent.mkdir()
-    path.symlink_to("../dotfiles/claude.json")
-    setup(CLAUDE)
-    assert path.is_symlink()
-    assert b"hook.py" in real.read_bytes()
-    assert stat.S_IMODE(real.stat().st_mode) == 0o640
-    assert [one.name for one in real.parent.iterdir()] == ["claude.json"]
-    uninstall(CLAUDE)
-    assert path.is_symlink()
-    assert real.read_bytes() == b'{"a": 1}'
-
-
-def test_a_link_that_leads_nowhere_gets_its_target(home: Path) -> None:
-    path = CLAUDE.target()
-    path.parent.mkdir()
-    path.symlink_to("../dotfiles/claude.json")
-    setup(CLAUDE)
-    assert (home / "dotfiles" / "claude.json").is_file()
-    uninstall(CLAUDE)
-    assert path.is_symlink()
-    assert not (home / "dotfiles").exists()
-
-
-def test_a_directory_in_its_place_is_refused(home: Path) -> None:
-    CLAUDE.target().mkdir(parents=True)
-    with pytest.raises(InvalidSettings, match=r"settings\.json is a directory"):
-        setup(CLAUDE)
-    assert connect.disconnect(CLAUDE) == []
-
-
-def test_a_pipe_in_its_place_is_not_waited_for(home: Path) -> None:
-    CLAUDE.home().mkdir()
-    os.mkfifo(CLAUDE.target())
-    with pytest.raises(InvalidSettings, match="no regular file"):
-        setup(CLAUDE)
-
-
-def test_a_link_to_itself_and_a_file_on_the_way_are_named(home: Path) -> None:
-    CLAUDE.home().mkdir()
-    CLAUDE.target().symlink_to("settings.json")
-    with pytest.raises(InvalidSettings, match="leads back to itself"):
-        setup(CLAUDE)
-    (home / ".codex").write_text("")
-    with pytest.raises(InvalidSettings, match="a folder on its way is a file"):
-        setup(CODEX)
-
-
-def test_an_agent_is_found_by_what_is_its_own(home: Path) -> None:
-    os.environ["PATH"] = str(home)
-    assert CLAUDE.found() is None
-    setup(CLAUDE)
-    assert CLAUDE.found() is None, "the directory is there because we made it"
-    (CLAUDE.home() / "projects").mkdir()
-    assert CLAUDE.found() == str(CLAUDE.home())
-    uninstall(CLAUDE)
-    put(CLAUDE, b"{}")
-    (CLAUDE.home() / "projects").rmdir()
-    setup(CLAUDE)
-    assert CLAUDE.found() == str(CLAUDE.home()), "the settings are the person's"
-    program = home / "claude"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    assert CLAUDE.found() == str(program)
-
-
-def test_a_read_only_file_is_left_alone(home: Path) -> None:
-    path = put(CLAUDE, b"{}")
-    path.chmod(0o444)
-    with pytest.raises(Conflict, match="is read-only") as failed:
-        setup(CLAUDE)
-    assert "chmod u+w" in (failed.value.hint or "")
-    assert path.read_bytes() == b"{}"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o444
-
-
-@JSON
-def test_what_cannot_be_read_is_left_alone(home: Path, harness: Harness) -> None:
-    path = put(harness, b'{\n  "a": 1,\n  "b" 2\n}')
-    with pytest.raises(InvalidSettings, match=r"line 3, column 7: expecting ':' delimiter") as failed:
-        setup(harness)
-    assert str(path) in failed.value.message
-    assert path.read_bytes() == b'{\n  "a": 1,\n  "b" 2\n}'
-
-
-@pytest.mark.parametrize(
-    ("text", "says"), [("[]", '"hooks" is no object'), ('{"Stop": {}}', '"hooks.Stop" is no list')]
-)
-def test_something_else_where_hooks_belong_is_left_alone(home: Path, text: str, says: str) -> None:
-    path = put(CLAUDE, f'{{"hooks": {text}}}'.encode())
-    with pytest.raises(InvalidSettings, match=says):
-        setup(CLAUDE)
-    assert json.loads(path.read_bytes()) == {"hooks": json.loads(text)}
-
-
-@pytest.mark.parametrize("after", [b'{"a": 2}', None])
-def test_an_edit_of_the_meantime_is_never_overwritten(home: Path, after: bytes | None) -> None:
-    path = put(CLAUDE, b'{"a": 1}')
-    change = connect.connect(CLAUDE, socket=None, deadline=500)
-    path.unlink() if after is None else path.write_bytes(after)
-    with pytest.raises(Conflict, match="changed by somebody else"):
-        change.make()
-    assert (path.read_bytes() if path.exists() else None) == after
-    assert [one.name for one in path.parent.iterdir()] == ([] if after is None else ["settings.json"])
-
-
-def test_a_file_that_appears_meanwhile_is_never_overwritten(home: Path) -> None:
-    change = connect.connect(CLAUDE, socket=None, deadline=500)
-    path = put(CLAUDE, b'{"theirs": 1}')
-    with pytest.raises(Conflict, match="changed by somebody else"):
-        change.make()
-    assert path.read_bytes() == b'{"theirs": 1}'
-
-
-def test_setups_at_the_same_time_add_once(home: Path) -> None:
-    path = put(CLAUDE, b'{"a": 1}')
-    refused: list[Conflict] = []
-
-    def go() -> None:
-        try:
-            setup(CLAUDE)
-        except Conflict as exc:
-            refused.append(exc)
-
-    threads = [threading.Thread(target=go) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {len(found) for found in ours(path).values()} == {1}
-    uninstall(CLAUDE)
-    assert path.read_bytes() == b'{"a": 1}'
 
 
 # ---------------------------------------------------------------- older entries of ours

@@ -1,0 +1,128 @@
+"""What the tests of two-phase maintenance share: a vault, what its jobs would find in it, and items of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ormahd.actions.caller import Caller
+from ormahd.actions.remember import remember
+from ormahd.config import load
+from ormahd.core.node import CreateNodeRequest, NodeType
+from ormahd.jobs.batches import CLUSTERS, CONFLICTS, LINKS, MERGES, Search
+from ormahd.jobs.job import Turn
+from ormahd.jobs.maintenance import Maintenance, Settled
+from ormahd.judge.port import Pair, Shown
+from ormahd.ormah import Ormah
+from tests.surroundings import surroundings
+
+AGENT = Caller("claude-code")
+START = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
+
+
+@dataclass
+class House:
+    """A vault whose clock a test can move, and what its jobs would find: pairs and clusters by the names that a test gave the memories."""
+
+    ormah: Ormah
+    clock: list[datetime]
+    ids: dict[str, str] = field(default_factory=dict)
+    found: dict[str, list[tuple[str, ...]]] = field(
+        default_factory=lambda: {LINKS: [], CONFLICTS: [], MERGES: [], CLUSTERS: []}
+    )
+
+    def told(self, name: str, content: str, **more: Any) -> str:
+        request = CreateNodeRequest(
+            **{"content": content, "title": name, "type": NodeType.FACT, "space": "shop"} | more
+        )
+        self.ids[name] = remember(self.ormah, request, AGENT).node_id
+        return self.ids[name]
+
+    def shown(self, name: str) -> Shown:
+        row = self.ormah.index.note(self.ids[name])
+        return Shown(row.id, row.type, row.space, row.title, row.content, row.created)
+
+    def _alive(self, batch: str) -> Iterator[tuple[str, ...]]:
+        for names in self.found[batch]:
+            if len(self.ormah.index.notes([self.ids[name] for name in names])) == len(names):
+                yield names
+
+    def search(self) -> Search:
+        def pairs(batch: str) -> Callable[[Turn], Iterator[Pair]]:
+            return lambda _: (Pair(self.shown(a), self.shown(b), 0.8125) for a, b in self._alive(batch))
+
+        def clusters(_: Turn) -> Iterator[Sequence[Shown]]:
+            return ([self.shown(name) for name in names] for names in self._alive(CLUSTERS))
+
+        return Search({batch: pairs(batch) for batch in (LINKS, CONFLICTS, MERGES)}, clusters)
+
+    def maintenance(self) -> Maintenance:
+        return Maintenance(self.ormah, self.search())
+
+    def named(self, value: Any, key: str = "") -> Any:
+        """`value` with the names of memories replaced by their ids."""
+        if isinstance(value, str):
+            return self.ids.get(value, value) if key.endswith(("_id", "_ids")) else value
+        if isinstance(value, list):
+            return [self.named(one, key) for one in value]
+        if isinstance(value, dict):
+            return {field: self.named(one, field) for field, one in value.items()}
+        return value
+
+    def judge(self, **lists: Any) -> Settled:
+        """Both phases: hand out, and settle with these results (memories by name)."""
+        maintenance = self.maintenance()
+        return maintenance.settle(maintenance.hand_out().receipt, self.named(lists), AGENT)
+
+    def wait(self, **span: float) -> None:
+        self.clock[0] += timedelta(**span)
+
+    def ops(self, run: str | None = None) -> list[Any]:
+        return [one for one in self.ormah.vault.oplog.view().entries if run is None or one.run == run]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """For a file of tests that says `house = maintenance_house.house`; so with `two`."""
+    environ = surroundings(tmp_path) | {"ORMAH_VAULT": str(tmp_path / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing"}
+    environ |= {"ORMAH_LINKING_SIMILARITY": "1.0"}  # no edge that a test did not draw
+    clock = [START]
+    ormah = Ormah.open(load(None, environ), clock=lambda: clock[0])
+    ormah.warm()
+    made = House(ormah, clock)
+    made.ids["me"] = ormah.vault.self_id
+    try:
+        yield made
+    finally:
+        ormah.close()
+
+
+@pytest.fixture
+def two(house: House) -> House:
+    """Six memories; `uv` and `also uv` are one question to link, to merge and to oppose, `a` and `b` another, with `c` in a
+    cluster of its own, `x` and `y` in another."""
+    house.told("uv", "Python packages are installed with uv here.")
+    house.told("also uv", "We install Python packages with uv.")
+    house.told("a", "The till prints receipts on thermal paper.", title="Receipts")
+    house.told("b", "The till's thermal paper is eighty millimetres wide.", title="Width of the paper")
+    house.told("c", "Thermal paper for the till is in the left drawer.", title="Where the paper is")
+    house.told("x", "The shop opens at nine on weekdays.", title="Weekday hours")
+    house.told("y", "On Saturdays the shop opens at ten.", title="Saturday hours")
+    house.found[LINKS] = [("uv", "also uv"), ("a", "b"), ("b", "c"), ("a", "c")]
+    house.found[MERGES] = [("uv", "also uv"), ("a", "b"), ("b", "c"), ("a", "c")]
+    house.found[CONFLICTS] = [("uv", "also uv"), ("x", "y")]
+    house.found[CLUSTERS] = [("a", "b", "c"), ("x", "y")]
+    return house
+
+
+def edge(**changed: Any) -> dict[str, Any]:
+    return {"source_id": "a", "target_id": "b", "edge_type": "supports"} | changed
+
+
+def merge(**changed: Any) -> dict[str, Any]:
+    return {"keep_id": "a", "remove_id": "b"} | changed

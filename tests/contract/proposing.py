@@ -1,0 +1,56 @@
+"""What the tests of proposals share: asking, deciding, taking back, and the lines that stand in the vault of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from ormahd.actions.caller import Caller
+from ormahd.actions.undo import Wish, undo
+from ormahd.actions.update import Update, update
+from ormahd.core.decision import FOLDER
+from ormahd.jobs.proposals import Shown
+from tests.contract.jobs_house import ME, House, ask, asking, open_house
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    """For a file of tests that says `house = proposing.house`."""
+    with open_house(monkeypatch) as found:
+        yield found
+
+
+def propose(house: House, *ids: str, **more: object) -> int:
+    """One run that asks; how many proposals are new."""
+    return house.run(asking(ask(house.ormah, *ids, **more)))[0].asked  # type: ignore[arg-type]
+
+
+def only(house: House, status: str = "pending") -> Shown:
+    (found,) = house.proposals.list(status=status).proposals
+    return found
+
+
+def statuses(house: House) -> list[str]:
+    return [one.row.status for one in house.proposals.list(status="all").proposals]
+
+
+def resolve(house: House, action: str, caller: Caller = ME) -> str:
+    """Decide on the only one that waits; the op."""
+    done = house.proposals.resolve(only(house).row.id, action, caller)
+    assert done.op is not None
+    return done.op
+
+
+def take_back(house: House, op: str) -> None:
+    undo(house.ormah, Wish(ops=(op,)), ME, lambda *_: None)
+
+
+def say(house: House, node_id: str, **fields: object) -> None:
+    update(house.ormah, node_id, Update(fields), ME)
+
+
+def lines(house: House) -> list[dict[str, object]]:
+    files = sorted((house.vault / FOLDER).glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]

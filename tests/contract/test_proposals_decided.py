@@ -1,0 +1,225 @@
+"""Proposals that are decided on: in one commit, remembered in the vault, and open again when that is taken back."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ormahd.actions.caller import Caller
+from ormahd.core.decision import FOLDER
+from ormahd.core.node import ProposalType
+from ormahd.errors import BadRequest, Conflict
+from tests.contract import proposing
+from tests.contract.jobs_house import CHANGES_OF, ME, House
+from tests.contract.proposing import lines as _lines
+from tests.contract.proposing import only, propose, resolve, say, statuses, take_back
+
+house = proposing.house
+
+AGENT = Caller("agent:claude-code")
+
+
+# Approved
+
+
+@pytest.mark.parametrize(("action", "caller"), [("approved", ME), ("approve", AGENT)])
+def test_approved_it_is_done_in_one_commit_with_the_decision(house: House, action: str, caller: Caller) -> None:
+    one, two = house.several(2)
+    propose(house, one, two)
+    start = house.head()
+    house.go(hours=1)
+    row = only(house).row
+    done = house.proposals.resolve(row.id[:8], action, caller)
+    assert (done.status, done.type, done.nodes, done.stored) == ("approved", "merge", [one, two], False)
+    assert done.text == "Tag “Memory number 00” as asked: approved"
+    assert house.git("rev-list", f"{start}..HEAD") == done.commit
+    assert house.tags(one) == ("asked",)
+    said = house.git("show", "-s", "--format=%an%n%B", "HEAD")
+    author = "Ada Person" if caller is ME else "agent:claude-code"
+    assert said.startswith(
+        f"{author}\nTagged: Memory number 00\n\nbecause the test says so\n\nProposed in the run {row.run}"
+    )
+    assert f"approved by {caller.source}." in said
+    assert f"Ormah-Source: {caller.source}\n" in said
+    changed = house.git("diff", "--name-only", f"{start}..HEAD").splitlines()
+    assert changed == [f"{FOLDER}/2026-11.jsonl", house.path(one).relative_to(house.vault).as_posix()]
+    shown = only(house, "approved")
+    assert (shown.row.op, shown.row.resolved, shown.by) == (done.op, house.now, caller.source)
+    assert house.proposals.list().pending == 0
+    house.sound()
+
+
+def test_a_decision_is_made_once(house: House) -> None:
+    one, two = house.several(2)
+    propose(house, one, two)
+    proposal = only(house).row.id
+    house.proposals.resolve(proposal, "approved", AGENT)
+    head = house.head()
+    for action in ("approved", "rejected"):
+        with pytest.raises(Conflict, match=r"was approved on 2026-11-01 by agent:claude-code") as caught:
+            house.proposals.resolve(proposal, action, ME)
+        assert caught.value.data["status"] == "approved"
+        assert "ormahctl undo" in str(caught.value.hint)
+    assert house.head() == head
+
+
+def test_what_is_so_already_is_only_noted(house: House) -> None:
+    one, two = house.several(2)
+    propose(house, one, two)
+    say(house, one, tags=["asked"])
+    done = house.proposals.resolve(only(house).row.id, "approved", ME)
+    assert done.text.endswith("it is so already")
+    assert statuses(house) == ["approved"]
+    assert "Ormah-Kind: feedback" in house.git("show", "-s", "--format=%B", "HEAD")
+
+
+def test_a_change_that_makes_no_sense_any_more_changes_nothing(house: House) -> None:
+    one, two = house.several(2)
+    propose(house, one, two)
+
+    def senseless(*_: object) -> object:
+        raise BadRequest("the self node stays")
+
+    proposals = type(house.proposals)(house.ormah, CHANGES_OF | {ProposalType.MERGE: senseless})  # type: ignore[dict-item]
+    head = house.head()
+    with pytest.raises(Conflict, match="cannot be done any more: the self node stays"):
+        proposals.resolve(only(house).row.id, "approved", ME)
+    assert (house.head(), statuses(house)) == (head, ["pending"])
+
+
+def test_other_edits_of_the_note_do_not_stand_in_the_way(house: House) -> None:
+    one, two = house.several(2)
+    propose(house, one, two)
+    say(house, one, tags=["green"], tier="core")
+    resolve(house, "approved")
+    assert house.tags(one) == ("green", "asked")
+
+
+def test_while_git_is_held_the_decision_is_safe_and_follows(house: House) -> None:
+    one, two = house.several(2)
+    propose(house, one, two)
+    marker = house.vault / ".git" / "CHERRY_PICK_HEAD"
+    marker.write_text(house.head() + "\n")
+    done = house.proposals.resolve(only(house).row.id, "approved", ME)
+    assert (done.stored, done.commit) == (True, None)
+    assert statuses(house) == ["approved"]
+    with pytest.raises(Conflict, match="was approved"):
+        house.proposals.resolve(done.proposal_id, "rejected", ME)
+    marker.unlink()
+    house.again()
+    assert statuses(house) == ["approved"]
+    assert house.tags(one) == ("asked",)
+    house.sound()
+
+
+# Rejected
+
+
+def test_rejected_for_good_also_after_the_state_was_lost(house: House) -> None:
+    one, two = house.several(2)
+    propose(house, one, two)
+    house.go(minutes=5)
+    done = house.proposals.resolve(only(house).row.id, "reject", ME)
+    assert done.text == "Tag “Memory number 00” as asked: rejected; it is not proposed again"
+    said = house.git("show", "-s", "--format=%an%n%B", "HEAD")
+    assert said.startswith("Ada Person\nRejected: Tag “Memory number 00” as asked\n\nthey look alike\n")
+    assert "Ormah-Kind: feedback\n" in said
+    (line,) = _lines(house)
+    assert line["verdict"] == "rejected"
+    assert (line["by"], line["type"], line["nodes"]) == ("person", "merge", sorted([one, two]))
+    assert propose(house, one, two) == 0
+
+    shutil.rmtree(house.ormah.state.path.parent)
+    house.again()
+    assert propose(house, one, two) == 0
+    say(house, two, content="It says something else now")
+    assert propose(house, one, two) == 1
+    house.sound()
+
+
+def test_rejected_on_another_machine(house: House, tmp_path: Path) -> None:
+    one, two = house.several(2)
+    propose(house, one, two)
+    other = tmp_path / "other"
+    house.git("clone", "-q", str(house.vault), str(other))
+    resolve(house, "rejected", AGENT)
+    # the same vault as another machine pulls it: its state knows the proposal as pending
+    with house.ormah.state.transaction() as db:
+        db.execute("UPDATE proposal SET status = 'pending', resolved = NULL, op = NULL")
+    assert house.proposals.list().proposals == []
+    found = only(house, "rejected")
+    assert (found.by, found.row.resolved) == ("agent:claude-code", house.now)
+    with pytest.raises(Conflict, match="was rejected on 2026-11-01 by agent:claude-code"):
+        house.proposals.resolve(found.row.id, "approved", ME)
+
+
+# Taken back
+
+
+@pytest.mark.parametrize("action", ["approved", "rejected"])
+def test_undone_it_is_open_again(house: House, action: str) -> None:
+    one, two = house.several(2)
+    propose(house, one, two)
+    before = house.files()
+    op = resolve(house, action)
+    assert house.files() != before
+    take_back(house, op)
+    assert house.files() == before
+    found = only(house)
+    assert (found.row.resolved, found.row.op, found.by) == (None, None, None)
+    assert propose(house, one, two) == 0, "it waits already"
+    resolve(house, "approved")
+    assert house.tags(one) == ("asked",)
+    house.sound()
+
+
+def test_git_revert_opens_it_again_and_later_decisions_stay(house: House) -> None:
+    one, two, three = house.several(3)
+    propose(house, one, two)
+    house.proposals.prepare()
+    assert (house.vault / FOLDER / "2026-11.jsonl").read_bytes() == b""
+    head = house.head()
+    house.proposals.prepare()
+    assert house.head() == head
+    house.ormah.socket = house.home / "nobody answers there"
+    house.ormah.mend_git()
+    first = house.proposals.resolve(only(house).row.id, "approved", ME)
+    propose(house, two, three)
+    resolve(house, "rejected")
+    say(house, one, content="Edited since, though")
+    assert first.commit is not None
+    house.git("revert", "--no-edit", first.commit)
+    house.ormah.reconciler.scan()
+    assert house.tags(one) == ()
+    assert [line["verdict"] for line in _lines(house)] == ["rejected"]
+    assert sorted(statuses(house)) == ["rejected", "stale"], "the memory was edited: stale"
+    house.sound()
+
+
+def test_undone_after_a_later_decision_in_the_same_file(house: House) -> None:
+    one, two, three = house.several(3)
+    propose(house, one, two)
+    first = resolve(house, "approved")
+    propose(house, two, three)
+    resolve(house, "rejected")
+    take_back(house, first)
+    assert house.tags(one) == ()
+    assert [line["verdict"] for line in _lines(house)] == ["rejected"]
+    assert sorted(statuses(house)) == ["pending", "rejected"]
+
+
+def test_a_new_month(house: House) -> None:
+    one, two, three = house.several(3)
+    propose(house, one, two)
+    resolve(house, "rejected")
+    house.go(days=30)
+    propose(house, two, three)
+    resolve(house, "approved")
+    assert len(_lines(house)) == 2
+    assert not (house.vault / FOLDER / "2026-12.jsonl").exists(), "an approval begins no file where there is one"
+    propose(house, one, three)
+    resolve(house, "rejected")
+    assert (house.vault / FOLDER / "2026-12.jsonl").exists()
+    assert sorted(statuses(house)) == ["approved", "rejected", "rejected"]

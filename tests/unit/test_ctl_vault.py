@@ -1,0 +1,222 @@
+"""Commands on the whole vault, as processes: status, history, doctor, verify, rebuild, stats, and what goes in and out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from ormahd.rpc import schema
+from ormahd.rpc.wire import NotFound, VaultBusy
+from tests.house import wait_until
+from tests.unit.ctl_desk import Desk, health
+
+# ---------------------------------------------------------------- looking
+
+
+def test_status_shows_what_is_missing(desk: Desk) -> None:
+    desk.answers["admin.health"] = health()
+    done = desk.ctl("status")
+    assert done.returncode == 0, done.stderr
+    for text in ("ready · ormahd", "up 2 min", "/home/x/vault  (3 memories)", "2 texts waiting", "4.5 MB", "vectors",
+                 "the model differs\\x1b", "a rebase", "j failed: boom", "230 MB, 12 threads, 1 client"):  # fmt: skip
+        assert text in done.stdout
+    fields = json.loads(desk.ctl("--json", "status").stdout)
+    assert {"phase", "vault", "nodes", "index", "degraded", "rss_mb"} <= set(fields)
+
+
+def test_history_lists_newest_first(desk: Desk) -> None:
+    op = schema.OpResult(
+        op="op1", commit="c" * 40, time="2026-11-21T20:00:00Z", kind="remember", source="agent:claude-code", subject="Remember: te\x1ba",
+        body="", nodes=["n"], run=None, undone_by="op2",
+    )  # fmt: skip
+    desk.answers["history.list"] = schema.HistoryResult(ops=[op])
+    done = desk.ctl(
+        "history",
+        "97ac",
+        "--job",
+        "decay",
+        "--kind",
+        "edit",
+        "--since",
+        "2026-11-01",
+        "--limit",
+        "7",
+        env={"TZ": "UTC"},
+    )
+    assert done.stdout == "2026-11-21 20:00  cccccccc  remember    agent:claude-code  Remember: te\\x1ba  (undone)\n"
+    assert desk.params("history.list") == [
+        schema.HistoryParams(node_id="97ac", job="decay", kind="edit", since="2026-11-01T00:00:00+00:00", limit=7)
+    ]
+    found = json.loads(desk.ctl("--json", "history").stdout)
+    assert {"op", "commit", "time", "kind", "source", "subject", "nodes", "undone_by"} <= set(found[0])
+
+
+def test_doctor_and_verify_exit_1_when_they_find_something(desk: Desk) -> None:
+    info = schema.Finding(level="info", what="a book", path="b.md")
+    error = schema.Finding(level="error", what="broken\x1b", path="a.md", line=3, mend="mend it")
+    desk.answers["admin.doctor"] = schema.DoctorResult(findings=[error, info])
+    done = desk.ctl("doctor", "--fix")
+    assert done.returncode == 1
+    assert done.stdout == "error: a.md:3: broken\\x1b\n  mend it\ninfo: b.md: a book\n"
+    assert desk.params("admin.doctor") == [schema.DoctorParams(fix=True)]
+    desk.answers["admin.doctor"] = schema.DoctorResult(findings=[info])
+    assert desk.ctl("doctor").returncode == 0
+    desk.answers["admin.verify"] = schema.VerifyResult(
+        ok=False, differences=[schema.Difference(what="missing", path="a.md")]
+    )
+    done = desk.ctl("--json", "verify")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["differences"][0]["path"] == "a.md"
+    desk.answers["admin.verify"] = schema.VerifyResult(ok=True, differences=[])
+    assert desk.ctl("verify").stdout == "the index equals the vault\n"
+
+
+def test_rebuild_draws_nothing_without_a_terminal(desk: Desk) -> None:
+    desk.progress = [schema.Progress(done=1, total=2, stage="reading")]
+    desk.answers["admin.rebuild"] = schema.RebuildResult(status="rebuilt", nodes_indexed=2, seconds=0.5)
+    done = desk.ctl("rebuild")
+    assert (done.stdout, done.stderr) == ("indexed 2 memories in 0.5 s\n", "")
+
+
+def test_stats(desk: Desk) -> None:
+    desk.answers["admin.stats"] = schema.StatsResult(
+        total_nodes=2,
+        by_tier={"core": 2},
+        by_type={"fact": 2},
+        by_space={"": 2},
+        total_edges=1,
+        by_edge={"supports": 1},
+        plain_files=0,
+    )
+    assert "2 memories, 1 connection\n" in desk.ctl("stats").stdout
+
+
+# ---------------------------------------------------------------- in and out
+
+
+def test_import_sends_batches_of_one_run_and_keeps_line_numbers(desk: Desk, tmp_path: Path) -> None:
+    def take(params: schema.ImportParams) -> schema.ImportResult:
+        bad = [place for place, line in enumerate(params.lines, params.first_line) if "bad" in line]
+        failed = [schema.ImportFailure(line=place, error="no good\x1b") for place in bad]
+        return schema.ImportResult(added=len(params.lines) - len(bad), skipped=0, failed=failed, run="r1")
+
+    desk.answers["admin.import"] = take
+    file = tmp_path / "in.jsonl"
+    lines = [f'{{"content": "{number}"}}' for number in range(2000)]
+    lines[3] = ""
+    lines[1500] = '{"bad": 1}'
+    file.write_bytes(("\ufeff" + "\r\n".join(lines)).encode() + b"\n\xff\n")
+    done = desk.ctl("--json", "import", str(file))
+    assert done.returncode == 2
+    found = json.loads(done.stdout)
+    assert (found["added"], found["skipped"], found["run"]) == (1998, 0, "r1")
+    assert [failure["line"] for failure in found["failed"]] == [1501, 2001]
+    runs = [params.run for params in desk.params("admin.import")]
+    assert runs[0] is None
+    assert set(runs[1:]) == {"r1"}
+    people = desk.ctl("import", "-", stdin=file.read_bytes())
+    assert people.returncode == 2
+    assert people.stdout.startswith("1,998 memories added, 0 skipped, 2 failed")
+    assert "line 1501: no good\\x1b" in people.stderr
+
+
+def test_import_says_how_far_it_got(desk: Desk, tmp_path: Path) -> None:
+    taken = []
+
+    def take(params: schema.ImportParams) -> schema.ImportResult:
+        taken.append(params)
+        if len(taken) > 1:
+            raise VaultBusy("git is held")
+        return schema.ImportResult(added=len(params.lines), skipped=0, failed=[], run="r1")
+
+    desk.answers["admin.import"] = take
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"content": "x"}\n' * 100)
+    done = desk.ctl("import", str(file))
+    assert done.returncode == 75
+    assert "broken off after line 64: 64 memories added" in done.stderr
+    assert "error: git is held" in done.stderr
+
+
+def test_ctrl_c_in_an_import_finishes_the_batch_and_says_how_far(desk: Desk, tmp_path: Path) -> None:
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def take(params: schema.ImportParams) -> schema.ImportResult:
+        if "second" in params.lines[-1]:
+            arrived.set()
+            go_on.wait(30)
+        return schema.ImportResult(added=len(params.lines), skipped=0, failed=[], run="r1")
+
+    desk.answers["admin.import"] = take
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"content": "x"}\n' * 64 + '{"content": "second"}\n')
+    command = [sys.executable, "-m", "ormahctl", "import", str(file)]
+    said = (
+        tmp_path / "stderr"
+    )  # a file: what a pipe's reader has taken in beyond the first line would be lost to the next one
+    with (
+        said.open("w") as stderr,
+        subprocess.Popen(command, env=desk.env, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+    ):
+        assert arrived.wait(30)
+        process.send_signal(signal.SIGINT)
+        wait_until(lambda: "finishing" in said.read_text(), "it says that it stops")
+        go_on.set()
+        out, _ = process.communicate(timeout=30)
+    err = said.read_text()
+    assert process.returncode == 130
+    assert out == ""
+    assert "stopped after line 65: 65 memories added" in err
+    assert "Traceback" not in err
+
+
+def pages(count: int) -> Any:
+    def page(params: schema.ExportParams) -> schema.ExportResult:
+        first = int(params.after or 0)
+        last = min(count, first + params.limit)
+        items = [{"id": str(number), "content": "日本\x9b" + "x" * 200} for number in range(first, last)]
+        return schema.ExportResult(items=items, next=str(last) if last < count else None)
+
+    return page
+
+
+def test_export_writes_json_lines(desk: Desk, tmp_path: Path) -> None:
+    desk.answers["admin.export"] = pages(1200)
+    done = desk.ctl("export")
+    rows = [json.loads(line) for line in done.stdout.split("\n")[:-1]]
+    assert [row["id"] for row in rows] == [str(number) for number in range(1200)]
+    assert "\x9b" not in done.stdout
+    file = tmp_path / "out.jsonl"
+    file.write_text("old")
+    assert json.loads(desk.ctl("--json", "export", "--output", str(file)).stdout)["exported"] == 1200
+    assert file.read_text() == done.stdout
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_an_export_that_fails_leaves_the_old_file(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "out.jsonl"
+    file.write_text("old")
+    desk.answers["admin.export"] = NotFound("gone")
+    assert desk.ctl("export", "--output", str(file)).returncode == 3
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+    assert desk.ctl("export", "--output", str(tmp_path)).returncode == 2
+    assert desk.ctl("export", "--output", str(tmp_path / "no" / "dir")).returncode == 2
+
+
+def test_a_reader_that_goes_away_is_no_error(desk: Desk) -> None:
+    desk.answers["admin.export"] = pages(5000)
+    command = [sys.executable, "-m", "ormahctl", "export"]
+    with subprocess.Popen(command, env=desk.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b'{"id":"0"')
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 141

@@ -1,0 +1,166 @@
+"""The reconciler beside a person's own git: what was committed, checked out or merged is indexed, not committed again."""
+
+from __future__ import annotations
+
+import subprocess
+
+from tests.vault.observed import ONE, TWO, House
+
+
+def test_a_file_that_was_empty_before_it_got_conflict_markers_stays_findable_as_it_was(house: House) -> None:
+    path = house.remember("the committed words", title="Title", node_id=ONE)
+    house.settle()
+    data = house.read(path)
+    house.write(path, b"")
+    house.scan()
+    house.write(path, data.replace(b"the committed words", b"<<<<<<< HEAD\none\n=======\nother\n>>>>>>> x\n"))
+    house.scan()
+    assert house.index.find("the committed words") == [path]
+    assert house.index.nodes()[ONE] == path
+    house.settle()
+
+
+def test_a_checkout_of_an_older_state_is_indexed_and_not_committed(house: House) -> None:
+    path = house.remember("first version", title="Title", node_id=ONE)
+    other = house.remember("other", title="Other", node_id=TWO)
+    before = house.git("rev-parse", "HEAD")
+    house.write(path, house.read(path).replace(b"first", b"second"))
+    house.scan()
+    (house.root / other).unlink()
+    house.scan()
+    count = house.git("rev-list", "--count", "HEAD")
+    assert house.index.find("second version") == [path]
+    house.git("checkout", "-q", before)
+    result = house.scan()
+    assert (result.indexed, result.edited, result.adopted) == (2, 0, 0)
+    assert house.index.find("first version") == [path]
+    assert house.index.nodes()[TWO] == other
+    assert house.index.head == before
+    assert any("detached" in problem["what"] for problem in house.reconciler.problems())
+    house.git("checkout", "-q", "main")
+    house.scan()
+    assert house.index.find("second version") == [path]
+    assert TWO not in house.index.nodes()
+    assert house.git("rev-list", "--count", "HEAD") == count
+    house.settle()
+
+
+def test_a_part_that_rested_stands_for_no_whole_commit(house: House) -> None:
+    """Several notes changed by one commit from outside: an event told of one of them so far."""
+    one = house.remember("first version", title="Title", node_id=ONE)
+    other = house.remember("first other", title="Other", node_id=TWO)
+    house.scan()
+    for path in (one, other):
+        house.write(path, house.read(path).replace(b"first", b"second"))
+    house.git("commit", "-qam", "by hand")
+    house.scan(paths=[one])
+    assert house.index.find("second version") == [one]
+    assert house.index.find("second other") == [other]
+    assert house.index.head == house.git("rev-parse", "HEAD")
+
+
+def test_an_own_commit_on_top_of_an_unseen_one_claims_nothing(house: House) -> None:
+    path = house.remember("first version", title="Title", node_id=ONE)
+    house.scan()
+    before = house.git("rev-parse", "HEAD")
+    assert house.index.head == before
+    house.write(path, house.read(path).replace(b"first", b"second"))
+    house.git("commit", "-qam", "by hand")
+    house.remember("another", title="Other", node_id=TWO)
+    assert house.reconciler.told == before
+    assert house.scan().indexed == 1
+    assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
+
+
+def test_commits_by_hand_are_only_indexed(house: House) -> None:
+    path = house.remember("first version", title="Title", node_id=ONE)
+    house.write(path, house.read(path).replace(b"first", b"second"))
+    house.git("commit", "-qam", "by hand")
+    house.git("commit", "-q", "--allow-empty", "-m", "nothing")
+    assert house.scan().indexed == 1
+    assert house.log() == ["nothing"]
+    assert house.index.head == house.git("rev-parse", "HEAD")
+    house.git("revert", "--no-edit", "HEAD~1")
+    assert house.scan().indexed == 1
+    assert house.index.find("first version") == [path]
+    house.settle()
+
+
+def test_conflict_markers_are_neither_committed_nor_indexed(house: House) -> None:
+    path = house.remember("our version", title="Title", node_id=ONE)
+    house.settle()
+    house.write(path, house.read(path) + b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n")
+    result = house.scan()
+    assert (result.edited, result.indexed) == (0, 0)
+    assert house.index.find("our version") == [path]
+    assert house.index.find("<<<<") == []
+    [problem] = house.reconciler.problems()
+    assert (problem["path"], problem["level"]) == (path, "error")
+    house.settle()
+    house.index.rows.clear()  # without an index its last committed version is found again
+    house.reconciler = house.new_reconciler()
+    house.scan()
+    assert house.index.find("our version") == [path]
+    house.settle()
+    house.write(path, house.read(path).split(b"<<<<<<<")[0] + b"resolved\n")
+    assert house.scan().edited == 1
+    assert house.index.find("resolved") == [path]
+    assert house.reconciler.problems() == []
+
+
+def test_nothing_is_committed_during_a_merge(house: House) -> None:
+    path = house.remember("base", title="Title", node_id=ONE)
+    other = house.remember("other", title="Other", node_id=TWO)
+    house.settle()
+    house.git("switch", "-qc", "side")
+    house.write(path, house.read(path).replace(b"base", b"theirs"))
+    house.git("commit", "-qam", "theirs")
+    house.git("switch", "-q", "main")
+    house.write(path, house.read(path).replace(b"base", b"ours"))
+    house.git("commit", "-qam", "ours")
+    house.scan()
+    house.git("merge", "side", ok=False)
+    house.write(other, house.read(other) + b"edited meanwhile\n")
+    head = house.git("rev-parse", "HEAD")
+    result = house.scan()
+    assert other in result.waiting
+    assert result.waiting_until is not None
+    assert house.git("rev-parse", "HEAD") == head
+    house.git("checkout", "--ours", path)
+    house.git("commit", "-qam", "merged")
+    house.settle()
+    assert house.index.find("edited meanwhile") == [other]
+    assert house.clean()
+
+
+def test_a_sparse_checkout_is_no_deletion(house: House) -> None:
+    path = house.remember("text", node_id=ONE)
+    other = house.write("other/note.md", "text")
+    house.scan()
+    house.git("status")  # refreshes what git knows of the files
+    house.git("sparse-checkout", "set", "other", ".ormah")
+    assert not (house.root / path).exists()
+    head = house.git("rev-parse", "HEAD")
+    house.scan()
+    assert house.git("rev-parse", "HEAD") == head
+    assert other.exists()
+
+
+def test_a_foreign_commit_in_the_middle_of_a_merge_of_branches(house: House) -> None:
+    """`git pull` brings new, changed and removed notes at once: all of it is indexed, none committed again."""
+    kept = house.remember("kept", title="Kept", node_id=ONE)
+    gone = house.remember("gone", title="Gone", node_id=TWO)
+    clone = house.root.with_name("clone")
+    subprocess.run(["git", "clone", "-q", house.root, clone], check=True)
+    (clone / kept).write_bytes((clone / kept).read_bytes().replace(b"kept\n", b"changed\n"))
+    (clone / gone).unlink()
+    (clone / "bare.md").write_text("from the other machine\n")
+    subprocess.run(["git", "add", "-A"], cwd=clone, check=True)
+    subprocess.run(["git", "commit", "-qm", "elsewhere"], cwd=clone, check=True)
+    house.git("pull", "-q", str(clone), "main")
+    result = house.scan()
+    assert (result.indexed, result.removed, result.edited, result.adopted) == (1, 1, 0, 1)
+    assert house.index.find("changed") == [kept]
+    assert TWO not in house.index.nodes()
+    assert house.log() == ["Adopt: bare"]
+    house.settle()
