@@ -24,7 +24,7 @@ from ormahd.vault.identity import Identity, claim
 from ormahd.vault.look import Look
 from ormahd.vault.reading import Rest, read_stable
 from ormahd.vault.round import Round, ScanResult
-from ormahd.vault.scan import Seen, Walk, walk
+from ormahd.vault.scan import Seen, Walk, homes, walk
 from ormahd.vault.vault import Vault
 
 __all__ = ["Apply", "Reconciler", "ScanResult"]
@@ -49,14 +49,17 @@ class Reconciler:
         settings: VaultSettings,
         clock: Callable[[], datetime],
         apply: Apply,
+        touched: Callable[[Sequence[FileState]], None],
         check_secrets: bool = True,
     ) -> None:
         """`known` gives every file as the index has it; `apply` tells the index what is in the history without a commit of
-        ours, or plain text. Commits of ours (also those in the person's name) reach it through `vault.listen` alone."""
+        ours, or plain text; `touched` of files with the bytes it knows under another stat. Commits of ours (also those in the
+        person's name) reach it through `vault.listen` alone."""
         self.vault = vault
         self.known = known
         self.settings = settings
         self._apply = apply
+        self._touched = touched
         self.look = Look(vault)
         self.identity = Identity(self.look, vault.home)
         self.context = Context(vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets)
@@ -112,6 +115,10 @@ class Reconciler:
                 missed = self.during & first.fed
             # Own commits came while older bytes of the same files were on their way to the index: look once more.
             return out if not missed else out + Round(self, missed, None).run()
+
+    def folders(self) -> set[str]:
+        """Folders that hold files which HEAD has, somewhere below them."""
+        return homes(self.look.tree(self.vault.head()))
 
     def problems(self, *, fresh: bool = False) -> list[dict[str, Any]]:
         """What `doctor` ought to name: {level, what, path, line, mend}. Of files that did not change since the process
@@ -228,6 +235,14 @@ class Reconciler:
         with self.book:
             for path in (*upserts, *removals):
                 self.overlay.pop(path, None)
+
+    def keep(self, touched: Sequence[FileState]) -> None:
+        """Have the index keep the new stat of files that hold the same bytes as before."""
+        self._touched(touched)
+        with self.book:
+            for state in touched:
+                if self.overlay.get(state.path) == state:
+                    del self.overlay[state.path]
 
     def note(self, file: File, decision: Decision) -> None:
         if decision.problems:

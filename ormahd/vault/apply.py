@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ormahd.errors import Conflict, OrmahError
+from ormahd.line import Place
 from ormahd.vault.build import DAEMON, Builder, Fresh, Told
 from ormahd.vault.change import Committed
 from ormahd.vault.disk import Flusher, sync_directory
@@ -49,6 +50,7 @@ class Queued:
     acknowledged: bool = False
     uncertain: bool = False
     done: threading.Event = field(default_factory=threading.Event)
+    place: Place = field(default_factory=Place)
     result: Committed | None = None
     error: BaseException | None = None
 
@@ -152,19 +154,21 @@ class Applier:
         except BaseException:
             self._take_back(waiting)
             raise
+        root = self.objects.root(self.git.head())
         for number, one in enumerate(waiting):
             try:
-                if self._place_one(one, refused):
+                if self._place_one(one, refused, root):
                     placed.append(one)
             except BaseException:
                 self._take_back(waiting[number:])
                 raise
         self.at("placed")
 
-    def _place_one(self, one: _Placed, refused: Refused) -> bool:
+    def _place_one(self, one: _Placed, refused: Refused, root: str | None) -> bool:
+        """`root`: HEAD's tree as the lock was taken."""
         for attempt in range(ATTEMPTS):
             try:
-                self._check(one.op.intent)
+                self._check(one.op.intent, root)
                 for _, write in one.writes:
                     self.worktree.place(write)
                     self.at("exchanged")
@@ -179,9 +183,8 @@ class Applier:
                 self.flusher.each(self.worktree.stage, [write for _, write in one.writes])
         return False
 
-    def _check(self, intent: Intent) -> None:
+    def _check(self, intent: Intent, root: str | None) -> None:
         """Raise Conflict where the repository has something else than a folder on the way to a file."""
-        root = self.objects.root(self.git.head())
         for step in intent.steps:
             if step.data is not None:
                 self.objects.passable(root, self.where(step.path))
@@ -226,7 +229,7 @@ class Applier:
                 late = self.worktree.finish(write)
                 if late is not None:
                     log.warning("%s", late_save(self.worktree, intent, number, late))
-            self.intents.remove(intent.op)
+            self.intents.done(intent.op)
         except (OSError, OrmahError) as exc:  # the commit stands; its intent stays for the next start to look at
             log.error("“%s” is written, but not tidied up: %s", intent.subject, exc)
         self.at("cleared")

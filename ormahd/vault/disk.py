@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 THREADS = 8
 """Threads that fsync beside each other: a journal answers many of them with one flush (1,000 files: .12 s, not .3)."""
-MANY = 64
-"""Items from which it is work in bulk."""
+MANY = 4
+"""Items from which threads that flush let those pass who go first, before each."""
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 
@@ -52,32 +52,13 @@ def sync_directory(directory: Path) -> None:
 
 def write_durably(path: Path, data: bytes) -> None:
     """Replace a file of our own: temporary name, fsync, rename, fsync of the folder."""
-    temporary = _temporary(path)
+    temporary = path.with_name(f".{path.name}.part")
     with open(temporary, "wb") as file:
         file.write(data)
         file.flush()
         sync(file.fileno())
     os.replace(temporary, path)
     sync_directory(path.parent)
-
-
-def write_all_durably(files: Mapping[Path, bytes], flusher: Flusher) -> None:
-    """The same of several files in one folder, which share the flushes. An error leaves some of them written."""
-    with contextlib.ExitStack() as opened:
-        descriptors = []
-        for path, data in files.items():
-            file = opened.enter_context(open(_temporary(path), "wb"))
-            file.write(data)
-            file.flush()
-            descriptors.append(file.fileno())
-        flusher.each(sync, descriptors)
-        for path in files:
-            os.replace(_temporary(path), path)
-    sync_directory(path.parent)
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.part")
 
 
 class Flusher:

@@ -8,8 +8,9 @@ from ormahd.vault.disk import sync_directory
 from ormahd.vault.git import Git
 
 LOOSE = 6000
-PACKS = 100
 """Loose objects from which packing is worth it (git's own `gc.auto` is 6,700)."""
+PACKS = 100
+"""Packs from which the small ones are put together: git looks an object up in one after the other."""
 
 
 def loose_objects(git: Git) -> int:

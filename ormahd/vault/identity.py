@@ -51,9 +51,9 @@ class Identity:
             self._head = head
             self._tree = self._look.tree(head)
             self._by_id = None
-            step = self._look.step
-            if (step.before, step.after) == (before, head):
-                self._follow(step.changes, old)
+            changes = self._look.between(before, head)
+            if changes is not None:
+                self._follow(changes, old)
             else:
                 self._by_name = None
             if len(self._by_blob) > 2 * len(self._tree) + KEPT:

@@ -1,4 +1,5 @@
-"""What we have promised to write: one file per op in `.ormah/intent`, flushed before anything else is touched.
+"""What we have promised to write: a file per op in `.ormah/intent`, or one for ops that go together, flushed before
+anything else is touched.
 
 A file there is the promise: after a crash the op is rolled forward from it. It appears complete (temporary name, fsync,
 rename, fsync of the folder), so that half a file is a write that was never acknowledged. The first line carries a
@@ -10,19 +11,25 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import logging
 import os
+import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ormahd.vault.change import Change, Kind, is_op, sha256
-from ormahd.vault.disk import Flusher, sync_directory, write_all_durably, write_durably
+from ormahd.vault.disk import sync_directory, write_durably
 from ormahd.vault.entries import PathEntry
 
 FOLDER = ".ormah/intent"
 HEADER = "ormah-intent 1"
+TOGETHER = ".together.json"
+"""What follows the first op's id in the name of a file with several."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,25 +123,48 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text, validate=True)
 
 
+@dataclass(slots=True)
+class _Together:
+    """A file with the promises of several ops, as long as it is there. `left`: those that are not done; `own`: of these the ones
+    that have a newer promise in a file of their own."""
+
+    path: Path
+    left: dict[str, Intent]
+    own: set[str] = field(default_factory=set)
+
+
 class Intents:
-    """The folder of promises."""
+    """The folder of promises. Safe from any thread."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / FOLDER
         self._moving = self.folder / "moving"
+        self._lock = threading.Lock()
+        self._together: dict[str, _Together] = {}
+        """By the id of each op that is left in it."""
 
     def write(self, intent: Intent) -> None:
-        """Durable when this returns."""
+        """Durable when this returns. It takes the place of what was promised of this op before."""
         self._prepare()
         write_durably(self._path(intent.op), encode([intent]))
+        with self._lock:
+            if (shared := self._together.get(intent.op)) is not None:
+                shared.own.add(intent.op)
 
-    def write_all(self, intents: Sequence[Intent], flusher: Flusher) -> None:
-        """Several at once, which share the flushes; all durable when this returns. An error leaves some of them written."""
-        if len(intents) == 1:
-            self.write(intents[0])
-            return
+    def write_all(self, intents: Sequence[Intent]) -> None:
+        """Several at once, in one file; all durable when this returns, none of them where it raises."""
         self._prepare()
-        write_all_durably({self._path(intent.op): encode([intent]) for intent in intents}, flusher)
+        first = intents[0].op
+        path = self._path(first) if len(intents) == 1 else self.folder / f"{first}{TOGETHER}"
+        try:
+            write_durably(path, encode(intents))
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        if len(intents) > 1:
+            shared = _Together(path, {intent.op: intent for intent in intents})
+            with self._lock:
+                self._together |= dict.fromkeys(shared.left, shared)
 
     def _prepare(self) -> None:
         if not self.folder.is_dir():
@@ -144,18 +174,38 @@ class Intents:
     def _path(self, op: str) -> Path:
         return self.folder / f"{op}.json"
 
+    def done(self, op: str) -> None:
+        """It is fulfilled. Not flushed: a promise that comes back after a power cut is found fulfilled in the history."""
+        with self._lock:
+            shared = self._together.pop(op, None)
+            if shared is not None:
+                del shared.left[op]
+                if not shared.left:
+                    shared.path.unlink(missing_ok=True)
+        if shared is None or op in shared.own:
+            self._path(op).unlink(missing_ok=True)
+
     def remove(self, op: str) -> None:
-        """Not flushed: a promise that comes back after a power cut is found fulfilled in the history."""
-        with contextlib.suppress(FileNotFoundError):
-            self._path(op).unlink()
+        """It is taken back: its caller gets an error, so it must not happen after a crash either."""
+        with self._lock:
+            shared = self._together.get(op)
+            others = [intent for other, intent in shared.left.items() if other != op] if shared is not None else []
+            if shared is not None and others:
+                try:
+                    write_durably(shared.path, encode(others))
+                except OSError as exc:  # there is no room for saying so
+                    log.error("the promise of %s cannot be taken back: %s", op, exc)
+        self.done(op)
 
     def holds(self, op: str) -> bool:
         """Whether an op is promised and not done yet."""
-        return self._path(op).exists()
+        with self._lock:
+            return op in self._together or self._path(op).exists()
 
     def load(self) -> tuple[list[Intent], list[str]]:
-        """(promises in order, sentences about what was wrong). Half-written files go; damaged ones are set aside."""
-        found: list[Intent] = []
+        """(promises in order, sentences about what was wrong), each in a file of its own from here on. Half-written files
+        go; damaged ones are set aside."""
+        found: dict[str, Intent] = {}
         said = []
         for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else []:
             if path.name.endswith(".part"):
@@ -169,13 +219,16 @@ class Intents:
                     os.replace(path, aside)
                     said.append(f"set a damaged intent aside as {FOLDER}/damaged/{path.name}: {exc}")
                     continue
-                found += ops
-                if [op.op for op in ops] != [path.stem]:  # each op gets a file that can go when it is done
-                    for op in ops:
+                if [op.op for op in ops] == [path.stem]:
+                    found[path.stem] = ops[0]
+                    continue
+                for op in ops:
+                    if op.op == path.stem or not self._path(op.op).exists():  # else a newer one stands there
                         self.write(op)
-                    if path.stem not in {op.op for op in ops}:
-                        path.unlink()
-        return sorted(found, key=lambda intent: intent.op), said
+                        found[op.op] = op
+                if path.stem not in {op.op for op in ops}:
+                    path.unlink()
+        return sorted(found.values(), key=lambda intent: intent.op), said
 
     def moving(self, commits: Iterable[str]) -> None:
         """Note where the branch is about to be moved, so that a lock left behind by it is known as ours."""

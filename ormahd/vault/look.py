@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +16,16 @@ STEPS = 1000
 """Commits of ours that are remembered until somebody asks for the tree."""
 MANY = 200
 """Paths from which one listing of everything is cheaper, and safer, than naming them on a command line."""
+TRAIL = 64
+"""Steps that are remembered for whoever follows trees more slowly: a scan asks once for what ten others have asked about meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The last one from a tree to the next that was followed: both commits, and the blob of each path that changed (None: gone)."""
+    """One from a tree to the next that was followed: both commits, and the blob of each path that changed (None: gone)."""
 
     before: str | None
-    after: str | None
+    after: str
     changes: Mapping[str, str | None]
 
 
@@ -34,13 +37,14 @@ class Look:
         self._tree: tuple[str | None, dict[str, str]] | None = None
         self._steps: dict[str, tuple[str, Mapping[str, str | None]]] = {}
         """Commits of ours: by the commit each was put on, what it is called and what it changed."""
-        self.step = Step(None, None, {})
+        self._trail: deque[Step] = deque(maxlen=TRAIL)
         self._lock = threading.Lock()
         self._ours: set[str] | None = None
 
     def reopen(self) -> None:
         """Forget what was read: the history was replaced."""
         self._tree = self._ours = None
+        self._trail.clear()
         with self._lock:
             self._steps.clear()
 
@@ -56,26 +60,35 @@ class Look:
         followed without reading it all again."""
         kept = self._tree
         if kept is None or kept[0] != head:
-            found = None if kept is None or head is None else self._followed(kept, head)
+            found = None if head is None else self._followed(kept, head)
             kept = self._tree = (head, {} if head is None else self.vault.tree(head) if found is None else found)
         return kept[1]
 
-    def _followed(self, kept: tuple[str | None, dict[str, str]], head: str) -> dict[str, str] | None:
-        """The tree that is kept with all that leads from there to `head`; None where something else came between."""
-        at = kept[0]
+    def _followed(self, kept: tuple[str | None, dict[str, str]] | None, head: str) -> dict[str, str] | None:
+        """The tree that is kept with all that leads from there to `head`; None where something else came between, or none is kept."""
+        at = kept[0] if kept is not None else None
         changes: dict[str, str | None] = {}
         with self._lock:
             while at is not None and at != head and at in self._steps:
                 at, some = self._steps.pop(at)
                 changes.update(some)
-            if at != head:
+            if kept is None or at != head:
                 self._steps.clear()
                 return None
-        self.step = Step(kept[0], head, changes)
+        self._trail.append(Step(kept[0], head, changes))
         found = kept[1] | {path: oid for path, oid in changes.items() if oid is not None}
         for path in [path for path, oid in changes.items() if oid is None]:
             found.pop(path, None)
         return found
+
+    def between(self, before: str | None, after: str | None) -> Mapping[str, str | None] | None:
+        """What differs between two trees that were asked for, the blob of each path (None: gone); None where that is not known."""
+        at, changes = before, dict[str, str | None]()
+        for step in list(self._trail):
+            if at != after and step.before == at:
+                at = step.after
+                changes.update(step.changes)
+        return changes if at == after else None
 
     def follow(self, done: Committed) -> None:
         """A commit of ours: what it changed is known. One that brought in more than its files is not followed."""

@@ -34,6 +34,7 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
             intent.op, commit, intent.kind, intent.source, intent.subject, intent.time,
             tuple(step.change for step in intent.steps),
         )  # fmt: skip
+        applier.intents.done(intent.op)
     else:
         _bring_back(applier, intent, said)
         today, sentences = on_today(applier.worktree, intent)
@@ -47,7 +48,7 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
             op.uncertain = False
             said.append(f"wrote “{intent.subject}”, which was promised before")
             return None  # the lock stays ours: `apply` takes it over, so that nobody commits in between
-    applier.intents.remove(intent.op)
+        applier.intents.remove(intent.op)
     applier.lock.release()
     return None
 

@@ -88,6 +88,7 @@ class Round:
             self.known: Mapping[str, FileState] = {**self.rows, **owner.overlay} if owner.overlay else self.rows
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
         self.removals: list[str] = []
+        self.restated: list[FileState] = []
         self.bytes = 0
         self.items: dict[str, list[Item]] = {"Adopt": [], "Edit": [], "Move": []}
         self.waiting_ids: set[str | None] = set()
@@ -141,9 +142,8 @@ class Round:
             # Before the walk: of a commit that comes during it nobody knows what was met already.
             owner.walked = self.vault.head()
         end = time.monotonic() + OURS_S
-        while (
-            behind := self.not_told()
-        ) and time.monotonic() < end:  # a commit of ours is about to say that it was ours
+        # A commit of ours may be about to say that it was ours.
+        while (behind := self.not_told()) and time.monotonic() < end:
             time.sleep(OURS_S / 10)
         self.behind = behind
         options: dict[str, Any] = {"doubted": doubted, "max_bytes": settings.max_note_bytes}
@@ -181,7 +181,7 @@ class Round:
                 self.one(changed[path], forced)
             except OSError as exc:
                 self.out.skipped.append((path, f"cannot be read: {exc.strerror}"))
-            if self.bytes > BATCH_BYTES or len(self.upserts) >= BATCH:
+            if self.bytes > BATCH_BYTES or len(self.upserts) + len(self.restated) >= BATCH:
                 self.feed()
                 self.commit_all()
             if self.progress is not None:
@@ -235,10 +235,13 @@ class Round:
             self.enlist(file, decision)
 
     def touched(self, met: Seen, row: FileState) -> None:
-        """Same bytes, other stat: nothing happened. Remembered here, so that the file is not read each time."""
+        """Same bytes, other stat: nothing happened. Remembered, so that the file is not read each time (a copied vault: all of them)."""
         if differs(row, met):
+            state = FileState(met.path, met.size, met.mtime_ns, met.inode, row.digest)
             with self.owner.book:
-                self.owner.overlay[met.path] = FileState(met.path, met.size, met.mtime_ns, met.inode, row.digest)
+                self.owner.overlay[met.path] = state
+            if row is self.rows.get(met.path):  # else the index has other bytes than those that are remembered here
+                self.restated.append(state)
         self.doubt(met)
 
     def doubt(self, met: Seen) -> None:
@@ -364,6 +367,9 @@ class Round:
             self.fed.update(part, part_gone)
             self.owner.tell(part, part_gone, head=None)
         self.upserts, self.removals, self.bytes = {}, [], 0
+        if self.restated:
+            self.owner.keep(self.restated)
+            self.restated = []
 
     def commit_all(self) -> None:
         for verb, kind in (("Adopt", Kind.ADOPT), ("Move", Kind.EDIT), ("Edit", Kind.EDIT)):

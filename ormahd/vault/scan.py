@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +51,17 @@ def seen(path: str, found: os.stat_result) -> Seen:
 
 def differs(row: FileState, met: Seen) -> bool:
     return row.mtime_ns != met.mtime_ns or row.size != met.size or row.inode != met.inode
+
+
+def homes(paths: Iterable[str]) -> set[str]:
+    """Every folder that one of these files is in, or a folder of it."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found
 
 
 def check_root(root: Path) -> None:
@@ -172,12 +183,7 @@ class _Walker:
 
     def known_folders(self) -> set[str]:
         if self.homes is None:
-            self.homes = set()
-            for path in self.known:
-                folder = path.rpartition("/")[0]
-                while folder and folder not in self.homes:
-                    self.homes.add(folder)
-                    folder = folder.rpartition("/")[0]
+            self.homes = homes(self.known)
         return self.homes
 
     # Files
@@ -196,6 +202,7 @@ class _Walker:
             elif not self.excluded.template(path):
                 self.fresh[path] = seen(path, found)
             return
+        path = row.path  # the same words, and they are in memory already
         self.out.present.add(path)
         if self.excluded.changed:
             self.old.append(path)

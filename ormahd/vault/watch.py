@@ -49,7 +49,7 @@ class Watcher:
         self._reconciler = reconciler
         self._settings = settings
         self._root = os.fspath(vault.root)
-        self._watches = Watches(vault, self._told, self._on_lost, source)
+        self._watches = Watches(vault, self._told, self._on_lost, source, reconciler.folders)
         self._wake = threading.Condition()
         self._pending: dict[str, float] = {}
         self._appeared: set[str] = set()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from ormahd.vault.vault import Vault
-from ormahd.vault.watch_source import Lost, Source, Told, native
+from ormahd.vault.watch_source import Lost, Source, Told
 
 POLL_S = 2.0
 """Seconds between scans while there is no watcher, so that an edit is still found within 3 s of rest."""
@@ -23,8 +23,17 @@ log = logging.getLogger(__name__)
 class Watches:
     """Keeps one source of events alive and pointed at the folders that matter. Called from the watcher's thread."""
 
-    def __init__(self, vault: Vault, told: Told, lost: Lost, make: Callable[[Told, Lost], Source] = native) -> None:
+    def __init__(
+        self,
+        vault: Vault,
+        told: Told,
+        lost: Lost,
+        make: Callable[[Told, Lost], Source],
+        homes: Callable[[], Collection[str]],
+    ) -> None:
+        """`homes`: folders (relative to the root) with files that HEAD has: git is not asked whether it ignores those."""
         self._vault = vault
+        self._homes = homes
         self._root = os.fspath(vault.root)
         self._make = make
         self._told = told
@@ -102,7 +111,7 @@ class Watches:
                     source.add(folder)
             return
         source.add(self._root)
-        wanted = {*self._notes(source, [self._root]), *self._git_folders()}
+        wanted = {*self._notes(source, [self._root], self._homes()), *self._git_folders()}
         for folder in source.folders() - wanted:
             source.drop(folder)
         for folder in wanted:
@@ -128,9 +137,9 @@ class Watches:
         except (FileNotFoundError, NotADirectoryError):
             return  # gone again
 
-    def _notes(self, source: Source, tops: Iterable[str]) -> list[str]:
+    def _notes(self, source: Source, tops: Iterable[str], homes: Collection[str] = ()) -> list[str]:
         """Watch these folders and those below that may hold notes, level by level: git is asked once a level what it
-        ignores. Each is watched before it is listed, so that no folder that comes into it in between is missed."""
+        ignores, but not of `homes`. Each is watched before it is listed, so that no folder that comes into it in between is missed."""
         found: list[str] = []
         level = list(tops)
         while level:
@@ -145,13 +154,13 @@ class Watches:
                 except OSError:
                     continue  # gone or unreadable: the scan says so
             found += level
-            level = self._allowed(below)
+            level = self._allowed(below, homes)
         return found
 
-    def _allowed(self, folders: Iterable[str]) -> list[str]:
+    def _allowed(self, folders: Iterable[str], homes: Collection[str] = ()) -> list[str]:
         cut = len(self._root) + 1
         own = [folder for folder in folders if not os.path.lexists(folder + "/.git") and not os.path.islink(folder)]
-        ignored = self._vault.is_ignored(folder[cut:] for folder in own)
+        ignored = self._vault.is_ignored(name for folder in own if (name := folder[cut:]) not in homes)
         return [folder for folder in own if folder[cut:] not in ignored]
 
     def _git_folders(self) -> set[str]:

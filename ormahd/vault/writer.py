@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from ormahd import way
 from ormahd.errors import Conflict, Internal, OrmahError, Unavailable, VaultBusy
+from ormahd.line import Line
 from ormahd.vault import message
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.change import Clock, Committed, sha256
@@ -37,7 +40,8 @@ log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Takes transactions from many threads. Two locks: the door (deciding, short) and the pen (promising and writing)."""
+    """Takes transactions from many threads. Two locks: the door (deciding, short) and the pen (promising and writing), before which
+    they stand in line: whoever has the pen writes for all of them."""
 
     def __init__(self, applier: Applier, *, clock: Clock, wait: float) -> None:
         self._applier = applier
@@ -45,6 +49,7 @@ class Writer:
         self._wait = wait
         self._door = threading.RLock()
         self._pen = threading.Lock()
+        self._line = Line()
         self._holder: int | None = None
         self._queue: list[Queued] = []
         self._promised: dict[str, tuple[Queued, bytes | None]] = {}
@@ -91,7 +96,7 @@ class Writer:
             op = Queued(intent)
             self._enqueue(op)
         try:
-            why = self._drain(op)
+            why = self._in_line(op)
         except BaseException as exc:
             self._withdraw(op)
             if isinstance(exc, OSError):
@@ -125,24 +130,34 @@ class Writer:
     def _decide(self, tx: Transaction) -> Intent | None:
         """Check every expectation and leave out what is already so."""
         applier = self._applier
-        head = applier.git.head()
-        if tx.joins is not None and not (tx.joined_on is None or within(applier.git, tx.joined_on, head)):
+        if (
+            tx.joins is not None
+            and tx.joined_on is not None
+            and not within(applier.git, tx.joined_on, applier.git.head())
+        ):
             raise HistoryMoved("HEAD was moved to another history meanwhile", hint="look at it again and repeat")
-        root = applier.objects.root(head)
+
+        @functools.cache
+        def root() -> str | None:  # git is asked only about what is in doubt: everybody who writes waits for this
+            return applier.objects.root(applier.git.head())
+
+        def in_head(path: str) -> str | None:
+            entry = applier.objects.find(root(), applier.where(path))
+            return entry.oid if entry else None
+
         steps = []
         for path, wish in tx.wishes.items():
             promised = path in self._promised
             now = self.read(path)
-            entry = applier.objects.find(root, applier.where(path))
             digest = None if now is None else sha256(now)
             if digest != wish.expect:
                 gone = wish.data is None and now is None and not promised
-                blob = applier.objects.blob(root, applier.where(path)) if gone else None
+                blob = applier.objects.blob(root(), applier.where(path)) if gone else None
                 if blob is None or sha256(blob) != wish.expect:
                     raise Displaced(path, now)
             if now == wish.data:
                 wanted = None if wish.data is None else applier.objects.oid("blob", wish.data)
-                if promised or wanted == (entry.oid if entry else None):
+                if promised or wanted == in_head(path):
                     continue
             steps.append(Step(path, wish.node_id, now, wish.data))
         if not steps and tx.joins is None:
@@ -164,12 +179,7 @@ class Writer:
             if not new:
                 return
             self._applier.at("promising")
-            try:
-                self._applier.intents.write_all([op.intent for op in new], self._applier.flusher)
-            except OSError:
-                for op in new:
-                    self._applier.intents.remove(op.intent.op)
-                raise
+            self._applier.intents.write_all([op.intent for op in new])
             for op in new:
                 op.promised = True
             self._applier.at("promised")
@@ -189,16 +199,27 @@ class Writer:
 
     def drain(self) -> str | None:
         """Write what waits; why it still waits, or None."""
-        why = self._drain(None)
+        why = self._drain()
         if why:
             self._drainer.kick()
         return why
 
-    def _drain(self, until: Queued | None) -> str | None:
+    def _in_line(self, op: Queued) -> str | None:
+        """Have the op written, by us or by who writes at the moment; why it still waits, or None."""
+        if not self._line.lead(op.place):
+            return None
+        try:
+            return self._drain(op)
+        finally:
+            self._line.pass_on()
+
+    def _drain(self, until: Queued | None = None) -> str | None:
+        """Write batch after batch, up to the one with `until`; why what is left still waits, or None."""
         with self._pen:
             self._holder = threading.get_ident()
             try:
                 while not (until is not None and until.done.is_set()):
+                    way.give()
                     with self._door:
                         batch = self._next_batch()
                     if not batch:
@@ -274,7 +295,7 @@ class Writer:
             op.error = op.error or exc
             self._applier.intents.remove(op.intent.op)
             self._leave(op)
-            op.done.set()
+            self._over([op])
             return False
 
     def _withdraw(self, op: Queued) -> bool:
@@ -326,8 +347,12 @@ class Writer:
                 callback(results)
             except Exception:  # the commits stand; whoever listens must catch up by its own means
                 log.exception("a listener failed on %s", ", ".join(f"{one.op} ({one.subject})" for one in results))
+        self._over(ops)
+
+    def _over(self, ops: Sequence[Queued]) -> None:
         for op in ops:
             op.done.set()
+        self._line.done([op.place for op in ops])
 
     def _leave(self, op: Queued) -> None:
         self._queue.remove(op)
@@ -336,7 +361,7 @@ class Writer:
 
     def _keep_promises(self) -> str | None:
         """What the drainer does: write what can be written, and see to stale locks where it cannot."""
-        why = self._drain(None)
+        why = self._drain()
         if why:
             self.said += clear_stale(self._applier.git, self._applier.lock, self._clock)
         for sentence in self.take_said():

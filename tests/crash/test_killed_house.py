@@ -1,7 +1,8 @@
 """`kill -9` of the daemon's whole process group at random instants, again and again on one vault (DESIGN section 2.2).
 
 After each restart: what was acknowledged is there, nothing is half-there, the worktree is clean, no lock is left, and nobody
-repaired anything. 20 kills in `make test`, 300 in `make soak`.
+repaired anything. With three writers, and with 32, whose ops are promised and committed in one go. 20 kills in `make test`, 400 in
+`make soak`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from ormahd.errors import OrmahError
+from ormahd.rpc.lanes import HEAVY
 from tests.crash.soundness import nothing_is_left
 from tests.house import House, open_house
 
@@ -34,20 +36,22 @@ class Ledger:
 
 
 class Writer(threading.Thread):
-    """One client: remembers, updates, forgets and imports until its connection breaks."""
+    """One client: remembers, updates, forgets, and where it `imports` that too, until its connection breaks."""
 
-    def __init__(self, house: House, ledger: Ledger, seed: int) -> None:
+    def __init__(self, house: House, ledger: Ledger, seed: int, *, imports: bool) -> None:
         super().__init__(daemon=True)
         self.house, self.ledger, self.chance, self.seed = house, ledger, random.Random(seed), seed
+        self.acts: list[Callable[[Any], None]] = [self.remember, self.remember, self.update, self.forget]
+        if imports:
+            self.acts.append(self.import_)
         self.mine: list[str] = []
         self.failure: Exception | None = None
 
     def run(self) -> None:
-        acts: list[Callable[[Any], None]] = [self.remember, self.remember, self.update, self.forget, self.import_]
         try:
             with self.house.connect() as connection:
                 while True:
-                    self.chance.choice(acts)(connection)
+                    self.chance.choice(self.acts)(connection)
         except (OrmahError, OSError):
             return  # killed under us: what was not answered is in `maybe`
         except Exception as exc:  # noqa: BLE001 - told to the test, which fails with it
@@ -119,18 +123,20 @@ def check(house: House, ledger: Ledger, *, deep: bool) -> None:
     nothing_is_left(house, deep=deep)
 
 
-def killed(kills: int, seed: int, *, deep_every: int) -> None:
+def killed(kills: int, seed: int, *, writers: int, deep_every: int) -> None:
     chance = random.Random(seed)
     ledger = Ledger()
     with open_house() as house:
         house.start()
         for number in range(1, kills + 1):
-            writers = [Writer(house, ledger, seed * 1000 + number * 10 + index) for index in range(3)]
-            for writer in writers:
+            seeds = range(first := (seed * 1000 + number) * 100, first + writers)
+            # As many import as do at a time: the others would only wait for them.
+            threads = [Writer(house, ledger, one, imports=one < first + HEAVY) for one in seeds]
+            for writer in threads:
                 writer.start()
             time.sleep(chance.uniform(0.02, 0.8))  # the random instant
             house.kill()
-            for writer in writers:
+            for writer in threads:
                 writer.join(30)
                 assert not writer.is_alive()
                 assert writer.failure is None, writer.failure
@@ -139,10 +145,12 @@ def killed(kills: int, seed: int, *, deep_every: int) -> None:
         assert ledger.there
 
 
-def test_twenty_kills() -> None:
-    killed(20, 1, deep_every=10)
+@pytest.mark.parametrize(("kills", "writers"), [(12, 3), (8, 32)])
+def test_twenty_kills(kills: int, writers: int) -> None:
+    killed(kills, 1, writers=writers, deep_every=6)
 
 
 @pytest.mark.soak
-def test_three_hundred_kills() -> None:
-    killed(300, 2, deep_every=30)
+@pytest.mark.parametrize(("kills", "writers"), [(300, 3), (100, 32)])
+def test_four_hundred_kills(kills: int, writers: int) -> None:
+    killed(kills, 2, writers=writers, deep_every=30)

@@ -1,10 +1,14 @@
-"""Git in these tests knows one person and nothing of the machine that runs them."""
+"""For tests of the vault: git that knows one person and nothing of the machine, an observed house, two machines."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.vault.observed import House
+from tests.vault.sync_house import FILES, Two, two_machines
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +18,21 @@ def git_config(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(file))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     return file
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """An observed vault in which there is nothing left to do."""
+    house = House(tmp_path / "vault")
+    house.settle()
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Two]:
+    """Two machines with one vault, and `FILES` in it."""
+    one, other = two_machines(tmp_path, FILES)
+    yield one, other
+    one.vault.close()
+    other.vault.close()

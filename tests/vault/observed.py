@@ -58,6 +58,12 @@ class SmallIndex:
             self.commits.append(done)
             self._store(upserts, removals, done.commit if done.parent == self.head else None)
 
+    def touched(self, states: Sequence[FileState]) -> None:
+        with self.changed:
+            for one in states:
+                if one.path in self.rows and self.rows[one.path][1].digest == one.digest:
+                    self.rows[one.path] = (self.rows[one.path][0], one)
+
     def _store(self, upserts, removals, head) -> None:
         self.rows.update(upserts)
         for path in removals:
@@ -103,7 +109,8 @@ class House:
         self.reconciler = self.new_reconciler()
 
     def new_reconciler(self) -> Reconciler:
-        return Reconciler(self.vault, known=self.index.known, settings=self.settings, clock=now, apply=self.index.apply)
+        return Reconciler(self.vault, known=self.index.known, settings=self.settings, clock=now, apply=self.index.apply,
+                          touched=self.index.touched)  # fmt: skip
 
     def close(self) -> None:
         self.vault.close()
@@ -153,5 +160,13 @@ class House:
         return self.git("status", "--porcelain", "--untracked-files=all") == ""
 
 
+def trailers(house: House) -> dict[str, str]:
+    text = house.git("log", "-1", "--format=%(trailers:unfold)")
+    return dict(line.split(": ", 1) for line in text.splitlines() if line)
+
+
 def uuid(number: int) -> str:
     return f"{number:08x}-0000-4000-8000-{number:012x}"
+
+
+ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.errors import VaultBusy
-from ormahd.vault.change import Kind
+from ormahd.vault.change import Kind, OpIds
 from ormahd.vault.intent import Intent, Intents, Step, decode, encode
 from tests.vault.git_house import START, git, open_vault, put, sound
 
+new_op = OpIds(lambda: START)
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 STEPS = st.builds(Step, TEXT, st.none() | TEXT, st.none() | st.binary(), st.none() | st.binary())
 INTENTS = st.builds(
@@ -108,3 +111,99 @@ def test_a_promise_is_private(tmp_path: Path) -> None:
     assert file.parent.stat().st_mode & 0o077 == 0
     assert Intents(tmp_path / "v").load()[0][0].steps[0].data == b"a\n"
     assert git(tmp_path / "v", "status", "--porcelain", "--untracked-files=all") == ""
+
+
+# Several that go together, in one file
+
+
+def three(text: str = "x") -> list[Intent]:
+    return [
+        Intent(
+            new_op(),
+            Kind.UPDATE,
+            "person",
+            text,
+            f"{text}\n",
+            True,
+            START,
+            "lock",
+            (Step(f"{n}.md", None, None, b"x\n"),),
+        )
+        for n in range(3)
+    ]
+
+
+def files(root: Path) -> list[str]:
+    return sorted(os.listdir(root / ".ormah/intent"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".ormah").mkdir()
+    return tmp_path
+
+
+def test_they_stand_in_one_file_until_the_last_is_done(root: Path) -> None:
+    intents, some = Intents(root), three()
+    intents.write_all(some)
+    assert len(files(root)) == 1
+    for number, one in enumerate(some):
+        assert intents.holds(one.op)
+        intents.done(one.op)
+        assert not intents.holds(one.op)
+        assert len(files(root)) == (number < 2)
+
+
+def test_after_a_crash_each_has_a_file_of_its_own(root: Path) -> None:
+    some = three()
+    Intents(root).write_all(some)
+    intents = Intents(root)
+    assert intents.load() == (some, [])
+    assert files(root) == sorted(f"{one.op}.json" for one in some)
+    assert intents.load() == (some, [])
+    for one in some:
+        intents.done(one.op)
+    assert files(root) == []
+
+
+def test_one_that_was_taken_back_does_not_come_back_after_a_crash(root: Path) -> None:
+    intents, some = Intents(root), three()
+    intents.write_all(some)
+    intents.remove(some[0].op)
+    assert Intents(root).load()[0] == some[1:]
+
+
+def test_what_was_promised_anew_counts(root: Path) -> None:
+    intents, some, newer = Intents(root), three(), three("newer")
+    newer = [replace(new, op=old.op) for new, old in zip(newer, some, strict=True)]
+    intents.write_all(some)
+    intents.write(newer[1])
+    (root / "before").mkdir()
+    shutil.copytree(root / ".ormah", root / "before/.ormah")
+    assert Intents(root / "before").load()[0] == [some[0], newer[1], some[2]]
+    for one in some:
+        intents.done(one.op)
+    assert files(root) == []
+
+
+def test_a_write_that_fails_promises_nothing(root: Path) -> None:
+    intents, some = Intents(root), three()
+    blocker = root / ".ormah/intent" / f".{some[0].op}.together.json.part"
+    blocker.mkdir(parents=True)
+    with pytest.raises(OSError, match="directory"):
+        intents.write_all(some)
+    blocker.rmdir()
+    assert files(root) == []
+    assert not any(intents.holds(one.op) for one in some)
+
+
+def test_the_disk_is_full_when_one_is_taken_back(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Then nothing can be noted; the others stay promised, and it is said."""
+    intents, some = Intents(root), three()
+    intents.write_all(some)
+    (name,) = files(root)
+    (root / ".ormah/intent" / f".{name}.part").mkdir()
+    intents.remove(some[2].op)
+    assert "cannot be taken back" in caplog.text
+    assert not intents.holds(some[2].op)
+    assert intents.holds(some[1].op)

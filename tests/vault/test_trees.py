@@ -141,6 +141,11 @@ def test_ids_follow_the_commits_of_ours(tmp_path: Path) -> None:
     assert identity._by_name is first, "it was sorted anew"
     assert identity.paths(node_of("n1")) == []
     assert identity.paths(node_of("n77")) == ["own/1.md"]
+    for number in (5, 6, 7):  # others ask for the tree meanwhile
+        put(vault, (f"own/{number - 1}.md", note(number)), (f"own/{number}.md", note(20 + number)))
+        look.tree(vault.head())
+    same()
+    assert identity._by_name is first, "it was sorted anew"
     house.git("commit", "-q", "--allow-empty", "-m", "by hand")
     put(vault, ("own/5.md", note(5)))
     same()

@@ -232,6 +232,16 @@ def test_what_is_not_watched(plain: Watched) -> None:
     assert not any("node_modules" in name for name in folders)
 
 
+def test_a_folder_with_notes_in_the_history_is_watched_whatever_git_ignores(plain: Watched) -> None:
+    """As the scan has it. And git, which takes milliseconds for each in a large vault, is not asked about those."""
+    home = plain.path.split("/")[0]
+    plain.write(".gitignore", f"{home}/\n")
+    plain.start()
+    assert os.fspath(plain.root / home) in plain.sources[0].folders()
+    plain.write(plain.path, plain.read(plain.path).replace(b"first words", b"later words"))
+    plain.found("later words", plain.path)
+
+
 def test_without_room_for_watches_it_polls_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "POLL_S", 0.3)
 

@@ -1,0 +1,78 @@
+"""Packs as we write them are sound to git, hold every byte, and are on the disk before anybody relies on them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ormahd.vault import git_pack
+from ormahd.vault.disk import Flusher
+from ormahd.vault.git_pack import write_pack
+from ormahd.vault.vault import Vault
+from tests.vault.git_house import git, open_vault, put, sound
+
+SIZES = [0, 1, 15, 16, 17, 2047, 2048, 2049, 300_000, 3_000_000]
+"""Around the places where a size in a pack takes another byte."""
+
+
+def blobs(vault: Vault) -> dict[str, tuple[str, bytes]]:
+    fresh: dict[str, tuple[str, bytes]] = {}
+    for size in SIZES:
+        vault._objects.add_blob(os.urandom(size // 2) + b"x" * (size - size // 2), fresh)
+    return fresh
+
+
+def packs(vault: Vault) -> list[Path]:
+    return sorted((vault.root / ".git/objects/pack").glob("*"))
+
+
+@pytest.fixture
+def flusher() -> Flusher:
+    return Flusher()
+
+
+def test_every_size_is_read_back(tmp_path: Path, flusher: Flusher) -> None:
+    with open_vault(tmp_path / "v") as vault:
+        fresh = blobs(vault)
+        write_pack(vault.git, fresh, flusher)
+        (index,) = (path for path in packs(vault) if path.suffix == ".idx")
+        assert f"non delta: {len(fresh)} objects" in git(vault.root, "verify-pack", "-v", str(index))
+        for oid, (kind, data) in fresh.items():
+            assert vault.git.read(oid, kind) == data
+        git(vault.root, "fsck", "--full", "--strict")
+        flusher.close()
+
+
+def test_the_same_twice_is_one_pack(tmp_path: Path, flusher: Flusher) -> None:
+    with open_vault(tmp_path / "v") as vault:
+        fresh = blobs(vault)
+        write_pack(vault.git, fresh, flusher)
+        before = packs(vault)
+        write_pack(vault.git, fresh, flusher)
+        assert packs(vault) == before
+        assert len(before) == 2
+        assert {path.stat().st_mode & 0o777 for path in before} == {0o444}
+        flusher.close()
+
+
+def test_of_one_that_fails_nothing_is_left(tmp_path: Path, flusher: Flusher, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = git_pack._write
+
+    def full(path: Path, data: bytes) -> None:
+        if "idx" in path.name:
+            raise OSError(28, "No space left on device", str(path))
+        real(path, data)
+
+    with open_vault(tmp_path / "v") as vault:
+        put(vault, ("a.md", b"a\n"))
+        head, before = vault.head(), packs(vault)
+        with monkeypatch.context() as patch:
+            patch.setattr(git_pack, "_write", full)
+            with pytest.raises(Exception, match="No space left"):
+                put(vault, *[(f"n{number}.md", b"%d\n" % number) for number in range(40)])
+        assert (vault.head(), packs(vault)) == (head, before)
+        assert vault.read("n3.md") is None
+        put(vault, *[(f"n{number}.md", b"%d\n" % number) for number in range(40)])
+        sound(vault.root)
