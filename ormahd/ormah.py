@@ -74,12 +74,16 @@ class Ormah:
         self.syncing = SyncState()
         self.writing = threading.RLock()
         """Held from seeing a note to committing its change, by everything that edits notes that exist."""
+        self.composing = threading.Lock()
+        """Held while it is worked out what a new memory is linked with: of many that begin at once none was any sooner ready, and
+        each step took ten times as long, because they took turns within it."""
         self.reconciler = Reconciler(
             vault,
             known=self._known,
             settings=self.settings.vault,
             clock=clock,
             apply=self._observed,
+            touched=self.index.touched,
             check_secrets=self.settings.secrets.redact,
         )
         index.first_path = self.reconciler.first_path
@@ -179,7 +183,6 @@ class Ormah:
         if self.socket is not None:
             for sentence in driver.install(self.vault, driver.command(self.socket)):
                 log.info("%s", sentence)
-        self.vault.git.check()
 
     def watch(self) -> None:
         """From now on a person's edits are noticed while they happen."""
@@ -359,7 +362,10 @@ class Ormah:
         Empty until the model is there. The text's embedding is kept for when the note is indexed.
         """
         vectors = self.index.embed_ahead([(title, content)])
-        return [] if vectors is None else self.index.search_vectors(vectors[0], limit)
+        if vectors is None:
+            return []
+        with self.composing:
+            return self.index.search_vectors(vectors[0], limit)
 
     @contextmanager
     def asking(self, request_id: str) -> Iterator[None]:

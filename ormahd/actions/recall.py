@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ormahd.actions.as_of import AsOf, Progress
     from ormahd.index.reader import Reader
     from ormahd.ormah import Ormah
-    from ormahd.ranking.search import EmbedQuery, Ranked
+    from ormahd.ranking.gather import EmbedQuery
+    from ormahd.ranking.search import Ranked
 
 SNIPPET = 200
 """Characters of a result in the text reply (seeds: the recall tool)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ormahd import way
 from ormahd.actions.amend import amending, clean, commit, define, make_room_in_core
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import EdgeView, edge_view, headline, stem
@@ -59,29 +60,31 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
     near = ormah.neighbours(title, content, ormah.settings.linking.neighbours + 1)
 
     def attempt() -> Remembered:
-        known = ormah.index.equal(request.space, request.type, title, content)
-        if known is not None:
-            row = ormah.index.note(known)
-            return Remembered(
-                f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known), row.path,
-                space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
+        way.give()
+        with ormah.composing:
+            known = ormah.index.equal(request.space, request.type, title, content)
+            if known is not None:
+                row = ormah.index.note(known)
+                return Remembered(
+                    f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known), row.path,
+                    space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
+                )  # fmt: skip
+            now = ormah.moment()
+            node_id = ormah.new_id()
+            made = _links(ormah, links, near, request.space)
+            data = codec.compose(
+                id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
+                source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
+                content=content, links=[link for link, _ in made], everywhere=request.everywhere,
             )  # fmt: skip
-        now = ormah.moment()
-        node_id = ormah.new_id()
-        made = _links(ormah, links, near, request.space)
-        data = codec.compose(
-            id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
-            source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
-            content=content, links=[link for link, _ in made], everywhere=request.everywhere,
-        )  # fmt: skip
-        path = ormah.place(
-            node_id,
-            type=request.type,
-            space=request.space,
-            title=title,
-            content=content,
-            created=request.created or now,
-        )
+            path = ormah.place(
+                node_id,
+                type=request.type,
+                space=request.space,
+                title=title,
+                content=content,
+                created=request.created or now,
+            )
         name = headline(title, content)
         body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in made)
         demoted: list[NodeRow] = []

@@ -7,6 +7,7 @@ strength (access, stability, importance) from `.ormah/strength.jsonl`; a `Memory
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -107,6 +108,7 @@ Utc = Annotated[datetime, AfterValidator(_utc)]
 Text = Annotated[str, AfterValidator(_clean)]
 Line = Annotated[str, AfterValidator(_one_line)]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
 Title = Annotated[Annotated[str, Field(max_length=MAX_TITLE), AfterValidator(_one_line)] | None,
                   BeforeValidator(_blank_is_none)]  # fmt: skip
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG), AfterValidator(_one_line)]
@@ -127,7 +129,10 @@ Space = Annotated[Annotated[str, Field(max_length=MAX_SPACE), AfterValidator(_on
 
 
 class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """Its checks are made when the first is checked (`build`): all of them together take as long as a question. Also by several
+    threads at once, from pydantic 2.14 on (its pull request 13438)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Connection(Model):
@@ -140,17 +145,21 @@ class Connection(Model):
     reason: Text | None = None
 
 
-class Strength(Model):
-    """What use has made of a node: read from `.ormah/strength.jsonl`, never from the note."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strength:
+    """What use has made of a node: read from `.ormah/strength.jsonl`, never from the note.
+
+    One is kept of every node, so it has slots: as a model it took 1 KB, and 0.15 so.
+    """
 
     importance: Share = 0.5
-    access_count: int = Field(default=0, ge=0)
+    access_count: Count = 0
     """How often it was found or opened."""
-    use_count: int = Field(default=0, ge=0)
+    use_count: Count = 0
     """Of these, how often its use was confirmed: opened, or judged useful."""
     last_accessed: Utc | None = None
     last_review: Utc | None = None
-    stability: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    stability: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
     """Days until retrievability is about 37 %; 0 means never reviewed (the default initial stability applies)."""
 
 
@@ -291,3 +300,12 @@ class Proposal(Model):
 
 Found = Literal["search", "activated", "conflict", "temporal"]
 """How a result was found: by search, along an edge, along a contradiction, by its time alone."""
+
+
+def build() -> None:
+    """Make the checks of all models now, so that the first request that needs them does not wait for that."""
+    waiting = Model.__subclasses__()
+    while waiting:
+        model = waiting.pop()
+        model.model_rebuild()
+        waiting += model.__subclasses__()

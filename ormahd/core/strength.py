@@ -17,6 +17,7 @@ Fading (FSRS's forgetting curve in its simplest form): retrievability R = e^(-t/
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -224,7 +225,7 @@ def _score(row: dict[str, Any], before: Strength, event: Score) -> bool:
 def _by_node(rows: Iterable[Mapping[str, Any]]) -> dict[str, Strength]:
     grouped: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        grouped.setdefault(row["node"], []).append(row)
+        grouped.setdefault(sys.intern(row["node"]), []).append(row)  # every room has each id: one copy of it
     return {node: _joined(of_node) for node, of_node in grouped.items()}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from ormahd.index import late
 from ormahd.index.embed import DocumentVectors
+from ormahd.index.front import Half
 from ormahd.index.late import Int8
-from ormahd.index.matrix import Half
 from ormahd.index.rows import chunks, marks
 from ormahd.index.text import heading
 
@@ -207,7 +208,7 @@ def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str
         if one != node_id and node_id is not None:
             yield node_id, np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
             blobs = []
-        node_id = one
+        node_id = sys.intern(one)  # every room has each id: one copy of it
         blobs.append(blob)
     if node_id is not None:
         yield node_id, np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)

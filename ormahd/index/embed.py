@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd import heap
 from ormahd.errors import Unavailable
 from ormahd.index import late
 from ormahd.index.late import Float, Int8
@@ -134,6 +135,7 @@ def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
         return Hashing(late_dimensions=settings.late_dimensions)
     made = _load(settings, directory)
     made.give_back()
+    heap.give_back()
     return made
 
 
@@ -148,10 +150,10 @@ def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
     identity = embed_files.identity(where, folder)
     why = None
     if settings.runtime != "torch" and folder is not None:
-        from ormahd.index import embed_check
+        from ormahd.index import embed_open
 
         try:
-            opened = embed_check.open_onnx(folder, identity, directory, settings.question_precision)
+            opened = embed_open.open_onnx(folder, identity, directory, settings.question_precision)
             return Model(settings, opened.about, opened.notes, identity, directory, opened.served, opened.questions)
         except Unavailable as unfit:
             if settings.runtime == "onnx":

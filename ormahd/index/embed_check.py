@@ -4,9 +4,6 @@
 writes a `Record` to FILE. It is a process of its own, so that the daemon never has torch in it. The default model's
 record comes with the package (`embed_checked.json`; without arguments the command makes it anew); another's is kept
 beside the index, named by the model's files.
-
-A record holds a few of the reference's vectors. Each load embeds those texts again: so a damaged file, or a version of
-ONNX Runtime that computes something else, is noticed before it answers.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +25,10 @@ import msgspec
 import numpy as np
 
 from ormahd.errors import Unavailable
-from ormahd.index import embed_eight, late
-from ormahd.index.embed import Questions, Served
+from ormahd.index import late
 from ormahd.index.embed_files import BUNDLED, DEFAULT_MODEL, find_model, identity, stay_offline
 from ormahd.index.embed_model import About, Runtime, ids_of, run
-from ormahd.index.embed_onnx import OnnxRuntime, parts, unfit
+from ormahd.index.embed_onnx import OnnxRuntime, unfit
 from ormahd.index.late import Float
 from ormahd.settings import EmbeddingSettings
 
@@ -80,74 +75,6 @@ class Record(msgspec.Struct, frozen=True):
     """Of the libraries that were compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A model on ONNX Runtime, ready."""
-
-    about: About
-    notes: OnnxRuntime
-    questions: OnnxRuntime
-    served: Served
-
-
-def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: str) -> Opened:
-    """The model in `folder`, of this `identity`, on ONNX Runtime. `directory`: where records are kept; `precision`: of
-    questions, as `embedding.question_precision` has it.
-
-    Raises Unavailable, with the reason, when it does not give there what it gives with sentence-transformers.
-    """
-    parts(folder)  # what cannot be is seen before a process is started for it
-    record = _record(folder, key_of(lines), directory)
-    if record.refused is not None:
-        raise unfit(folder, record.refused)
-    runtime = OnnxRuntime(folder, record.pooling)
-    about = About(tokenizer(folder), record.window, record.pad, record.query, record.document)
-    cosine = _as_probed(about, runtime, record)
-    if not cosine >= LEAST:
-        why = f"it gives other vectors than when it was compared with sentence-transformers (cosine {cosine:.6f})"
-        raise unfit(folder, why, fault=True)
-    questions, told = _questions(about, runtime, record, directory, precision)
-    served = Served(runtime.name, runtime.version, "fp32", None, record.vectors, record.tokens, record.texts, told)
-    return Opened(about, runtime, questions, served)
-
-
-def _as_probed(about: About, runtime: Runtime, record: Record) -> float:
-    """The least cosine to the reference's vectors that the record holds."""
-    return min(
-        float(_pass(about, runtime, [probe.text])[0][0] @ np.frombuffer(probe.vector, "<f4")) for probe in record.probes
-    )
-
-
-def _questions(
-    about: About, full: OnnxRuntime, record: Record, directory: Path, precision: str
-) -> tuple[OnnxRuntime, Questions]:
-    """What embeds questions: in eight bits where that is as good and quicker (or asked for), else what embeds notes."""
-    if precision == "fp32":
-        return full, Questions("fp32", "embedding.question_precision says so")
-    if not min(record.eight, record.eight_tokens) >= EIGHT_LEAST:
-        what = f"cosine {min(record.eight, record.eight_tokens):.4f}" if record.eight else "it does not run so"
-        return full, Questions("fp32", f"eight bits lose too much of this model ({what})")
-    try:
-        eight = full.in_eight_bits(directory / f"eight-{record.key[:16]}.bin")
-    except (Unavailable, OSError) as error:
-        log.warning("questions are embedded in full, not in eight bits: %s", error)
-        return full, Questions("fp32", "they do not run in eight bits here")
-    cosine = _as_probed(about, eight, record)
-    if not cosine >= EIGHT_LEAST:
-        (directory / f"eight-{record.key[:16]}.bin").unlink(
-            missing_ok=True
-        )  # damaged, perhaps: the next start makes it anew
-        log.warning("questions in eight bits give other vectors than when they were compared (cosine %.6f)", cosine)
-        return full, Questions("fp32", f"in eight bits they differ here (cosine {cosine:.4f})")
-    text = [late.calibration()[0]]
-    quick, slow = embed_eight.seconds([lambda: _pass(about, eight, text), lambda: _pass(about, full, text)])
-    pays = quick <= embed_eight.PAYS * slow
-    measured = (round(record.eight, 7), round(record.eight_tokens, 7), round(1e3 * quick, 2), round(1e3 * slow, 2))
-    if not pays and precision == "auto":
-        return full, Questions("fp32", "eight bits are hardly quicker on this processor", *measured)
-    return eight, Questions("int8", None, *measured)
-
-
 def tokenizer(folder: Path) -> Any:
     """The model's own, without truncation and padding."""
     from tokenizers import Tokenizer
@@ -170,7 +97,8 @@ def key_of(lines: Sequence[str]) -> str:
     return hashlib.sha256("\n".join([*lines, str(FORMAT)]).encode()).hexdigest()
 
 
-def _record(folder: Path, key: str, directory: Path) -> Record:
+def record_of(folder: Path, key: str, directory: Path) -> Record:
+    """The record of a model: the package's, the one kept in `directory`, or one that is made now."""
     packaged = read(_packaged(), key)
     if packaged is not None:
         return packaged
@@ -246,11 +174,11 @@ def compare(folder: Path, key: str) -> Record:
     for at in range(0, len(texts), 4):  # four of different lengths, and each alone
         some = texts[at : at + 4]
         for batch in (some, *([one] for one in some)):
-            ours, ours_tokens = _pass(about, onnx, batch)
-            wanted, wanted_tokens = _pass(about, reference, batch)
+            ours, ours_tokens = one_pass(about, onnx, batch)
+            wanted, wanted_tokens = one_pass(about, reference, batch)
             vectors = min(vectors, least(ours, wanted))
             tokens = min(tokens, *map(least, ours_tokens, wanted_tokens))
-    vectors = min(vectors, least(_pass(about, onnx, probes)[0], theirs))
+    vectors = min(vectors, least(one_pass(about, onnx, probes)[0], theirs))
     if not min(vectors, tokens) >= LEAST:
         why = f"its vectors differ from those of sentence-transformers (cosine {vectors:.6f}, of tokens {tokens:.6f})"
         return Record(key, refused=why)
@@ -273,8 +201,8 @@ def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: S
             log.warning("%s", unable)
             return 0.0, 0.0
         for text in texts:  # a question goes alone
-            ours, ours_tokens = _pass(about, eight, [text])
-            wanted, wanted_tokens = _pass(about, reference, [text])
+            ours, ours_tokens = one_pass(about, eight, [text])
+            wanted, wanted_tokens = one_pass(about, reference, [text])
             vectors, tokens = min(vectors, least(ours, wanted)), min(tokens, *map(least, ours_tokens, wanted_tokens))
     return vectors, tokens
 
@@ -286,7 +214,8 @@ def _encode(reference: Any, texts: Sequence[str]) -> Float:
     return np.asarray(made, np.float32)
 
 
-def _pass(about: About, runtime: Runtime, texts: Sequence[str]) -> tuple[Float, list[Float]]:
+def one_pass(about: About, runtime: Runtime, texts: Sequence[str]) -> tuple[Float, list[Float]]:
+    """Vectors and token vectors of texts, each cut at the window."""
     windows = [ids_of(about.tokenizer.encode(text), about.window) for text in texts]
     vectors, _, tokens = run(runtime, windows, about.pad)
     return vectors, tokens

@@ -7,7 +7,7 @@ exact one, .9997 on average; with one scale for a whole pass (ONNX Runtime's dyn
 embedded in full: there are many tokens in a pass then, nothing is gained by it, and their vectors stay those of
 sentence-transformers.
 
-The rounded matrices lie in a file beside the index, made once for each model: half a second for 100 MB of weights.
+The rounded matrices lie in a file beside the index, made once for each model: a tenth of a second for 42 MB of matrices.
 """
 
 from __future__ import annotations

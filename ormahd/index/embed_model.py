@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
-import os
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd import heap, way
+from ormahd import way
 from ormahd.index import late
 from ormahd.index.embed import DocumentVectors, Piece, QueryVectors, Served
 from ormahd.index.embed_together import Together
@@ -89,11 +87,11 @@ class Model:
         self.served = served
         self._batch = settings.batch_size
         self._most = settings.max_pieces
-        threads = settings.threads or min(8, cores())
+        threads = settings.threads or min(8, way.cores())
         self._pool = ThreadPoolExecutor(threads, "embed")
         self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=way.step_back, initargs=(BULK_NICE,))
         self._one = threading.Lock()
-        self._together = Together[Ids, Made](self._forward, lambda window: len(window.ids), passes=1, most=PASS_TOKENS)
+        self._together = Together[Ids, Made](self._forward, lambda window: len(window.ids), most=PASS_TOKENS)
         self._runtime = runtime
         self._questions = questions or runtime
         self._tokenizer = about.tokenizer
@@ -140,7 +138,6 @@ class Model:
     def give_back(self) -> None:
         """See `embed.Embedder`."""
         self._runtime.give_back()
-        heap.give_back()
 
     # Texts to windows
 
@@ -265,8 +262,3 @@ def ids_of(found: Any, most: int | None = None) -> Ids:
     if most is not None and len(found.ids) > most:  # cut before the closing special token
         return Ids([*found.ids[: most - 1], found.ids[-1]], [*found.special_tokens_mask[: most - 1], 1])
     return Ids(found.ids, found.special_tokens_mask)
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -1,4 +1,5 @@
-"""The index's background thread: embeds what waits, tells Chroma, tidies up. In small steps, behind everything else."""
+"""The index's background thread: embeds what waits, has Chroma told (`telling.py`), tidies up. In small steps, behind
+everything else."""
 
 from __future__ import annotations
 
@@ -8,31 +9,19 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from ormahd import way
+from ormahd import heap, way
 from ormahd.errors import Unavailable
 from ormahd.index import cache
 from ormahd.index.database import Database
-from ormahd.index.meaning import GENTLE_BATCH, SETTLE_BATCH, Meaning
+from ormahd.index.meaning import Meaning
 from ormahd.index.rows import micros
+from ormahd.index.telling import Telling
 from ormahd.index.vectors import ChromaTrouble
 
 FILL_BATCH = 128
 """Nodes that are embedded and committed together; a write that comes in between waits for the commit only."""
-REST_S = 1.0
-"""Seconds without a change after which Chroma is told: a write to it costs 30 ms, however small."""
-FULL = 500
-"""Nodes that Chroma has to learn, from which it is told although somebody is still writing."""
-PATIENCE = 30
-"""So many times as long as a write to Chroma took nothing more is written to it, where everything is searched without it
-anyway: a whisper that comes in between is not held up, and one in thirty by some 0.05 s."""
-IMPATIENCE = 4
-"""The same in a vault so large that a search without Chroma takes longer than one with it."""
-LONGEST_REST_S = 5.0
 GIVE_BACK_S = 3.0
 """After embedding or telling Chroma, until freed memory is returned: who handed the notes in is done with them as well."""
-FIRST_REST_S = 10.0
-"""Seconds after the start in which Chroma is not opened, where everything is searched without it anyway: importing it takes
-0.4 s of the interpreter, and whoever started the daemon is about to ask it something."""
 RETRY_S = 30.0
 """Seconds after a failure before it is tried again, at most; the first time after half a second, then doubled."""
 
@@ -55,14 +44,12 @@ class Filler:
         self._stopping = False
         self._hurry = 0
         self._settling = 0
-        self._rest_until = 0.0
         self._worked: float | None = None
-        """When the notes were embedded, or Chroma was told of the first, since memory was given back."""
+        """When notes were embedded since memory was given back."""
         self._woken = False  # so that a call that comes during a step is not lost
-        self._seen = 0
         self._failures = 0
         self._tidy_at = 0.0
-        self._begun = time.monotonic()
+        self._telling = Telling(database, applying)
         self.active: Meaning | None = None
         self.next: Meaning | None = None
         """A model that is being filled beside the active one, and replaces it when it is complete."""
@@ -112,6 +99,8 @@ class Filler:
             finally:
                 self._hurry -= 1
                 self._settling -= settled
+                if settled:
+                    self._telling.stay()
         return True
 
     def _done(self, settled: bool) -> bool:
@@ -179,15 +168,33 @@ class Filler:
             return 0.0
         if self.active is None:
             return IDLE_S
-        pause = self._tell(self.active)
-        if pause and self._worked is not None:
-            left = self._worked + GIVE_BACK_S - time.monotonic()
-            if left > 0:
-                return min(pause, left)
-            self._worked = None
-            self._database.give_back()
-            self.active.embedder.give_back()
-        return pause
+        hurry, settling = bool(self._hurry), bool(self._settling)
+        pause = self._telling.step(self.active, hurry=hurry, settling=settling)
+        if pause is None:
+            pause = self._nothing_to_tell(self.active, settling)
+        return min(pause, self._give_back(self.active)) if pause else 0.0
+
+    def _nothing_to_tell(self, meaning: Meaning, settling: bool) -> float:
+        """Tidy up, and let Chroma rest when it was not needed for a while."""
+        if time.monotonic() >= self._tidy_at:
+            if self._tidy(meaning):
+                return 0.0
+            self._tidy_at = time.monotonic() + TIDY_S
+        return min(IDLE_S, self._telling.rest(meaning, settling))
+
+    def _give_back(self, meaning: Meaning) -> float:
+        """Return freed memory once the work is over; seconds until then."""
+        worked = self._worked or self._telling.since
+        if worked is None:
+            return IDLE_S
+        left = worked + GIVE_BACK_S - time.monotonic()
+        if left > 0:
+            return left
+        self._worked = self._telling.since = None
+        self._database.give_back()
+        meaning.embedder.give_back()
+        heap.give_back()
+        return IDLE_S
 
     def _embed(self, meaning: Meaning) -> None:
         ids = list(meaning.waiting)[:FILL_BATCH]
@@ -203,9 +210,7 @@ class Filler:
                 cache.put(connection, meaning.number, dict(zip(missing, vectors, strict=True)), now)
                 delta = cache.follow(connection, meaning.number, ids, now)
             meaning.take(delta)
-            for (
-                node_id
-            ) in ids:  # also those that are gone, or changed while they were embedded (`take` adds them again)
+            for node_id in ids:  # also those that are gone, or changed meanwhile (`take` adds them again)
                 if node_id not in delta.waiting:
                     meaning.waiting.pop(node_id, None)
 
@@ -218,42 +223,6 @@ class Filler:
         self._tidy_at = 0.0
         if old is not None:
             old.close()
-
-    def _tell(self, meaning: Meaning) -> float:
-        if meaning.chroma is None:
-            rest = self._begun + FIRST_REST_S - time.monotonic()
-            if rest > 0 and meaning.matrix.quick and not self._settling:
-                return rest
-            self._open(meaning)
-            return 0.0
-        if meaning.unsettled:
-            before, self._seen = self._seen, meaning.changes
-            if not self._hurry and meaning.unsettled < FULL and before != self._seen:
-                return REST_S  # somebody is still writing
-            begun = time.monotonic()
-            if not self._settling and begun < self._rest_until:
-                return self._rest_until - begun
-            with self._database.read() as connection:
-                done = meaning.settle(connection, SETTLE_BATCH if self._settling else GENTLE_BATCH)
-            rest = (time.monotonic() - begun) * (PATIENCE if meaning.matrix.quick else IMPATIENCE)
-            self._rest_until = time.monotonic() + min(rest, LONGEST_REST_S)
-            with self._applying, self._database.write() as connection:
-                meaning.settled(connection, done)
-            self._worked = self._worked or time.monotonic()
-            return 0.0
-        if not meaning.complete():
-            log.warning("Chroma holds another number of vectors than the index; it is filled again")
-            with self._applying, self._database.write() as connection:
-                meaning.refill(connection)
-            return 0.0
-        if time.monotonic() >= self._tidy_at and not self._tidy(meaning):
-            self._tidy_at = time.monotonic() + TIDY_S
-        return 0.0 if time.monotonic() >= self._tidy_at else IDLE_S
-
-    def _open(self, meaning: Meaning) -> None:
-        if not meaning.open_chroma():
-            with self._applying, self._database.write() as connection:
-                meaning.refill(connection)
 
     def _tidy(self, meaning: Meaning) -> bool:
         """Nothing else to do: drop some of what nobody needs any more. True: there may be more of it."""

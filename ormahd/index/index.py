@@ -93,6 +93,7 @@ class Index(Reader):
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else way.giving(upserts.items())
         entries = [write.entry(path, data, state, self.blob_id(data)) for path, (data, state) in files]
+        way.give()
         made = self._embed_now(entries)
         now = micros(self._clock())
         with self._applying:
@@ -103,11 +104,21 @@ class Index(Reader):
                 deltas = {model: cache.follow(connection, model, stored.ids, now) for model in cache.models(connection)}
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
-            self._changed(None if stored.words else stored.ids)
+            self._changed(stored.ids, words=stored.words)
             self._follow_files([*upserts, *removals])
             for meaning in self._meanings():
                 meaning.take(deltas[meaning.number])
         self._filler.wake()
+
+    def touched(self, states: Sequence[FileState]) -> None:
+        """Note another stat of files that hold the bytes they are indexed with."""
+        with self._applying:
+            with self._database.write() as connection:
+                connection.executemany(
+                    "UPDATE file SET size = ?, mtime_ns = ?, inode = ? WHERE path = ? AND digest = ?",
+                    [(one.size, one.mtime_ns, one.inode, one.path, one.digest) for one in states],
+                )
+            self._follow_files([one.path for one in states])
 
     def known(self) -> dict[str, FileState]:
         """Every indexed file with the state it was indexed in. From memory after the first time: each scan asks."""
@@ -217,7 +228,7 @@ class Index(Reader):
                 text.refresh(connection)
                 for meaning in self._meanings():
                     meaning.recount(connection)
-            self._changed(None)
+            self._changed((), words=True)
             for meaning in self._meanings():
                 meaning.distrust()
         self._filler.wake()
@@ -329,5 +340,6 @@ class Index(Reader):
 
     def close(self) -> None:
         """Close everything; what is still to be written to Chroma is written at the next start."""
+        self._beside.close()
         self._filler.stop()
         self._database.close()

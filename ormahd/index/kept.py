@@ -1,13 +1,14 @@
 """What was read from the index once and holds until a note changes: asking for it again costs no SQL.
 
 Whoever changes the index puts another `Kept` in its place, after the change is committed and before the next question
-begins: an empty one, or, where no words changed, one that has forgotten the changed notes (`without`). A reader takes the
+begins: one that has forgotten the changed notes (`without`), and all words where one did change. A reader takes the
 `Kept` first and its snapshot after, so nothing older than the change gets into the new one.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from ormahd.core.words import fts_match
 from ormahd.index import lookup
-from ormahd.index.rows import Candidate, Filter, chunks, marks
+from ormahd.index.rows import SPARE, Candidate, Filter, chunks, marks
 from ormahd.index.text import COUNTED_ANEW, RANK, SCORED, SMALL, Frequencies, largest, split
 
 COUNTS = 1000
@@ -26,8 +27,11 @@ PASSING = 100_000
 """Nodes on all the remembered lists of those that a filter lets through (20 MB)."""
 CANDIDATES = 20_000
 """Nodes of which is remembered what ranking asks (10 MB)."""
-SPARE = 8
-"""A share of the rows (one in so many) that is looked at beyond those asked for."""
+WORTH = 3
+"""Questions with a filter that are answered without the list of all that it lets through: to read it costs as much as some of them."""
+YOUNG_S = 3.0
+"""Seconds after a change in which no words are read to be remembered: where notes are written one after another the next change
+comes first, and each of thousands of rows is a turn of the interpreter (3 ms for a question, 100 beside many writers)."""
 POSTINGS = 1_000_000
 """Rows in the remembered lists of words (12 MB): most of an index of 20,000 short notes."""
 
@@ -67,11 +71,14 @@ class Kept:
     """Safe from any thread: two that ask for the same at once both read it, and one result stays."""
 
     def __init__(self) -> None:
+        self._since = time.monotonic()
         self.files: int | None = None
         """The largest key of a file."""
         self.counts: dict[Filter, int] = {}
         self.candidates: dict[str, Candidate] = {}
         self._passing: dict[Filter, Passing] = {}
+        self._members: dict[Filter, AbstractSet[str]] = {}
+        self._times: dict[Filter, int] = {}
         self._postings: dict[str, Posting] = {}
         self._asked: set[Filter] = set()
         self._passed = 0
@@ -80,14 +87,22 @@ class Kept:
         """Lists that are right but for the nodes in `_stale`."""
         self._stale: frozenset[str] = frozenset()
 
-    def without(self, ids: Collection[str]) -> Kept:
-        """What of this holds after these nodes changed in anything but their words. This one may still be asked meanwhile."""
+    @property
+    def large(self) -> bool:
+        """Whether it is known that there are so many files that `search` is no use."""
+        return self.files is not None and self.files > COUNTED_ANEW
+
+    def without(self, ids: Collection[str], *, words: bool) -> Kept:
+        """What of this holds after these nodes came, changed or went; `words`: also in their words, on which every row's bm25
+        depends. This one may still be asked meanwhile."""
         other = Kept()
-        other.files = self.files
         other.candidates = self.candidates.copy()
         for node_id in ids:
             other.candidates.pop(node_id, None)
-        other._postings, other._posted = self._postings.copy(), self._posted
+        if not words:
+            other._since = self._since
+            other.files = self.files
+            other._postings, other._posted = self._postings.copy(), self._posted
         other._asked = self._asked.copy()
         stale = self._stale.union(ids)
         if len(stale) <= CHANGED:
@@ -101,21 +116,37 @@ class Kept:
         if found is None:
             before = self._before.get(chosen)
             condition, values = chosen.sql()
-            select = f"SELECT n.id, n.number FROM node n WHERE {condition}"
+            where = f"FROM node n WHERE {condition}"
             if before is None:
-                rows = connection.execute(select, values).fetchall()
+                rows = _read(connection, where, values)
             else:
                 rows = [
                     row for row in zip(before.ids, before.numbers.tolist(), strict=True) if row[0] not in self._stale
                 ]
                 stale = sorted(self._stale)
-                rows += connection.execute(f"{select} AND n.id IN ({marks(stale)})", [*values, *stale]).fetchall()
+                rows += _read(connection, f"{where} AND n.id IN ({marks(stale)})", [*values, *stale])
             found = _passing(rows)
             if self._passed + len(found.ids) > PASSING:
-                self._passing, self._passed = {}, 0
+                self._passing, self._members, self._passed = {}, {}, 0
             if chosen.alive_at is None:
                 self._passing[chosen] = found
                 self._passed += len(found.ids)
+        return found
+
+    def worth(self, chosen: Filter) -> bool:
+        """Whether the filter was asked about so often since the last change that it pays to read all that it lets through."""
+        times = self._times.get(chosen, 0) + 1
+        if chosen in self._times or len(self._times) < COUNTS:
+            self._times[chosen] = times
+        return times > WORTH
+
+    def members(self, connection: sqlite3.Connection, chosen: Filter) -> AbstractSet[str]:
+        """The ids of `passing`."""
+        found = self._members.get(chosen)
+        if found is None:
+            found = frozenset(self.passing(connection, chosen).ids)
+            if chosen in self._passing:
+                self._members[chosen] = found
         return found
 
     def posting(self, connection: sqlite3.Connection, term: str) -> Posting:
@@ -142,21 +173,24 @@ class Kept:
     def search(
         self, connection: sqlite3.Connection, terms: Sequence[str], limit: int, chosen: Filter, counts: Frequencies
     ) -> list[tuple[str, float]] | None:
-        """`text.search`, word by word; None where that is no use: the index is large, too much has expired, or a filter is
-        met for the first time, which saves SQLite more than reading whole words costs."""
+        """`text.search`, word by word; None where that is no use: the index is large or has just changed, too much has expired, or
+        a filter is met for the first time, which saves SQLite more than reading whole words costs."""
         if self.files is None:
             self.files = largest(connection)
-        if self.files > COUNTED_ANEW:
+        if self.large:
             return None
         lasting = replace(chosen, alive_at=None)
         if chosen.narrow and lasting not in self._asked:
             if len(self._asked) < COUNTS:
                 self._asked.add(lasting)
             return None
+        choose, others = split(connection, terms, self.files, counts)
+        known = self._postings.keys() >= {*choose, *others}
+        if not known and time.monotonic() - self._since < YOUNG_S:
+            return None
         gone = self.gone(connection, chosen)
         if gone is None:
             return None
-        choose, others = split(connection, terms, self.files, counts)
         if self.files > SMALL and not self._learn(
             connection, [*choose, *others], counts.rows(connection, terms, self.files)
         ):
@@ -213,6 +247,13 @@ class Kept:
                 found[one.numbers] += one.scores
             found[left_out] = 0.0
         return found
+
+
+def _read(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> list[tuple[str, int]]:
+    """Id and key of nodes. In one row: for each of thousands the interpreter would be given away and waited for."""
+    select = f"SELECT group_concat(n.id, ' '), group_concat(n.number, ' ') {where}"
+    ids, numbers = connection.execute(select, values).fetchone()
+    return [] if ids is None else list(zip(ids.split(" "), map(int, numbers.split(" ")), strict=True))
 
 
 def _passing(rows: list[tuple[str, int]]) -> Passing:

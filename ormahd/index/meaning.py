@@ -68,6 +68,7 @@ class Meaning:
         self._marks: tuple[str, int] = ("", 0)
         self._checked = False
         self._distrusted = False
+        self._resting = False
         self._wipe = False
         self._refills = 0
 
@@ -85,6 +86,7 @@ class Meaning:
         if row is not None:
             generation, position = json.loads(row[0])
             self._marks = (generation, position)
+        self._resting = bool(self._marks[0]) and cache.models(connection) == [self.number]
 
     def take(self, delta: cache.Delta) -> None:
         """Repeat in memory what was committed."""
@@ -197,8 +199,21 @@ class Meaning:
         self.chroma = None
         self.trouble = str(trouble)
 
+    @property
+    def rests(self) -> bool:
+        """Chroma is closed, and need not be open: it has nothing to learn, and nobody asks it while all vectors are compared."""
+        return self._resting and not self._unsettled and self.matrix.quick
+
+    def rest(self) -> None:
+        """Close Chroma where it has learned everything and nobody asks it: open it holds every vector in memory once more."""
+        if self.learned and self.matrix.quick:
+            self.chroma = None
+            self._store.close()
+            self._resting = True
+
     def open_chroma(self) -> bool:
         """Open the collection; False when it is not what was written last, and has to be filled (`refill`)."""
+        self._resting = False
         found = self._store.open()
         generation, position = self._marks
         fits = found is not None and found[0] == generation and found[1] in {position, position + 1}
@@ -210,6 +225,7 @@ class Meaning:
     def distrust(self) -> None:
         """Have Chroma filled again by the background thread."""
         self._distrusted = True
+        self._resting = False
         self.chroma = None
 
     def wipe(self) -> None:

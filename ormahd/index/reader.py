@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from ormahd.index.fill import Filler
 from ormahd.index.kept import CANDIDATES, COUNTS, Kept
 from ormahd.index.late import Float
 from ormahd.index.meaning import Meaning
+from ormahd.index.nearest import Only
 from ormahd.index.rows import Candidate, Edge, Filter, NodeRow, Stats, Unresolved
 
 EVERYTHING = Filter()
@@ -28,6 +30,11 @@ FEW = 0.05
 """Share of nodes that a filter lets through, up to which they are scored exactly (DESIGN section 9)."""
 EXACT = 2000
 """The same as a number of nodes: scoring them takes as long as asking Chroma for some hundred."""
+PART = 0.3
+"""Share of nodes that a filter lets through, up to which the nearest are looked for among them: of more it is quicker to look at some
+too many."""
+SOME = 50_000
+"""Nodes up to which those that a filter lets through are kept in memory, so that the nearest are looked for among them."""
 SPARE = 20
 """Neighbours fetched beyond what the filter is expected to take away."""
 WIDENINGS = 3
@@ -45,6 +52,7 @@ class Reader:
         self._strength: Mapping[str, Strength] = {}
         self._frequencies = text.Frequencies()
         self._kept = Kept()
+        self._beside = way.Beside("search-text")
 
     # What is known
 
@@ -124,13 +132,11 @@ class Reader:
                 known[chosen] = found
         return found
 
-    def _changed(self, ids: Collection[str] | None) -> None:
-        """Notes came, changed or went, and that is committed. `ids`: only these, and no word of theirs did."""
-        if ids is None:
+    def _changed(self, ids: Collection[str], *, words: bool) -> None:
+        """These nodes came, changed or went, and that is committed; `words`: also in their words."""
+        if words:
             self._frequencies.changed()
-            self._kept = Kept()
-        else:
-            self._kept = self._kept.without(ids)
+        self._kept = self._kept.without(ids, words=words)
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
         """Those of `ids` that the filter lets through, in their order."""
@@ -183,6 +189,12 @@ class Reader:
             found = kept.search(connection, text.terms_of(query), limit, chosen, self._frequencies)
             return text.search(connection, query, limit, chosen, self._frequencies) if found is None else found
 
+    def begin_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> Callable[[], list[tuple[str, float]]]:  # fmt: skip
+        """Begin `search_text`; calling what is returned waits for it. In a large index it takes as long as all else together, so
+        there it goes on beside that."""
+        ask = functools.partial(self.search_text, query, limit, chosen)
+        return self._beside.begin(ask) if self._kept.large else ask
+
     def search_plain(self, query: str | Sequence[str], limit: int) -> list[tuple[str, float]]:
         """The same among files that are no nodes: (path, bm25)."""
         with self._database.read() as connection:
@@ -202,9 +214,15 @@ class Reader:
         everything = len(meaning.matrix)
         pool = limit + limit // 4 + SPARE  # few notes have expired, so nearly all pass
         if chosen.narrow:
-            passing = self.count(replace(chosen, alive_at=None))  # what has expired is little
+            lasting = replace(chosen, alive_at=None)
+            passing = self.count(lasting)  # what has expired is little
             if passing <= max(EXACT, FEW * everything):
                 return self._exact(meaning, vector, limit, chosen)
+            few = meaning.matrix.quick and passing <= min(SOME, PART * everything)
+            if few and self._kept.worth(lasting):
+                found = self._among(meaning, vector, limit, chosen, passing / everything)
+                if found is not None:
+                    return found
             pool = int(1.25 * limit * everything / passing) + SPARE
         for _ in range(WIDENINGS):
             found = meaning.search(vector, pool)
@@ -236,6 +254,14 @@ class Reader:
             passing = kept.passing(connection, chosen if gone is None else replace(chosen, alive_at=None))
         scores = meaning.matrix.similarities(vector[None], passing.ids)[:, 0]
         return passing.best(scores, np.flatnonzero(~np.isnan(scores)), limit, gone or frozenset())
+
+    def _among(self, meaning: Meaning, vector: Float, limit: int, chosen: Filter, share: float) -> list[tuple[str, float]] | None:  # fmt: skip
+        """The nearest of those that the filter lets through; None where too many have expired to know them all."""
+        kept = self._kept
+        with self._database.read() as connection:
+            gone = kept.gone(connection, chosen)
+            members = frozenset() if gone is None else kept.members(connection, replace(chosen, alive_at=None))
+        return None if gone is None else meaning.matrix.nearest(vector, limit, Only(members, gone, share))
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
         """Exact cosine of `vector` and the best piece of each node; nodes without vectors are left out."""

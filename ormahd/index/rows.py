@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+SPARE = 8
+"""A share of the rows (one in so many) that is looked at beyond those asked for."""
 GLOBAL = "global"
 """In a filter of spaces: memories without a space."""
 

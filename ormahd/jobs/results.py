@@ -39,7 +39,7 @@ Content = Annotated[Text, Field(max_length=MAX_CONTENT)]
 class Result(BaseModel):
     """One verdict. Fields that nobody asked for are left aside."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     reason: Reason | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,6 +32,10 @@ class Query(Protocol):
         ...
 
 
+EmbedQuery = Callable[[str], Query | None]
+"""A question's vectors, or None while the model is not there."""
+
+
 class Searchable(Protocol):
     """What ranking asks of the index. All of it is reading, from any thread."""
 
@@ -39,7 +43,12 @@ class Searchable(Protocol):
     def newest(self, chosen: Filter, limit: int) -> list[str]: ...
     def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]: ...
     def edges_of(self, ids: Sequence[str]) -> list[Edge]: ...
-    def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter = ...) -> list[tuple[str, float]]: ...
+    def begin_text(
+        self, query: str | Sequence[str], limit: int, chosen: Filter = ...
+    ) -> Callable[[], list[tuple[str, float]]]:
+        """Begin `search_text`, beside what the caller does next; calling what is returned waits for it."""
+        ...
+
     def search_vectors(self, vector: Float, limit: int, chosen: Filter = ...) -> list[tuple[str, float]]:
         """The nearest nodes that the filter lets through, as many as there are: fetched wider, or scored exactly."""
         ...
@@ -90,13 +99,14 @@ def pool_size(heard: Heard, settings: SearchSettings) -> int:
     return max(times * heard.limit, settings.min_pool)
 
 
-def gather(index: Searchable, heard: Heard, query: Query | None, settings: SearchSettings) -> Gathered:
+def gather(index: Searchable, heard: Heard, embed: EmbedQuery, settings: SearchSettings) -> Gathered:
     """Ask for notes by words and by meaning. Without vectors words answer alone, and `degraded` says so."""
     pool = pool_size(heard, settings)
-    by_words = index.search_text(heard.terms, pool, heard.chosen)
+    by_words = index.begin_text(heard.terms, pool, heard.chosen)
+    query = embed(heard.text)
     if query is None:
-        return Gathered(by_words, [], None, pool, ["vectors"])
+        return Gathered(by_words(), [], None, pool, ["vectors"])
     meaning = understand(index, query)
     near = index.search_vectors(meaning.focus, pool, heard.chosen)
     kept = [(node_id, cosine) for node_id, cosine in near if cosine >= settings.similarity_threshold]
-    return Gathered(by_words, kept, meaning, pool)
+    return Gathered(by_words(), kept, meaning, pool)

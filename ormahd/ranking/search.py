@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from ormahd.core.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.index.rows import Candidate
 from ormahd.ranking.activate import activate, seat
 from ormahd.ranking.fuse import Fused, fuse
-from ormahd.ranking.gather import Gathered, Query, Searchable, gather
+from ormahd.ranking.gather import EmbedQuery, Gathered, Searchable, gather
 from ormahd.ranking.hear import Heard, hear
 from ormahd.ranking.late import max_sim
 from ormahd.ranking.shape import Evidence, shape
@@ -28,10 +28,6 @@ TEMPORAL_SCORE = 0.001
 PIECES = 2
 """Of a long note, the pieces whose tokens are compared: those nearest to the question. All of them found no more and
 took twice as long; one alone lost three points of mean reciprocal rank on notes of 200 to 800 words."""
-
-
-EmbedQuery = Callable[[str], Query | None]
-"""A question's vectors, or None while the model is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +82,7 @@ def rank(
     if heard.only_time:
         newest = _newest(index, heard, heard.limit, ())
         return _answer(heard, None, newest, [], {}, explain=explain)
-    gathered = gather(index, heard, embed(heard.text), rules.search)
+    gathered = gather(index, heard, embed, rules.search)
     keep = max(rules.search.rerank_pool, 2 * heard.limit)
     fused = fuse(gathered, question=heard.question, keep=keep, settings=rules.search)
     traces, spaces = _shaped(index, fused, gathered, heard, rules, explain=explain)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import queue
 import threading
 import time
@@ -117,7 +116,7 @@ class Lanes:
 
     def __init__(self, threads: int) -> None:
         self._read = Lane("read", threads)
-        self._searches = threading.Semaphore(os.cpu_count() or 1)
+        self._searches = threading.Semaphore(way.cores())
         self._whisper = Lane("whisper", min(WHISPERERS, threads))
         self._write = Lane("write", WRITERS)
         self._bulk = Lane("bulk", HEAVY, nice=BULK_NICE)

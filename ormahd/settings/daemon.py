@@ -27,7 +27,9 @@ class SyncSettings(Group):
 
 
 class DaemonSettings(Group):
-    threads: Annotated[int, Field(ge=2, le=256)] = Field(default=8, description="Requests answered at the same time.")
+    threads: Annotated[int, Field(ge=2, le=256)] = Field(
+        default=8, description="Questions answered at the same time. Writes have 32 threads of their own."
+    )
     max_clients: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=128, description="Open connections; one more is refused."
     )

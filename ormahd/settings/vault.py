@@ -81,9 +81,9 @@ class VectorSettings(Group):
         description="A Chroma server (`http://host:port`) instead of the embedded one, for vaults that outgrow a machine.",
     )
     exact_pieces: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        default=20_000,
-        description="Vectors up to which every one is compared, from memory (1.5 KB each); beyond that Chroma proposes. Measured "
-        "for 100 neighbours of 10,000: 0.6 ms against 2.3 ms.",
+        default=250_000,
+        description="Vectors up to which every one is compared, from memory (1.2 KB each); beyond that Chroma proposes. Measured "
+        "for 100 neighbours, of 10,000: 0.7 ms against 2.3 ms; of 100,000: 3 ms against 5 ms, and no filter makes it slower.",
     )
     search_ef: Annotated[int, Field(ge=10, le=10_000)] = Field(
         default=200,

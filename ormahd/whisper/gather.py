@@ -11,8 +11,8 @@ from ormahd.core.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.core.stems import stems
 from ormahd.core.words import query_terms, words
 from ormahd.index.rows import Edge, Filter, NodeRow
-from ormahd.ranking.gather import Searchable
-from ormahd.ranking.search import EmbedQuery, Hit, Rules, rank
+from ormahd.ranking.gather import EmbedQuery, Searchable
+from ormahd.ranking.search import Hit, Rules, rank
 from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ormahd import way
 from ormahd.config import load
 from ormahd.errors import BadRequest
 from ormahd.ormah import Ormah
@@ -148,7 +148,7 @@ def test_a_text_is_cut_at_a_line_and_keeps_its_mark() -> None:
 
 
 def test_whispers_wait_for_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: WHISPERERS)  # as many searches begin
+    monkeypatch.setattr(way, "cores", lambda: WHISPERERS)  # as many searches begin
     answers = Answers()
     gate = answers.gate("reads")
 

@@ -48,6 +48,19 @@ def test_a_note_becomes_a_node_with_all_its_fields(index: Index) -> None:
     assert index.position == "head"
 
 
+def test_another_stat_of_the_same_bytes_is_kept(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "index")
+    apply(index, {"a.md": note(1, "Tea."), "b.md": note(2, "Coffee.")})
+    before = index.known()
+    moved = FileState("a.md", before["a.md"].size, 17, 18, before["a.md"].digest)
+    index.touched([moved, FileState("b.md", 1, 2, 3, "of other bytes"), FileState("gone.md", 1, 2, 3, "x")])
+    assert index.known() == {"a.md": moved, "b.md": before["b.md"]}
+    index.close()
+    again = open_index(tmp_path / "index")
+    assert again.known() == {"a.md": moved, "b.md": before["b.md"]}
+    again.close()
+
+
 def test_bm25_has_one_weight_for_each_column_and_a_title_counts_most(index: Index) -> None:
     with index._database.read() as connection:
         columns = [row[1] for row in connection.execute("PRAGMA table_info(words)")]

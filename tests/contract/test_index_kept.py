@@ -63,6 +63,38 @@ def check(index: Index, chance: random.Random) -> None:
         assert index.candidates(ids) == lookup.candidates(connection, ids, index._strength)
 
 
+@pytest.fixture(autouse=True)
+def old_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words are remembered right after a change."""
+    monkeypatch.setattr(kept, "YOUNG_S", 0.0)
+
+
+def test_right_after_a_change_no_words_are_learned(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "YOUNG_S", 3600.0)
+    chance = random.Random(4)
+    apply(index, {f"{number}.md": some(number, chance) for number in range(30)})
+    assert index.wait_filled(30)
+    check(index, chance)
+    assert not index._kept._postings
+    index._kept._since -= 3601
+    check(index, chance)
+    assert index._kept._postings
+
+
+def test_what_ranking_asks_of_the_others_stays(index: Index) -> None:
+    chance = random.Random(5)
+    apply(index, {f"{number}.md": some(number, chance) for number in range(30)})
+    ids = [node_id(number) for number in range(32)]
+    before = index.candidates(ids)
+    apply(index, {"7.md": some(7, chance), "31.md": some(31, chance)}, ["8.md"])
+    assert not index._kept.candidates.keys() & {node_id(7), node_id(8), node_id(31)}
+    after = index.candidates(ids)
+    assert all(after[node_id(number)] is before[node_id(number)] for number in range(30) if number not in {7, 8})
+    assert node_id(8) not in after
+    with index._database.read() as connection:
+        assert after == lookup.candidates(connection, ids, index._strength)
+
+
 @pytest.mark.parametrize("bound", [(), ("SMALL",), ("SMALL", "SCORED")])
 def test_it_answers_as_the_index_does(index: Index, monkeypatch: pytest.MonkeyPatch, bound: Sequence[str]) -> None:
     for name in bound:  # as in a larger index: the rarest words choose, and common ones are learned little by little

@@ -3,19 +3,21 @@
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ormahd.index import late
+from ormahd.index import late, telling
 from ormahd.index.embed import DocumentVectors, QueryVectors
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from ormahd.index.vectors import UNCLEAN_ENDS
 from tests.contract.index_notes import apply, node_id, note, open_index, triples
+from tests.contract.serving import until
 
 WORDS = [f"word{number}" for number in range(200)]
 
@@ -101,6 +103,45 @@ def test_a_few_notes_are_found_at_once_and_many_soon(tmp_path: Path) -> None:
     assert index.degraded == []
     assert nearest(index, "only210 " + " ".join(WORDS[20:30]), 2)[0] == node_id(210)
     assert index.verify(triples(vault(320))) == []
+    index.close()
+
+
+def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all vectors are compared anyway it is open to learn, and to be compared; else its memory is given back."""
+    monkeypatch.setattr(telling, "STAY_S", 0.3)
+    index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
+    apply(index, vault(50))
+    assert index.wait_filled(60, settled=True)
+    active = index._filler.active
+    assert active is not None
+    until(lambda: active.rests)
+    assert active.chroma is None
+    assert index.degraded == []
+    assert index.verify(triples(vault(50))) == []  # which opens it
+    until(lambda: active.chroma is None)
+    apply(index, vault(1, start=50), [path(3)])
+    assert index.wait_filled(60, settled=True)
+    assert nearest(index, "only50", 1) == [node_id(50)]
+    index.close()
+
+    index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
+    active = index._filler.active
+    assert active is not None
+    time.sleep(0.5)
+    assert (active.chroma, active.rests) == (None, True)  # not even opened
+    files = {name: data for name, data in vault(51).items() if name != path(3)}
+    shutil.rmtree(tmp_path / "index" / "chroma")  # found out when it is needed, and mended
+    apply(index, vault(1, start=51))
+    assert index.wait_filled(60, settled=True)
+    assert index.verify(triples(files | vault(1, start=51))) == []
+    index.close()
+
+    index = open_index(tmp_path / "index", attach=True, exact_pieces=10)
+    active = index._filler.active
+    assert active is not None
+    until(lambda: active.chroma is not None)  # more vectors than are compared at once
+    time.sleep(0.5)
+    assert active.chroma is not None
     index.close()
 
 
@@ -208,12 +249,13 @@ def test_a_crash_between_sqlite_and_chroma_is_repaired(tmp_path: Path) -> None:
     assert index.wait_filled(60, settled=True)
     filler = index._filler
     assert filler.active is not None
-    tell, filler._tell = filler._tell, lambda _: 0.01  # type: ignore[method-assign]
+    teller = filler._telling
+    step, teller.step = teller.step, lambda *_, **__: 0.01  # type: ignore[method-assign]
     apply(
         index, {path(5): note(5, "changed at the last moment"), path(77): note(77, "new at the last moment")}, [path(6)]
     )
     shutil.copytree(directory, tmp_path / "killed")
-    filler._tell = tell  # type: ignore[method-assign]
+    teller.step = step  # type: ignore[method-assign]
     index.close()
     index = start(tmp_path / "killed")
     assert nearest(index, "changed at the last moment", 1) == [node_id(5)]

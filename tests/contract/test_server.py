@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import struct
 import threading
 from collections.abc import Callable
 
 import pytest
 
+from ormahd import way
 from ormahd.errors import BadRequest, Internal, NotFound, TooLarge, Unavailable
 from ormahd.rpc import schema
 from ormahd.rpc.wire import connect
@@ -106,7 +106,7 @@ def test_more_requests_than_may_fly_are_all_answered():
 
 
 def test_one_connection_cannot_take_all_workers(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)  # else the searches wait for a core before
+    monkeypatch.setattr(way, "cores", lambda: 8)  # else the searches wait for a core before
     answers = Answers()
     answers.gate("slow")
     with serving(answers, threads=8) as server, Raw(server.path) as greedy:

@@ -18,7 +18,7 @@ class Passes:
         self.seen: list[list[int]] = []
         self.begun = threading.Semaphore(0)
         self.go = threading.Semaphore(0)
-        self.together = Together[int, int](self.forward, abs, passes=1, most=most)
+        self.together = Together[int, int](self.forward, abs, most=most)
 
     def forward(self, windows: Sequence[int]) -> list[int]:
         self.seen.append(list(windows))
@@ -86,7 +86,7 @@ def test_an_error_is_for_those_of_its_pass() -> None:
 
 @pytest.mark.parametrize("count", [1, 40])
 def test_nobody_is_forgotten(count: int) -> None:
-    together = Together[int, int](lambda windows: [window + 1 for window in windows], abs, passes=2, most=16)
+    together = Together[int, int](lambda windows: [window + 1 for window in windows], abs, most=16)
     found: dict[int, list[int]] = {}
     threads = [
         threading.Thread(target=lambda number=number: found.__setitem__(number, together([number, number + 1])))

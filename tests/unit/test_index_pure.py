@@ -1,6 +1,7 @@
 """Pieces of long texts, token vectors made small, exact cosines: the parts of the index without a disk."""
 
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahd.index import late, links
+from ormahd.index.front import BLOCK, wide
 from ormahd.index.hashing import Hashing
 from ormahd.index.lookup import clean_prefix
-from ormahd.index.matrix import BLOCK, Matrix
+from ormahd.index.matrix import Matrix
+from ormahd.index.nearest import Only
 from ormahd.index.pieces import split
 from tests.contract.index_notes import node_id
 
@@ -113,6 +116,96 @@ def test_the_matrix_copies_the_living_together() -> None:
             wanted[node_id(number)] = rows
     assert matrix.memory < 4 * BLOCK * (16 + 16)
     check(matrix, wanted, random)
+
+
+def crowd(count: int, seed: int) -> late.Float:
+    """Unit vectors that crowd in a part of their space, as those of texts do: float32[count, 384]."""
+    random = np.random.default_rng(seed)
+    spread = random.standard_normal((count, 384)) * np.geomspace(1, 0.05, 384)
+    return late.unit((spread + random.standard_normal(384) * 0.3).astype(np.float32))
+
+
+def test_of_many_rows_the_nearest_are_found_by_their_short_form() -> None:
+    rows = crowd(3 * BLOCK + 100, 1).astype(np.float16)
+    matrix, exact = Matrix(384, quick=2 * BLOCK + 50), Matrix(384)  # the last rows have no short form
+    for one in (matrix, exact):
+        one.put((node_id(number), rows[number : number + 1]) for number in range(len(rows)))
+    assert matrix.memory < 1.4 * exact.memory
+    for question in crowd(20, 2):
+        found, wanted = matrix.nearest(question, 50), exact.nearest(question, 50)
+        assert found[:25] == wanted[:25]
+        assert len(set(found) & set(wanted)) >= 49
+    assert matrix.nearest_each(crowd(3, 3), 7) == [exact.nearest(question, 7) for question in crowd(3, 3)]
+    assert len(matrix.nearest(crowd(1, 4)[0], len(rows) + 10)) == len(rows)
+
+
+@pytest.mark.parametrize("quick", [0, 10 * BLOCK])
+def test_the_nearest_of_those_that_are_wanted(quick: int) -> None:
+    rows = crowd(2 * BLOCK, 7).astype(np.float16)
+    matrix = Matrix(384, quick=quick)
+    matrix.put((node_id(number // 2), rows[number : number + 2]) for number in range(0, len(rows), 2))
+    members = {node_id(number) for number in range(0, BLOCK, 9)}
+    gone = {node_id(number) for number in range(0, BLOCK, 27)}
+    for question in crowd(10, 8):
+        cosines = matrix.cosines(question, sorted(members - gone))
+        wanted = sorted(cosines.items(), key=lambda item: (-item[1], item[0]))
+        assert matrix.nearest(question, 12, Only(members, gone, 0.1)) == wanted[:12]
+        assert matrix.nearest(question, 12, Only(members, gone, 1.0)) == wanted[:12]
+        assert len(matrix.nearest(question, BLOCK, Only(members, gone, 0.1))) == len(wanted)
+    assert matrix.nearest(crowd(1, 9)[0], 5, Only(set(), set(), 0.5)) == []
+    question = crowd(1, 10)[0]
+    far = dict(matrix.nearest(question, BLOCK)[BLOCK // 2 :])  # none of them among those that are looked at first
+    assert matrix.nearest(question, 12, Only(far.keys(), set(), 0.5)) == list(far.items())[:12]
+
+
+def test_short_forms_follow_what_is_changed_and_copied_together() -> None:
+    rows = crowd(2 * BLOCK, 5).astype(np.float16)
+    matrix = Matrix(384, quick=10 * BLOCK)
+    matrix.put((node_id(number // 8), rows[number : number + 8]) for number in range(0, len(rows), 8))
+    for number in range(700):  # so many that the living rows are copied
+        matrix.put([(node_id(number), np.roll(rows[8 * number : 8 * number + 8], 1, axis=1))])
+    matrix.remove([node_id(number) for number in range(100)])
+    for number in (100, 650, 800, 1000):
+        row = rows[8 * number].astype(np.float32)
+        question = late.unit((np.roll(row, 1) if number < 700 else row)[None])[0]
+        (best, cosine), *others = matrix.nearest(question, 5)
+        assert (best, len(others)) == (node_id(number), 4)
+        assert cosine == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_search_beside_changes_finds_what_stays() -> None:
+    """Also while rows are copied together, and the short forms are made anew."""
+    rows = crowd(2 * BLOCK, 6).astype(np.float16)
+    matrix = Matrix(384, quick=10 * BLOCK)
+    matrix.put((node_id(number), rows[number : number + 1]) for number in range(1000))
+    stop, wrong = threading.Event(), list[object]()
+
+    def ask() -> None:
+        while not stop.is_set():
+            for number in range(0, 100, 9):
+                try:
+                    found = matrix.nearest(rows[number].astype(np.float32), 3)
+                    if found[0][0] != node_id(number):
+                        wrong.append((number, found))
+                except Exception as exc:  # noqa: BLE001 - told to the test, which fails with it
+                    wrong.append(exc)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    for turn in range(6):
+        matrix.put(
+            (node_id(number), rows[number : number + 1]) for number in range(1000 + turn * 1000, 2000 + turn * 1000)
+        )
+        matrix.remove([node_id(number) for number in range(900 + turn * 1000, 1900 + turn * 1000)])
+    stop.set()
+    thread.join(60)
+    assert not wrong, wrong[:3]
+
+
+def test_float16_is_widened_exactly() -> None:
+    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    finite = every[np.isfinite(every)]
+    assert wide(finite).tobytes() == finite.astype(np.float32).tobytes()
 
 
 def check(matrix: Matrix, wanted: dict[str, late.NDArray[np.float16]], random: np.random.Generator) -> None:
