@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -84,7 +85,10 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Whoever imports it first, Chroma or we: ONNX Runtime's telemetry is on unless this is set before (embed_onnx.py).
     os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
+    # Pydantic would read what every installed package says of itself, in search of plugins.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     heap.few_arenas()
+    gc.disable()  # while all is imported: nothing is garbage then, and looking for some takes a fifth of the time
     found = load(vault, config, socket)
     if detach and not is_supervised(os.environ, os.getpid()):
         return detached(found)

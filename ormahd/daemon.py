@@ -19,6 +19,7 @@ from ormahd import __version__, paths, way
 from ormahd.actions.purge import resume
 from ormahd.actions.sync import sync_by_itself
 from ormahd.config import Config
+from ormahd.core import node
 from ormahd.errors import OrmahError
 from ormahd.jobs.all import CHANGES_OF, JOBS
 from ormahd.jobs.candidates import SEARCH
@@ -66,6 +67,8 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
     Raises:
         OrmahError: it cannot start; what was begun has been taken back.
     """
+    gc.freeze()  # what was imported
+    gc.enable()
     with ExitStack() as house:
         logs = Logs(config.settings.log, foreground=foreground, environ=os.environ)
         house.callback(logs.close)
@@ -207,6 +210,8 @@ class _Life:
         sentence = f"ready, {nodes} memories" + (f", without {', '.join(parts)}" if parts else "")
         log.info("%s", sentence)
         self._supervisor.ready(sentence)
+        self._try("opened with GitPython", self._ormah.vault.git.check)
+        self._try("prepared for requests", node.build)
         self._try("prepared", self._ormah.vault.oplog.view)  # else the first who looks back reads all of the history
         if self._leaving.is_set():
             return

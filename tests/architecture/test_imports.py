@@ -8,11 +8,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-BELOW = {"errors", "heap", "paths", "way", "settings", "config", "core", "__init__"}
+BELOW = {"errors", "heap", "line", "paths", "way", "settings", "config", "core", "__init__"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "paths": set(),
     "heap": set(),
+    "line": set(),
     "way": set(),
     "settings": set(),
     "config": {"errors", "paths", "settings"},
