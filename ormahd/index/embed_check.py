@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ormahd.errors import Unavailable
 from ormahd.index import late
@@ -35,13 +36,13 @@ from ormahd.settings import EmbeddingSettings
 PACKAGED = "embed_checked.json"
 LEAST = 0.99999
 """The least cosine to the reference; rounding alone leaves 0.999999 and more."""
-EIGHT_LEAST = 0.995
+EIGHT_LEAST = 0.99
 """The same of a question in eight bits: far below what tells one note from the next."""
 EVERY = 3
 """Of the sentences of `calibration.txt`, one in so many is compared."""
 SECONDS = 900.0
 """How long a comparison may take: a model of two gigabytes on a slow machine."""
-FORMAT = 2
+FORMAT = 3
 """Counts up when graph, comparison or record change, so that every model is compared again."""
 
 log = logging.getLogger(__name__)
@@ -196,7 +197,7 @@ def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: S
     vectors = tokens = 1.0
     with tempfile.TemporaryDirectory() as place:
         try:
-            eight = onnx.in_eight_bits(Path(place, "eight.bin"))
+            eight = onnx.in_eight_bits(Path(place, "eight.bin"), measured(about))
         except Unavailable as unable:
             log.warning("%s", unable)
             return 0.0, 0.0
@@ -205,6 +206,12 @@ def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: S
             wanted, wanted_tokens = one_pass(about, reference, [text])
             vectors, tokens = min(vectors, least(ours, wanted)), min(tokens, *map(least, ours_tokens, wanted_tokens))
     return vectors, tokens
+
+
+def measured(about: About) -> list[NDArray[np.int64]]:
+    """Token ids of the texts by which matrices are rounded to eight bits: none of those that are compared."""
+    texts = [text for at, text in enumerate(late.calibration()) if at % EVERY]
+    return [np.array(ids_of(about.tokenizer.encode(text), about.window).ids, np.int64) for text in texts]
 
 
 def _encode(reference: Any, texts: Sequence[str]) -> Float:

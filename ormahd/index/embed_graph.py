@@ -6,8 +6,8 @@ with torch takes 7 s and 900 MB, two packages of 40 MB, and writes a second copy
 milliseconds, and the weights stay in `model.safetensors`. Whether a model is of the family is not for this module to
 prove: `embed_check.py` compares what comes out with sentence-transformers.
 
-Matrices may be given in eight bits instead (`embed_eight.py`): a product of ONNX Runtime's own then takes their place. The
-table of words is no part of the graph: whoever runs it looks the words up.
+The table of words is no part of the graph: whoever runs it looks the words up. Of questions there is another graph of the same
+encoder, in eight bits (`embed_eight_graph.py`).
 
 A graph is a protobuf message (onnx.proto3, github.com/onnx/onnx). The few fields that are used are encoded here.
 """
@@ -17,17 +17,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 OPSET = 20
 """The first with Gelu; ONNX Runtime has it since 1.17."""
 IR_VERSION = 9
-FLOAT, UINT8, INT64 = 1, 2, 7
+FLOAT, INT8, INT64 = 1, 3, 7
 """`TensorProto.DataType`."""
-OURS = "com.microsoft"
-"""ONNX Runtime's own operators."""
-EXACTLY = 4
-"""`accuracy_level` of MatMulNBits: what is multiplied is rounded to eight bits as well, block by block."""
 
 WORDS, POSITIONS, BIAS = "words", "positions", "bias"
 """Inputs: float32[texts, tokens, width], the rows of `TABLE`; int64[texts or 1, tokens]; float32 that fits
@@ -62,17 +57,6 @@ class Weight:
     kind: int = FLOAT
 
 
-@dataclass(frozen=True, slots=True)
-class Eight:
-    """A matrix W[rows, columns] in eight bits: each row in blocks, a block in codes around 128, times its scale."""
-
-    columns: int
-    codes: Weight
-    """uint8[rows, blocks, block]; the last block of a row may be filled up with what stands for 0."""
-    scales: Weight
-    """float32[rows * blocks]"""
-
-
 def names(shape: Shape) -> list[str]:
     """Names of the weights that the graph takes, as transformers has them (without the prefix of some files)."""
     layer = [
@@ -95,37 +79,35 @@ def matrices(shape: Shape) -> list[str]:
     return [name for name in names(shape)[5:] if name.endswith(".weight") and "LayerNorm" not in name]
 
 
-def graph(
-    shape: Shape, file: str, weights: Mapping[str, Weight], *, eight: Mapping[str, Eight] = MappingProxyType({}),
-    inside: Mapping[str, tuple[tuple[int, ...], bytes]] = MappingProxyType({}),
-) -> bytes:  # fmt: skip
-    """The model as ONNX has it. Each weight of `names` but the table comes from one of: `weights`, where it lies in `file` (a
-    name, without a folder); `eight`, the same of matrices in eight bits; `inside`, its dimensions and its bytes."""
-    made = _Writer(eight)
-    each = shape.width // shape.heads
-    made.integers("type", [0])
-    made.integers("flat", [-1, shape.width])
-    made.floats("scale", each**-0.5)
+def multiplied(layer: int) -> tuple[str, str, str]:
+    """What `graph` calls what is multiplied in a layer: with the matrices of the attention itself, of its output, and of the
+    widening after it. Float32[texts * tokens, width]."""
+    at = f"encoder.layer.{layer}."
+    before = f"encoder.layer.{layer - 1}.output.LayerNorm" if layer else "embeddings.LayerNorm"
+    return f"{before}.out", f"{at}flat", f"{at}attention.output.LayerNorm.out"
 
-    made.node("Gather", ["embeddings.position_embeddings.weight", POSITIONS], "places")
-    made.node("Gather", ["embeddings.token_type_embeddings.weight", "type"], "types")
-    made.node("Add", [WORDS, "places"], "placed")
-    made.node("Add", ["placed", "types"], "typed")
+
+def graph(shape: Shape, file: str, weights: Mapping[str, Weight], *, seen: Sequence[str] = ()) -> bytes:
+    """The model as ONNX has it. `weights`: where each weight of `names` lies in `file` (a name, without a folder); `seen`: what
+    is given out besides `TOKENS` (see `multiplied`)."""
+    made = Writer()
+    each = shape.width // shape.heads
+    made.floats("scale", each**-0.5)
+    made.integers("flat", [-1, shape.width])
+    placed = made.embed()
     made.node("Shape", [WORDS], "size", start=0, end=2)
     made.integers("per_head", [shape.heads, each])
     made.node("Concat", ["size", "per_head"], "heads", axis=0)
-    made.node("Reshape", ["typed", "flat"], "embedded")
+    made.node("Reshape", [placed, "flat"], "embedded")
     here = made.normalise("embedded", "embeddings.LayerNorm", shape.epsilon)
     for number in range(shape.layers):
         here = _layer(made, f"encoder.layer.{number}.", here, shape)
     made.node("Identity", [here], TOKENS)
-    outside = {name: weights[name] for name in names(shape)[1:] if name not in eight and name not in inside}
-    for name, one in eight.items():
-        outside |= {f"{name}.codes": one.codes, f"{name}.scales": one.scales}
-    return made.model(shape, outside, inside, file)
+    outside = {name: weights[name] for name in names(shape)[1:]}
+    return made.model(shape, file, outside, {}, {POSITIONS: INT64, BIAS: FLOAT}, [TOKENS, *seen])
 
 
-def _layer(made: _Writer, at: str, here: str, shape: Shape) -> str:
+def _layer(made: Writer, at: str, here: str, shape: Shape) -> str:
     turned = {}
     for part, order in (("query", (0, 2, 1, 3)), ("key", (0, 2, 3, 1)), ("value", (0, 2, 1, 3))):
         found = made.dense(here, f"{at}attention.self.{part}")
@@ -148,33 +130,40 @@ def _layer(made: _Writer, at: str, here: str, shape: Shape) -> str:
     return made.normalise(summed, f"{at}output.LayerNorm", shape.epsilon)
 
 
-class _Writer:
+class Writer:
     """Nodes and small constants, as they are encoded."""
 
-    def __init__(self, eight: Mapping[str, Eight]) -> None:
+    def __init__(self) -> None:
         self._nodes: list[bytes] = []
         self._constants: list[bytes] = []
-        self._eight = eight
+        self._domains = {""}
 
     def node(
         self, op: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: float | Sequence[int]
     ) -> str:
-        given = b"".join(_field(5, _attribute(name, value)) for name, value in attributes.items())
-        texts = b"".join(_text(1, one) for one in inputs)
-        self._nodes.append(texts + _text(2, output) + _text(3, output) + _text(4, op) + given + _text(7, domain))
+        self.nodes(op, inputs, [output], domain, **attributes)
         return output
+
+    def nodes(
+        self, op: str, inputs: Sequence[str], outputs: Sequence[str], domain: str = "", **attributes: float | Sequence[int]
+    ) -> None:  # fmt: skip
+        """A node with several outputs."""
+        self._domains.add(domain)
+        given = b"".join(_field(5, _attribute(name, value)) for name, value in attributes.items())
+        ends = b"".join(_text(1, one) for one in inputs) + b"".join(_text(2, one) for one in outputs)
+        self._nodes.append(ends + _text(3, outputs[0]) + _text(4, op) + given + _text(7, domain))
+
+    def embed(self) -> str:
+        """Words, positions and the first type, added up: float32[texts, tokens, width]."""
+        self.integers("type", [0])
+        self.node("Gather", ["embeddings.position_embeddings.weight", POSITIONS], "places")
+        self.node("Gather", ["embeddings.token_type_embeddings.weight", "type"], "types")
+        self.node("Add", [WORDS, "places"], "placed")
+        return self.node("Add", ["placed", "types"], "typed")
 
     def dense(self, here: str, at: str) -> str:
         """x · Wᵀ + b, with W[out, in] as torch keeps it."""
-        eight = self._eight.get(f"{at}.weight")
-        if eight is None:
-            return self.node("Gemm", [here, f"{at}.weight", f"{at}.bias"], f"{at}.out", transB=1)
-        rows, _, block = eight.codes.dims
-        product = self.node(
-            "MatMulNBits", [here, f"{at}.weight.codes", f"{at}.weight.scales"], f"{at}.product", OURS,
-            K=eight.columns, N=rows, bits=8, block_size=block, accuracy_level=EXACTLY,
-        )  # fmt: skip
-        return self.node("Add", [product, f"{at}.bias"], f"{at}.out")
+        return self.node("Gemm", [here, f"{at}.weight", f"{at}.bias"], f"{at}.out", transB=1)
 
     def normalise(self, here: str, at: str, epsilon: float) -> str:
         return self.node(
@@ -189,26 +178,27 @@ class _Writer:
         self._constants.append(_tensor(name, FLOAT, []) + _field(9, struct.pack("<f", value)))
 
     def model(
-        self,
-        shape: Shape,
-        weights: Mapping[str, Weight],
-        inside: Mapping[str, tuple[tuple[int, ...], bytes]],
-        file: str,
-    ) -> bytes:
-        outside = [
+        self, shape: Shape, file: str, outside: Mapping[str, Weight], inside: Mapping[str, tuple[tuple[int, ...], bytes]],
+        inputs: Mapping[str, int], outputs: Sequence[str],
+    ) -> bytes:  # fmt: skip
+        """All of it. Weights lie `outside`, in `file`, or are given `inside`: dimensions and bytes. `inputs`: the kinds of those
+        besides `WORDS`."""
+        there = [
             _tensor(name, one.kind, one.dims) + _pair("location", file) + _pair("offset", str(one.offset))
             + _pair("length", str(one.length)) + _number(14, 1)
-            for name, one in weights.items()
+            for name, one in outside.items()
         ]  # fmt: skip
         here = [_tensor(name, FLOAT, dims) + _field(9, data) for name, (dims, data) in inside.items()]
         body = b"".join(_field(1, one) for one in self._nodes) + _text(2, "encoder")
-        body += b"".join(_field(5, one) for one in (*self._constants, *here, *outside))
+        body += b"".join(_field(5, one) for one in (*self._constants, *here, *there))
         body += _field(11, _value(WORDS, FLOAT, ["texts", "tokens", shape.width]))
-        body += _field(11, _value(POSITIONS, INT64, ["rows", "tokens"]))
-        body += _field(11, _value(BIAS, FLOAT, ["a", "b", "c", "d"]))
-        body += _field(12, _value(TOKENS, FLOAT, ["all", shape.width]))
-        sets = _field(8, _number(2, OPSET)) + (_field(8, _text(1, OURS) + _number(2, 1)) if self._eight else b"")
-        return _number(1, IR_VERSION) + _text(2, "ormahd") + _field(7, body) + sets
+        for name, kind in inputs.items():
+            dims = ("rows", "tokens") if kind == INT64 else ("a", "b", "c", "d")
+            body += _field(11, _value(name, kind, dims))
+        for name in outputs:
+            body += _field(12, _value(name, FLOAT, ["all", shape.width]))
+        sets = [_field(8, (_text(1, one) if one else b"") + _number(2, 1 if one else OPSET)) for one in sorted(self._domains)]  # fmt: skip
+        return _number(1, IR_VERSION) + _text(2, "ormahd") + _field(7, body) + b"".join(sets)
 
 
 def _tensor(name: str, kind: int, dims: Iterable[int]) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.errors import Unavailable
-from ormahd.index import embed_eight, embed_graph
+from ormahd.index import embed_eight, embed_eight_graph, embed_graph
 from ormahd.index.embed_graph import Shape, Weight
 from ormahd.index.embed_table import Table
 from ormahd.index.late import Float
@@ -33,6 +33,8 @@ HEADER_MOST = 100_000_000
 """Bytes that the header of a file of weights may have (as safetensors itself has it)."""
 FAR = np.float32(np.finfo(np.float32).min)
 """Added to the attention's score of what is no token."""
+NEAR = np.zeros((1, 1, 1, 1), np.float32)
+"""The same where all are tokens."""
 HINT = "leave embedding.runtime at `auto`, or set it to `torch`; it is slower and takes more memory"
 
 
@@ -59,27 +61,40 @@ class OnnxRuntime:
         self.positions = weights["embeddings.position_embeddings.weight"].dims[0] - shape.first
         """Tokens that a text may have."""
         self._width = shape.width
+        self._alone = False  # whether each text goes alone
         self._table = Table(file, weights[embed_graph.TABLE])
         self._session = _session(onnxruntime, embed_graph.graph(shape, file.name, weights), file.parent, folder)
 
-    def in_eight_bits(self, file: Path) -> OnnxRuntime:
-        """The same model with its matrices in eight bits (`embed_eight.py`), which are kept in `file`.
+    def in_eight_bits(self, file: Path, texts: Sequence[NDArray[np.int64]]) -> OnnxRuntime:
+        """The same model with its matrices in eight bits (`embed_eight.py`), for one text at a time. They are kept in `file`,
+        made from what the model makes of `texts`, ids[tokens] each.
 
         Raises Unavailable, with the reason, where that does not run here, and OSError where `file` cannot be written.
         """
         shape, weights, source = parts(self._folder)
         eight, size = embed_eight.layout(shape, weights)
         if not file.exists() or file.stat().st_size != size:
-            embed_eight.store(shape, weights, source, file)
-        small = {name: one for name, one in weights.items() if name not in eight and name != embed_graph.TABLE}
-        with source.open("rb") as opened:
-            inside = {
-                name: (one.dims, os.pread(opened.fileno(), one.length, one.offset)) for name, one in small.items()
-            }
+            embed_eight.store(shape, weights, source, self._largest(shape, weights, source, texts), file)
+        inside = _inside(shape, weights, source)
         made = copy.copy(self)
-        graph = embed_graph.graph(shape, file.name, {}, eight=eight, inside=inside)
+        made._alone = True
+        graph = embed_eight_graph.graph(shape, file.name, eight, inside)
         made._session = _session(_library(), graph, file.parent, self._folder)
         return made
+
+    def _largest(
+        self, shape: Shape, weights: dict[str, Weight], source: Path, texts: Sequence[NDArray[np.int64]]
+    ) -> dict[str, Float]:
+        """How large each number becomes that is multiplied with a matrix, by what `embed_eight.seen` names."""
+        names = sorted(set(embed_eight.seen(shape).values()))
+        graph = embed_graph.graph(shape, source.name, weights, seen=names)
+        session = _session(_library(), graph, source.parent, self._folder)
+        found = dict.fromkeys(names, np.zeros(shape.width, np.float32))
+        for ids in texts:
+            given = self._given(ids[None], np.ones((1, len(ids)), bool))
+            for name, values in zip(names, session.run(names, given), strict=True):
+                found[name] = np.maximum(found[name], np.abs(values).max(axis=0))
+        return found
 
     def give_back(self) -> None:
         """See `embed_model.Runtime`."""
@@ -87,18 +102,23 @@ class OnnxRuntime:
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
         """See `embed_model.Runtime`."""
-        texts, longest = ids.shape
-        bias = np.zeros((1, 1, 1, 1), np.float32)
-        if not mask.all():
-            bias = np.where(mask, np.float32(0.0), FAR)[:, None, None, :]
-        places = np.arange(self._first, self._first + longest, dtype=np.int64)[None]
-        given = {embed_graph.WORDS: self._table.rows(ids), embed_graph.POSITIONS: places, embed_graph.BIAS: bias}
-        (flat,) = self._session.run([embed_graph.TOKENS], given)
-        tokens = flat.reshape(texts, longest, self._width)
+        (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids, mask))
+        tokens = flat.reshape(*ids.shape, self._width)
         if self._pooling == "cls":
             return tokens[:, 0], tokens
         share = mask.astype(np.float32) / mask.sum(axis=1, dtype=np.float32, keepdims=True)
         return np.einsum("ts,tsw->tw", share, tokens), tokens
+
+    def _given(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+        """A session's inputs."""
+        places = np.arange(self._first, self._first + ids.shape[1], dtype=np.int64)[None]
+        given: dict[str, NDArray[Any]] = {embed_graph.WORDS: self._table.rows(ids), embed_graph.POSITIONS: places}
+        whole = bool(mask.all())
+        if not self._alone:
+            given[embed_graph.BIAS] = NEAR if whole else np.where(mask, np.float32(0.0), FAR)[:, None, None, :]
+        elif not whole:
+            raise ValueError("in eight bits texts are embedded one at a time, without padding")
+        return given
 
 
 def unfit(folder: Path, why: str, *, fault: bool = False) -> Unavailable:
@@ -164,6 +184,23 @@ def _weights(folder: Path, file: Path, shape: Shape) -> dict[str, Weight]:
         if end > size:
             raise ValueError("it is cut off")
         found[name] = Weight(tuple(int(one) for one in entry["shape"]), begin, end - begin)
+    return found
+
+
+def _inside(shape: Shape, weights: dict[str, Weight], source: Path) -> dict[str, tuple[tuple[int, ...], bytes]]:
+    """Everything but matrices and the table of words, and of each product in eight bits the biases, one after the other."""
+    large = {*embed_graph.matrices(shape), embed_graph.TABLE}
+    with source.open("rb") as opened:
+        found = {
+            name: (one.dims, os.pread(opened.fileno(), one.length, one.offset))
+            for name, one in weights.items()
+            if name not in large
+        }
+    for layer in range(shape.layers):
+        for product in embed_eight_graph.products(layer):
+            biases = [found.pop(f"{part}.bias") for part in product.parts]
+            rows = sum(dims[0] for dims, _ in biases)
+            found[f"{product.at}.bias"] = (rows,), b"".join(data for _, data in biases)
     return found
 
 

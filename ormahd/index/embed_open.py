@@ -16,7 +16,7 @@ import numpy as np
 from ormahd.errors import Unavailable
 from ormahd.index import embed_eight, late
 from ormahd.index.embed import Questions, Served
-from ormahd.index.embed_check import EIGHT_LEAST, LEAST, Record, key_of, one_pass, record_of, tokenizer
+from ormahd.index.embed_check import EIGHT_LEAST, LEAST, Record, key_of, measured, one_pass, record_of, tokenizer
 from ormahd.index.embed_model import About, Runtime
 from ormahd.index.embed_onnx import OnnxRuntime, parts, unfit
 
@@ -73,7 +73,7 @@ def _questions(
         return full, Questions("fp32", f"eight bits lose too much of this model ({what})")
     file = directory / f"eight-{record.key[:16]}.bin"
     try:
-        eight = full.in_eight_bits(file)
+        eight = full.in_eight_bits(file, measured(about))
     except (Unavailable, OSError) as error:
         log.warning("questions are embedded in full, not in eight bits: %s", error)
         return full, Questions("fp32", "they do not run in eight bits here")
@@ -85,7 +85,7 @@ def _questions(
     text = [late.calibration()[0]]
     quick, slow = embed_eight.seconds([lambda: one_pass(about, eight, text), lambda: one_pass(about, full, text)])
     pays = quick <= embed_eight.PAYS * slow
-    measured = (round(record.eight, 7), round(record.eight_tokens, 7), round(1e3 * quick, 2), round(1e3 * slow, 2))
+    figures = (round(record.eight, 7), round(record.eight_tokens, 7), round(1e3 * quick, 2), round(1e3 * slow, 2))
     if not pays and precision == "auto":
-        return full, Questions("fp32", "eight bits are hardly quicker on this processor", *measured)
-    return eight, Questions("int8", None, *measured)
+        return full, Questions("fp32", "eight bits are hardly quicker on this processor", *figures)
+    return eight, Questions("int8", None, *figures)

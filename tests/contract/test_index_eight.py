@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from ormahd.index import embed, embed_check, embed_eight
+from ormahd.index import embed, embed_check, embed_eight, embed_files
 from ormahd.index.embed_model import Model
+from ormahd.index.embed_onnx import OnnxRuntime
 from ormahd.settings import EmbeddingSettings
 
 QUESTIONS = [
@@ -117,8 +118,30 @@ def test_rounding_is_off_by_half_a_step_at_most(shape: tuple[int, int]) -> None:
     matrix = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     matrix[0] = 0.0
     codes, scales = embed_eight.quantise(matrix)
-    assert codes.dtype == np.uint8
-    back = ((codes.astype(np.float32) - embed_eight.ZERO) * scales[:, :, None]).reshape(shape[0], -1)
-    assert np.abs(back[:, : shape[1]] - matrix).max() <= scales.max() / 2 + 1e-6
-    assert not back[:, shape[1] :].any()
+    assert (codes.dtype, codes.shape) == (np.int8, shape[::-1])
+    back = codes.T.astype(np.float32) * scales[:, None]
+    assert (np.abs(back - matrix) <= scales[:, None] / 2 + 1e-6).all()
     assert not back[0].any()
+
+
+def test_what_is_always_large_is_made_even_at_the_cost_of_the_matrix() -> None:
+    chance = np.random.default_rng(2)
+    matrix = chance.standard_normal((40, 30)).astype(np.float32)
+    given = chance.standard_normal((6, 30)).astype(np.float32)
+    given[:, 7] *= 50.0
+    smooth = embed_eight.smoothing(matrix, np.abs(given).max(axis=0))
+    even = given * smooth
+    assert np.allclose(even @ (matrix / smooth).T, given @ matrix.T, atol=1e-3)
+    assert np.abs(even).max() / np.median(np.abs(even)) < np.abs(given).max() / np.median(np.abs(given)) / 5
+    never = embed_eight.smoothing(np.zeros((2, 3), np.float32), np.zeros(3, np.float32))
+    assert np.isfinite(never).all()
+    assert (never > 0).all()
+
+
+def test_texts_that_are_padded_are_none_of_its_business(directory: Path) -> None:
+    folder = embed_files.find_model(embed_files.DEFAULT_MODEL)
+    assert isinstance(folder, Path)
+    eight = OnnxRuntime(folder, "mean").in_eight_bits(file_of(directory), [])
+    mask = np.array([[True, True, True], [True, True, False]])
+    with pytest.raises(ValueError, match="one at a time"):
+        eight.forward(np.array([[101, 2023, 102], [101, 102, 0]]), mask)

@@ -1,0 +1,94 @@
+"""The encoder of `embed_graph.py` in eight bits, for one question at a time.
+
+A question has a handful of tokens: the fewer operators, the better (each costs some microseconds, and there are hundreds). So
+query, key and value come from one product, and attention is one operator of ONNX Runtime's own. Nothing is padded, so nothing is
+masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ormahd.index.embed_graph import INT64, POSITIONS, TOKENS, Shape, Weight, Writer
+
+OURS = "com.microsoft"
+"""ONNX Runtime's own operators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Eight:
+    """Matrices W[rows, columns] in eight bits, one under the other, as a product takes them."""
+
+    codes: Weight
+    """int8[columns, rows]"""
+    scales: Weight
+    """float32[rows]: a code times its row's scale is the number."""
+    smooth: Weight | None
+    """float32[columns]: what is multiplied with them is multiplied with this first, and W was divided by it. None: what is
+    multiplied is rounded token by token instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One product of a layer."""
+
+    at: str
+    """Its name."""
+    parts: tuple[str, ...]
+    """The names of its matrices and biases, without `.weight` and `.bias`."""
+
+
+def products(layer: int) -> tuple[Product, ...]:
+    """Attention itself, its output, widening and narrowing."""
+    at = f"encoder.layer.{layer}."
+    each = f"{at}attention.self"
+    return (
+        Product(each, (f"{each}.query", f"{each}.key", f"{each}.value")),
+        *(Product(f"{at}{one}", (f"{at}{one}",)) for one in ("attention.output.dense", "intermediate.dense", "output.dense")),
+    )  # fmt: skip
+
+
+def graph(
+    shape: Shape, file: str, eight: Mapping[str, Eight], inside: Mapping[str, tuple[tuple[int, ...], bytes]]
+) -> bytes:
+    """`eight`: the matrices of each product by its name, in `file`; `inside`: all other weights, and a bias for each product."""
+    made = Writer()
+    made.integers("thirds", [shape.width] * 3)
+    made.integers("flat", [-1, shape.width])
+    made.integers("last", [-1])
+    here = made.normalise(made.embed(), "embeddings.LayerNorm", shape.epsilon)
+    for number in range(shape.layers):
+        here = _layer(made, f"encoder.layer.{number}.", number, here, shape, eight)
+    made.node("Reshape", [here, "flat"], TOKENS)
+    outside: dict[str, Weight] = {}
+    for name, one in eight.items():
+        outside |= {f"{name}.codes": one.codes, f"{name}.scales": one.scales}
+        if one.smooth is not None:
+            outside[f"{name}.smooth"] = one.smooth
+    return made.model(shape, file, outside, inside, {POSITIONS: INT64}, [TOKENS])
+
+
+def _layer(made: Writer, at: str, number: int, here: str, shape: Shape, eight: Mapping[str, Eight]) -> str:
+    attention, output, wide, narrow = (one.at for one in products(number))
+    parts = [f"{attention}.{one}" for one in ("query", "key", "value")]
+    made.nodes("Split", [_product(made, here, attention, eight), "thirds"], parts, axis=2)
+    seen = made.node("MultiHeadAttention", parts, f"{attention}.seen", OURS, num_heads=shape.heads)
+    added = made.node("Add", [_product(made, seen, output, eight), here], f"{at}added")
+    here = made.normalise(added, f"{at}attention.output.LayerNorm", shape.epsilon)
+    bent = made.node("Gelu", [_product(made, here, wide, eight)], f"{at}bent")
+    summed = made.node("Add", [_product(made, bent, narrow, eight), here], f"{at}summed")
+    return made.normalise(summed, f"{at}output.LayerNorm", shape.epsilon)
+
+
+def _product(made: Writer, here: str, at: str, eight: Mapping[str, Eight]) -> str:
+    given = [f"{at}.codes", f"{at}.scales", ""]
+    if eight[at].smooth is not None:
+        even = made.node("Mul", [here, f"{at}.smooth"], f"{at}.even")
+        return made.node("DynamicQuantizeMatMul", [even, *given, f"{at}.bias"], f"{at}.out", OURS)
+    size = made.node("Abs", [here], f"{at}.size")
+    most = made.node("ReduceMax", [size, "last"], f"{at}.most", keepdims=1)
+    unit = made.node("Div", [here, most], f"{at}.unit")
+    product = made.node("DynamicQuantizeMatMul", [unit, *given], f"{at}.product", OURS)
+    scaled = made.node("Mul", [product, most], f"{at}.scaled")
+    return made.node("Add", [scaled, f"{at}.bias"], f"{at}.out")
