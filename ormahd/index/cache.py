@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from ormahd.index import late
 from ormahd.index.embed import DocumentVectors
 from ormahd.index.front import Half
-from ormahd.index.late import Int8
 from ormahd.index.rows import chunks, marks
 from ormahd.index.text import heading
 
@@ -231,17 +230,21 @@ def df(connection: sqlite3.Connection, model: int) -> dict[int, int]:
 class TokenVectors:
     """Token vectors of some nodes, one after the other, for MaxSim.
 
-    Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `vectors` (int8[n, late]; times a query's float token
-    vector and `late.step`: cosine). Nodes without tokens are left out.
+    Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, late / 2], see `late.cosines`). Nodes without
+    tokens are left out.
     """
 
     ids: list[str]
     offsets: NDArray[np.int64]
-    vectors: Int8
+    packed: NDArray[np.uint8]
 
 
-def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Sequence[int]], width: int) -> TokenVectors:
-    """Token vectors of the given pieces of nodes."""
+Pieces = tuple[int, ...]
+"""Of a node, the pieces whose tokens are asked for."""
+
+
+def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Pieces]) -> dict[str, bytes]:
+    """Token vectors of the given pieces of nodes, as `late.pack` has them; nodes without any are left out."""
     documents: dict[str, int] = {}
     for some in chunks(list(pieces)):
         select = f"SELECT id, document FROM embedded WHERE model = ? AND id IN ({marks(some)})"
@@ -250,16 +253,15 @@ def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Sequ
     found: dict[int, bytes] = {}
     for part in chunks([key for some in keys.values() for key in some]):
         found |= dict(connection.execute(f"SELECT key, vectors FROM token WHERE key IN ({marks(part)})", part))
-    ids: list[str] = []
-    blobs: list[bytes] = []
-    ends = [0]
-    for node_id in pieces:
-        mine = [found[key] for key in keys.get(node_id, ()) if found.get(key)]
-        if mine:
-            ids.append(node_id)
-            blobs += mine
-            ends.append(ends[-1] + sum(map(len, mine)) // (width // 2))
-    return TokenVectors(ids, np.array(ends, np.int64), late.unpack(b"".join(blobs), width))
+    joined = {one: b"".join(found.get(key, b"") for key in some) for one, some in keys.items()}
+    return {one: packed for one, packed in joined.items() if packed}
+
+
+def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
+    """What `tokens` found, in its order, as MaxSim takes it. `width`: numbers in a vector."""
+    ends = np.cumsum([0, *(len(one) // (width // 2) for one in packed.values())])
+    both = np.frombuffer(b"".join(packed.values()), np.uint8).reshape(-1, width // 2)
+    return TokenVectors(list(packed), ends, both)
 
 
 def purge(connection: sqlite3.Connection, model: int, now: int) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ormahd.core.words import fts_match
 from ormahd.index import lookup
+from ormahd.index.kept_tokens import KeptTokens
 from ormahd.index.rows import SPARE, Candidate, Filter, chunks, marks
 from ormahd.index.text import COUNTED_ANEW, RANK, SCORED, SMALL, Frequencies, largest, split
 
@@ -76,6 +77,7 @@ class Kept:
         """The largest key of a file."""
         self.counts: dict[Filter, int] = {}
         self.candidates: dict[str, Candidate] = {}
+        self.tokens = KeptTokens()
         self._passing: dict[Filter, Passing] = {}
         self._members: dict[Filter, AbstractSet[str]] = {}
         self._times: dict[Filter, int] = {}
@@ -104,6 +106,8 @@ class Kept:
             other.files = self.files
             other._postings, other._posted = self._postings.copy(), self._posted
         other._asked = self._asked.copy()
+        if len(ids) <= CHANGED:  # else it was bulk work, after which the memory is wanted back
+            other.tokens = self.tokens.without(ids)
         stale = self._stale.union(ids)
         if len(stale) <= CHANGED:
             other._stale = stale

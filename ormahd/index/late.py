@@ -80,11 +80,13 @@ def pack(codes: Int8) -> bytes:
     return (shifted[:, 0::2] | shifted[:, 1::2] << 4).tobytes()
 
 
-def unpack(stored: bytes, dimensions: int) -> Int8:
-    """The codes of `pack`: int8[n, dimensions]."""
-    both = np.frombuffer(stored, np.uint8).reshape(-1, dimensions // 2)
-    codes = np.empty((len(both), dimensions), np.int8)
-    codes[:, 0::2] = both & 15
-    codes[:, 1::2] = both >> 4
-    codes -= LEVELS + 1
-    return codes
+def cosines(packed: NDArray[np.uint8], tokens: Float) -> Float:
+    """Of stored token vectors (`pack`, uint8[n, dimensions / 2]) and a question's (unit, float32[m, dimensions]): float32[n, m].
+
+    The codes are not put side by side again: each half of a byte goes with its half of the question's numbers.
+    """
+    question = tokens.T * np.float32(step(tokens.shape[1]))
+    low = (packed & 15).astype(np.float32) @ np.ascontiguousarray(question[0::2])
+    low += (packed >> 4).astype(np.float32) @ np.ascontiguousarray(question[1::2])
+    low -= np.float32(LEVELS + 1) * question.sum(axis=0)
+    return low

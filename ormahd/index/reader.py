@@ -16,7 +16,7 @@ from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Strength
 from ormahd.errors import NotFound
 from ormahd.index import cache, links, lookup, text
-from ormahd.index.cache import TokenVectors
+from ormahd.index.cache import Pieces, TokenVectors
 from ormahd.index.database import Database
 from ormahd.index.fill import Filler
 from ormahd.index.kept import CANDIDATES, COUNTS, Kept
@@ -285,9 +285,14 @@ class Reader:
         meaning = self._filler.active
         if meaning is None:
             return None
+        kept = self._kept.tokens
         chosen = meaning.best_pieces(ids, vector, pieces)  # which knows those that it has vectors of
-        with self._database.read() as connection:
-            return cache.tokens(connection, meaning.number, chosen, meaning.embedder.late_dimensions)
+
+        def read(missing: Mapping[str, Pieces]) -> dict[str, bytes]:
+            with self._database.read() as connection:
+                return cache.tokens(connection, meaning.number, missing)
+
+        return cache.token_vectors(kept.of(meaning.number, chosen, read), meaning.embedder.late_dimensions)
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
         """How rare each of the embedder's tokens is among the notes: ln((notes + 1) / (notes with it + 1))."""

@@ -13,10 +13,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd.index.late import step
+from ormahd.index.late import cosines
 
 Float = NDArray[np.float32]
-Int8 = NDArray[np.int8]
 
 LEAST_WEIGHT = 1e-4
 """So that a question of words that every note has is still compared by them."""
@@ -25,19 +24,19 @@ POWER = 2.0
 most words of a long prompt are beside the point. Measured against the plain mean: a point of any@10 on prompts that
 are no questions and of mean reciprocal rank on long notes, half a point less on dialogue."""
 SCANNED = 400_000
-"""Tokens compared in one go: 50 MB of int8, some 200 MB of floats."""
+"""Tokens compared in one go: 50 MB, of which some 200 MB of floats are made, one half after the other."""
 
 
 class Stored(Protocol):
     """Token vectors of notes, one after the other (`index.cache.TokenVectors`): note `ids[i]` has the rows
-    `offsets[i]` to `offsets[i + 1]` of `vectors` (int8[n, d], codes of `index.late.step`). Notes without tokens are left out."""
+    `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, d / 2], of `index.late.pack`). Notes without tokens are left out."""
 
     @property
     def ids(self) -> Sequence[str]: ...
     @property
     def offsets(self) -> NDArray[np.int64]: ...
     @property
-    def vectors(self) -> Int8: ...
+    def packed(self) -> NDArray[np.uint8]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,11 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: Stored) -
     if not len(tokens) or not len(at):
         return Late(rare, plain, lengths)
     shares = weights / weights.sum()
-    question = np.ascontiguousarray(tokens.T * np.float32(step(tokens.shape[1])))
     first = 0
     while first < len(at):
         begin = stored.offsets[first]
         last = max(first + 1, int(np.searchsorted(stored.offsets, begin + SCANNED, side="right")) - 1)
-        together = stored.vectors[begin : stored.offsets[last]].astype(np.float32) @ question
+        together = cosines(stored.packed[begin : stored.offsets[last]], tokens)
         best = np.maximum.reduceat(together, stored.offsets[first:last] - begin, axis=0)
         best = np.clip(best, 0.0, 1.0) ** POWER
         rare[at[first:last]] = (best @ shares) ** (1.0 / POWER)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.core.node import NodeType, Strength, Tier
-from ormahd.index import kept, lookup, text
+from ormahd.index import cache, kept, kept_tokens, lookup, text
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
@@ -61,6 +61,18 @@ def check(index: Index, chance: random.Random) -> None:
     ids = [node_id(number) for number in range(60)]
     with index._database.read() as connection:
         assert index.candidates(ids) == lookup.candidates(connection, ids, index._strength)
+    check_tokens(index, chance.sample(ids, 40), chance.choice([1, 2, 4]))
+
+
+def check_tokens(index: Index, ids: Sequence[str], pieces: int) -> None:
+    found, meaning = index.tokens(ids, pieces=pieces), index._filler.active
+    assert found is not None
+    assert meaning is not None
+    with index._database.read() as connection:
+        read = cache.tokens(connection, meaning.number, meaning.best_pieces(ids, None, pieces))
+    wanted = cache.token_vectors({one: read[one] for one in ids if one in read}, meaning.embedder.late_dimensions)
+    assert (found.ids, found.offsets.tolist()) == (wanted.ids, wanted.offsets.tolist())
+    assert (found.packed == wanted.packed).all()
 
 
 @pytest.fixture(autouse=True)
@@ -162,3 +174,31 @@ def test_what_is_remembered_is_bounded(index: Index, monkeypatch: pytest.MonkeyP
         assert index._kept._passed <= 60
         assert sum(len(one.numbers) for one in index._kept._postings.values()) == index._kept._posted
     assert not [chosen for chosen in index._kept._passing if chosen != replace(chosen, alive_at=None)]
+
+
+def test_remembered_tokens_are_bounded_and_no_others_are_taken_for_them(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(6)
+    long = " ".join(f"word{number}" for number in range(2000))
+    apply(index, {f"{number}.md": some(number, chance) for number in range(40)} | {"50.md": note(50, long)})
+    assert index.wait_filled(30)
+    ids = [node_id(number) for number in (*range(40), 50)]
+    for pieces in (1, 4, 2, 2):
+        check_tokens(index, ids, pieces)
+    known = index._kept.tokens
+    assert known._bytes == sum(len(one[2]) for one in known._known.values()) > 0
+    apply(index, {"7.md": some(7, chance), "50.md": note(50, "short")}, ["8.md"])
+    assert index._kept.tokens._known.keys() == known._known.keys() - {node_id(7), node_id(8), node_id(50)}
+    assert index.wait_filled(30)
+    monkeypatch.setattr(kept_tokens, "MOST", known._bytes // 4)
+    check_tokens(index, ids, 2)
+    for _ in range(20):
+        check_tokens(index, chance.sample(ids, 30), 2)
+        known = index._kept.tokens
+        assert known._bytes == sum(len(one[2]) for one in known._known.values()) <= kept_tokens.MOST
+    monkeypatch.setattr(kept, "CHANGED", 3)
+    apply(index, {f"{number}.md": some(number, chance) for number in range(4)})
+    assert not index._kept.tokens._known, "after bulk work the memory is wanted back"
+    assert index.wait_filled(30)
+    check_tokens(index, ids, 2)

@@ -96,7 +96,7 @@ def answers(index: Index) -> list[Any]:
         ids = sorted(index.ids())
         tokens = index.tokens(ids, question.vector)
         assert tokens is not None
-        given_by += [tokens.ids, tokens.offsets.tolist(), tokens.vectors.tobytes()]
+        given_by += [tokens.ids, tokens.offsets.tolist(), tokens.packed.tobytes()]
     return given_by
 
 

@@ -66,7 +66,10 @@ def test_small_tokens_keep_their_cosines() -> None:
     kept = codes.astype(np.float32) * late.step(64)
     assert np.abs(small @ kept.T - tokens @ tokens.T).max() < 0.12
     assert np.abs(small @ kept.T - tokens @ tokens.T).mean() < 0.02
-    assert (late.unpack(late.pack(codes), 64) == codes).all()
+    packed = np.frombuffer(late.pack(codes), np.uint8).reshape(-1, 32)
+    asked = late.unit(np.random.default_rng(1).standard_normal((5, 64)).astype(np.float32))
+    wanted = codes.astype(np.float32) @ asked.T * late.step(64)
+    assert np.allclose(late.cosines(packed, asked), wanted, atol=1e-5)
     assert len(late.pack(codes)) == codes.size // 2
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.index.late import quantise, step
+from ormahd.index.late import pack, quantise, step
 from ormahd.ranking.fuse import fuse, normalise
 from ormahd.ranking.gather import Gathered
 from ormahd.ranking.late import max_sim, token_weights
@@ -19,7 +19,7 @@ from ormahd.settings import SearchSettings
 class Stored:
     ids: list[str]
     offsets: Any
-    vectors: Any
+    packed: Any
 
 
 def unit(rows: Any) -> Any:
@@ -32,7 +32,8 @@ def test_max_sim_is_what_the_definition_says(seed: int, lengths: list[int]) -> N
     question = unit(random.normal(size=(4, 8)))
     weights = token_weights(random.random(4).astype(np.float32))
     notes = {f"n{number}": quantise(unit(random.normal(size=(n, 8)))) for number, n in enumerate(lengths)}
-    held = Stored(list(notes), np.cumsum([0, *lengths]), np.concatenate(list(notes.values())))
+    packed = np.frombuffer(b"".join(pack(one) for one in notes.values()), np.uint8).reshape(-1, 4)
+    held = Stored(list(notes), np.cumsum([0, *lengths]), packed)
     asked = [*reversed(notes), "no vectors"]
     found = max_sim(question, weights, asked, held)
     for at, one in enumerate(asked[:-1]):
