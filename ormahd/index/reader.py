@@ -224,9 +224,10 @@ class Reader:
                 if found is not None:
                     return found
             pool = int(1.25 * limit * everything / passing) + SPARE
+        known = not chosen.narrow or (passing <= SOME and self._kept.worth(lasting))
         for _ in range(WIDENINGS):
             found = meaning.search(vector, pool)
-            kept = self._passing([node_id for node_id, _ in found], chosen)
+            kept = self._passing([node_id for node_id, _ in found], chosen, known=known)
             if len(kept) >= limit or len(found) < pool:
                 return [hit for hit in found if hit[0] in kept][:limit]
             pool *= 3
@@ -237,13 +238,17 @@ class Reader:
         meaning = self._filler.active
         return [[] for _ in vectors] if meaning is None else meaning.search_each(vectors, limit)
 
-    def _passing(self, ids: Sequence[str], chosen: Filter) -> set[str]:
-        """`keep` for nodes that have vectors. Where being alive is all that is asked, those that are not are few."""
-        if not chosen.narrow:
+    def _passing(self, ids: Sequence[str], chosen: Filter, *, known: bool) -> set[str]:
+        """`keep` for nodes that have vectors. `known`: few have expired, and of who passes otherwise it pays to have a list."""
+        kept = self._kept
+        if known:
             with self._database.read() as connection:
-                gone = self._kept.gone(connection, chosen)
-            if gone is not None:
-                return set(ids) - gone
+                gone = kept.gone(connection, chosen)
+                if gone is not None and not chosen.narrow:
+                    return set(ids) - gone
+                if gone is not None:
+                    members = kept.members(connection, replace(chosen, alive_at=None))
+                    return {node_id for node_id in ids if node_id in members and node_id not in gone}
         return set(self.keep(ids, chosen))
 
     def _exact(self, meaning: Meaning, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:

@@ -127,11 +127,15 @@ def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Ma
     """A row of `NODE_COLUMNS` as a value."""
     return NodeRow(
         id=row[0], type=NodeType(row[1]), tier=Tier(row[2]), space=row[3], title=row[4], content=row[5],
-        tags=tuple(json.loads(row[6])), aliases=tuple(json.loads(row[7])), source=row[8],
+        tags=_texts(row[6]), aliases=_texts(row[7]), source=row[8],
         connections=tuple(connections), confidence=row[9], created=moment(row[10]), updated=moment(row[11]),
         valid_until=moment_or_none(row[12]), outdated_reason=row[13], path=row[14], digest=row[15],
         strength=strength.get(row[0], _DEFAULT_STRENGTH),
     )  # fmt: skip
+
+
+def _texts(listed: str) -> tuple[str, ...]:
+    return () if listed == "[]" else tuple(json.loads(listed))  # most have none, and dozens are read for one question
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from typing import Protocol
 
 from ormahd.core.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.core.stems import stems
-from ormahd.core.words import query_terms, words
+from ormahd.core.words import query_terms
 from ormahd.index.rows import Edge, Filter, NodeRow
 from ormahd.ranking.gather import EmbedQuery, Searchable
 from ormahd.ranking.search import Hit, Rules, rank
 from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
+from ormahd.whisper.stemmed import stemmed
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent
 
 SPOKEN_OF = [Tier.CORE, Tier.WORKING]
@@ -22,8 +23,6 @@ WIDE_PREFERENCES = 8
 """Preferences looked at for one prompt; they are few, and the nearest ones are what counts."""
 FAR_PREFERENCE = 0.2
 """Cosine below which no preference applies."""
-OVERLAP = 20_000
-"""Characters of a memory in which words in common are looked for."""
 
 
 class Readable(Searchable, Protocol):
@@ -85,11 +84,6 @@ def neighbours(edges: Iterable[Edge], self_id: str) -> frozenset[str]:
     return frozenset(end for edge in linked for end in (edge.source, edge.target)) - {self_id}
 
 
-def stemmed(row: NodeRow) -> frozenset[str]:
-    """The words of a memory, as the index has them; of a huge one those of its beginning."""
-    return stems(words(f"{row.title or ''} {row.content[:OVERLAP]}"))
-
-
 def _candidates(
     hits: Sequence[Hit], rows: Mapping[str, NodeRow], self_id: str, notes: int, said: frozenset[str]
 ) -> Iterable[Candidate]:
@@ -101,7 +95,7 @@ def _candidates(
         if "words" in numbers:
             numbers["common"] = common_words(numbers["words"], notes)
             if notes < FEW:
-                numbers["common"] = max(numbers["common"], few_words(len(said & stemmed(row))))
+                numbers["common"] = max(numbers["common"], few_words(len(said & stemmed([row])[row.digest])))
         # what came by an edge has no numbers of its own text, and so no relevance
         yield Candidate(row, hit.score, hit.source, relevance(numbers) or 0.0, numbers=numbers)
 

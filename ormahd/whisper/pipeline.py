@@ -16,9 +16,10 @@ from ormahd.journal import whispers
 from ormahd.ranking.hear import topics
 from ormahd.ranking.search import Rules
 from ormahd.whisper import affinity, choose, hear, quiet, render, review
-from ormahd.whisper.gather import Pool, gather, stemmed
+from ormahd.whisper.gather import Pool, gather
 from ormahd.whisper.relevance import cross
 from ormahd.whisper.session import Sessions
+from ormahd.whisper.stemmed import stemmed
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent, Said, Silence, Whispered, context_key
 from ormahd.whisper.told import trace
 
@@ -150,8 +151,9 @@ class _Course:
         topic = heard.topic
         choose.timely(candidates, heard, self.asked, topical=bool(topics(heard.query)))
         choose.identity(candidates, heard, settings)
+        said = stemmed([one.row for one in choose.alive(candidates)])
         choose.topical(
-            candidates, pool, heard, lambda one: not topic.isdisjoint(stemmed(one.row)), settings.topic_cosine
+            candidates, pool, heard, lambda one: not topic.isdisjoint(said[one.row.digest]), settings.topic_cosine
         )
         known = choose.unknown(candidates, self.before)
         choose.unknown(pool.preferences, self.before)

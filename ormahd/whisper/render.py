@@ -145,7 +145,7 @@ def _title(title: str | None, content: str) -> str:
 def _size(text: str, a_byte: float) -> float:
     """In characters as the budget has them: UTF-16 code units, which a harness written in JavaScript counts; or bytes, of
     which one takes `a_byte` of the budget, where that is more (Chinese and its like, three bytes each)."""
-    return max(len(text) + sum(character > "\uffff" for character in text), len(text.encode()) * a_byte)
+    return max(len(text.encode("utf-16-le")) // 2, len(text.encode()) * a_byte)
 
 
 def _lines(texts: Sequence[str], a_byte: float) -> float:

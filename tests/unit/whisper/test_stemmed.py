@@ -1,0 +1,45 @@
+"""The words of memories, remembered by what the memories say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from ormahd.core.node import NodeType, Tier
+from ormahd.core.stems import stems
+from ormahd.core.words import words
+from ormahd.index.rows import NodeRow
+from ormahd.whisper import stemmed as module
+from ormahd.whisper.stemmed import stemmed
+
+ID = "00000001-0000-4000-8000-000000000000"
+NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
+
+
+def made(number: int, content: str) -> NodeRow:
+    return NodeRow(
+        ID, NodeType.FACT, Tier.WORKING, None, "A title", content, (), (), "person", (), 1.0, NOW, NOW, None, None, "fact.md",
+        f"digest {number}",
+    )  # fmt: skip
+
+
+def test_they_are_those_of_title_and_content_and_change_with_them() -> None:
+    rows = [made(1, "Boats were painted."), made(2, ""), made(3, "東京タワー and c++")]
+    found = stemmed(rows)
+    assert found == stemmed(rows)
+    assert found == {one.digest: stems(words(f"{one.title or ''} {one.content}")) for one in rows}
+    assert "boat" in found["digest 1"]
+    assert "kettl" in stemmed([replace(rows[0], digest="digest 1b", content="kettles")])["digest 1b"]
+    assert stemmed([]) == {}
+    assert stemmed([rows[0], rows[0]]) == {"digest 1": found["digest 1"]}
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT", 10)
+    monkeypatch.setattr(module, "_known", {})
+    for turn in range(5):
+        rows = [made(100 * turn + number, f"word{number} boats") for number in range(30)]
+        assert all("boat" in some for some in stemmed(rows).values())
+        assert len(module._known) == 10
