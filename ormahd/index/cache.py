@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd.index import late
+from ormahd.index import late, one_row
 from ormahd.index.embed import DocumentVectors
 from ormahd.index.front import Half
 from ormahd.index.rows import chunks, marks
@@ -247,12 +247,13 @@ def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Piec
     """Token vectors of the given pieces of nodes, as `late.pack` has them; nodes without any are left out."""
     documents: dict[str, int] = {}
     for some in chunks(list(pieces)):
-        select = f"SELECT id, document FROM embedded WHERE model = ? AND id IN ({marks(some)})"
-        documents |= dict(connection.execute(select, (model, *some)))
+        rest = f"FROM embedded WHERE model = ? AND id IN ({marks(some)})"
+        ids, numbers = one_row.columns(connection, ("id", "document"), rest, (model, *some))
+        documents |= zip(ids, map(int, numbers), strict=True)
     keys = {one: [document << 16 | piece for piece in pieces[one]] for one, document in documents.items()}
     found: dict[int, bytes] = {}
     for part in chunks([key for some in keys.values() for key in some]):
-        found |= dict(connection.execute(f"SELECT key, vectors FROM token WHERE key IN ({marks(part)})", part))
+        found |= one_row.blobs(connection, "key", "vectors", f"FROM token WHERE key IN ({marks(part)})", part)
     joined = {one: b"".join(found.get(key, b"") for key in some) for one, some in keys.items()}
     return {one: packed for one, packed in joined.items() if packed}
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.core.words import fts_match
-from ormahd.index import lookup
+from ormahd.index import lookup, one_row
 from ormahd.index.kept_tokens import KeptTokens
 from ormahd.index.rows import SPARE, Candidate, Filter, chunks, marks
 from ormahd.index.text import COUNTED_ANEW, RANK, SCORED, SMALL, Frequencies, largest, split
@@ -156,15 +156,13 @@ class Kept:
     def posting(self, connection: sqlite3.Connection, term: str) -> Posting:
         found = self._postings.get(term)
         if found is None:
-            select = f"SELECT rowid, {RANK} FROM words WHERE words MATCH ? ORDER BY rowid"
-            rows = connection.execute(select, (fts_match([term]),)).fetchall()
-            found = Posting(
-                np.array([row[0] for row in rows], np.int32), -np.array([row[1] for row in rows], np.float64)
-            )
-            if self._posted + len(rows) > POSTINGS:
+            select = f"SELECT rowid AS key, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY rowid"
+            numbers, scores = one_row.scored(connection, select, (fts_match([term]),))
+            found = Posting(np.fromiter(map(int, numbers), np.int32, len(numbers)), -scores)
+            if self._posted + len(numbers) > POSTINGS:
                 self._postings, self._posted = {}, 0
             self._postings[term] = found
-            self._posted += len(rows)
+            self._posted += len(numbers)
         return found
 
     def gone(self, connection: sqlite3.Connection, chosen: Filter) -> AbstractSet[str] | None:
@@ -254,10 +252,9 @@ class Kept:
 
 
 def _read(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> list[tuple[str, int]]:
-    """Id and key of nodes. In one row: for each of thousands the interpreter would be given away and waited for."""
-    select = f"SELECT group_concat(n.id, ' '), group_concat(n.number, ' ') {where}"
-    ids, numbers = connection.execute(select, values).fetchone()
-    return [] if ids is None else list(zip(ids.split(" "), map(int, numbers.split(" ")), strict=True))
+    """Id and key of nodes."""
+    ids, numbers = one_row.columns(connection, ("n.id", "n.number"), where, values)
+    return list(zip(ids, map(int, numbers), strict=True))
 
 
 def _passing(rows: list[tuple[str, int]]) -> Passing:

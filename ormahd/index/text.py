@@ -10,6 +10,7 @@ from typing import Any
 
 from ormahd.core.note import stem_short_id
 from ormahd.core.words import fts_match, fts_text, query_terms
+from ormahd.index import one_row
 from ormahd.index.links import stem
 from ormahd.index.rows import SPARE, Filter, chunks, marks
 
@@ -134,11 +135,13 @@ def search(
     match, times = _question(connection, query, counts)
     if chosen.narrow:
         condition, values = chosen.sql()
-        found = connection.execute(
-            f"SELECT {RANK} AS score, n.id FROM words JOIN node n ON n.number = words.rowid "
+        ids, scores = one_row.scored(
+            connection,
+            f"SELECT n.id AS key, {RANK} AS score FROM words JOIN node n ON n.number = words.rowid "
             f"WHERE words MATCH ? AND {condition} ORDER BY score, n.id LIMIT ?",
             (match, *values, limit),
-        ).fetchall()
+        )
+        found = list(zip(scores.tolist(), ids, strict=True))
     else:
         found = _best(connection, match, limit, chosen)
     return [(node_id, -score / times) for score, node_id in found]
@@ -147,10 +150,11 @@ def search(
 def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter) -> list[tuple[float, str]]:
     """(score, id), best first, where the filter lets nearly all through: the rows first, and what they are after. To look up all
     that match takes as long as to score them."""
-    select = f"SELECT rowid, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY score LIMIT ?"
+    select = f"SELECT rowid AS key, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY score LIMIT ?"
     condition, values = chosen.sql()
     for most in (limit + limit // SPARE + 1, EVERY_ROW):
-        scores = dict(connection.execute(select, (match, most)).fetchall())
+        numbers, best = one_row.scored(connection, select, (match, most))
+        scores = dict(zip(map(int, numbers), best.tolist(), strict=True))
         whole = len(scores) != most
         if not whole:  # others may be as good as the last one
             last = max(scores.values())
@@ -158,8 +162,9 @@ def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter
         found: list[tuple[float, str]] = []
         for some in chunks(list(scores)):
             # By number: left to itself SQLite takes the index of the filter, and walks half of the nodes.
-            named = f"SELECT n.number, n.id FROM node n NOT INDEXED WHERE n.number IN ({marks(some)}) AND {condition}"
-            found += [(scores[number], node_id) for number, node_id in connection.execute(named, (*some, *values))]
+            named = f"FROM node n NOT INDEXED WHERE n.number IN ({marks(some)}) AND {condition}"
+            nodes, ids = one_row.columns(connection, ("n.number", "n.id"), named, (*some, *values))
+            found += [(scores[int(number)], node_id) for number, node_id in zip(nodes, ids, strict=True)]
         if whole or len(found) >= limit:
             break
     return sorted(found)[:limit]
