@@ -213,6 +213,7 @@ class _Life:
         self._try("opened with GitPython", self._ormah.vault.git.check)
         self._try("prepared for requests", node.build)
         self._try("prepared", self._ormah.vault.oplog.view)  # else the first who looks back reads all of the history
+        gc.freeze()
         if self._leaving.is_set():
             return
         self._tidy.start()

@@ -1,8 +1,9 @@
-"""What the C library keeps of memory that was freed: little, and nothing once bulk work is done (glibc; nothing elsewhere)."""
+"""Memory once bulk work is done: what was freed goes back to the system, and what stays is no longer searched for garbage."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 
 ARENA_MAX = -8
 """`M_ARENA_MAX` of mallopt(3)."""
@@ -11,7 +12,7 @@ ARENAS = 2
 
 
 def few_arenas() -> None:
-    """To be called before there are threads."""
+    """To be called before there are threads (glibc; nothing elsewhere)."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(ARENA_MAX, ARENAS)
@@ -22,3 +23,11 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def settle() -> None:
+    """Look for garbage once, in what came since the last time, and leave alone what is left. Else everything is looked at again
+    whenever a quarter has come: with 10,000 notes nine times in half a minute of bulk work, 40 to 90 ms each in which no other
+    thread goes on, and with 100,000 ten times as long."""
+    gc.collect()
+    gc.freeze()
