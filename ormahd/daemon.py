@@ -213,7 +213,7 @@ class _Life:
         self._try("opened with GitPython", self._ormah.vault.git.check)
         self._try("prepared for requests", node.build)
         self._try("prepared", self._ormah.vault.oplog.view)  # else the first who looks back reads all of the history
-        gc.freeze()
+        gc.freeze()  # nor need one look at the history, and what reads it
         if self._leaving.is_set():
             return
         self._tidy.start()

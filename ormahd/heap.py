@@ -25,7 +25,7 @@ def give_back() -> None:
         trim(0)
 
 
-def settle() -> None:
+def freeze() -> None:
     """Look for garbage once, in what came since the last time, and leave alone what is left. Else everything is looked at again
     whenever a quarter has come: with 10,000 notes nine times in half a minute of bulk work, 40 to 90 ms each in which no other
     thread goes on, and with 100,000 ten times as long."""

@@ -193,7 +193,7 @@ class Filler:
         self._worked = self._telling.since = None
         self._database.give_back()
         meaning.embedder.give_back()
-        heap.settle()
+        heap.freeze()
         heap.give_back()
         return IDLE_S
 
