@@ -14,7 +14,8 @@ from pathlib import Path
 
 from ormahd.errors import Conflict, OrmahError
 from ormahd.line import Place
-from ormahd.vault.build import DAEMON, Builder, Fresh, Told
+from ormahd.vault.ahead import Ahead, Made
+from ormahd.vault.build import DAEMON, Builder
 from ormahd.vault.change import Committed
 from ormahd.vault.disk import Flusher, sync_directory
 from ormahd.vault.entries import check, settle
@@ -95,7 +96,7 @@ class Applier:
         self._vault_id = vault_id
         self._prefix = prefix
         self.at = at
-        self._builder = Builder(git, objects, self.where)
+        self._ahead = Ahead(git, objects, Builder(git, objects, self.where), flusher)
 
     def rename(self, vault_id: str) -> None:
         """The vault has another id from now on."""
@@ -105,6 +106,10 @@ class Applier:
     def where(self, path: str) -> bytes:
         """A path of the vault as git's trees have it."""
         return (self._prefix + path).encode("utf-8", "surrogateescape")
+
+    def begin(self, batch: Sequence[Queued]) -> None:
+        """`apply` of these ops comes next: what of it needs no lock may begin."""
+        self._ahead.begin([op.intent for op in batch])
 
     def apply(self, batch: Sequence[Queued], refused: Refused) -> str | None:
         """Bring ops into the history, in order; why it must wait, or None. Those that are through have a `result` (None
@@ -243,15 +248,14 @@ class Applier:
         try:
             for _ in range(ATTEMPTS):
                 head = self.git.head()
-                fresh: Fresh = {}
-                entries = self._build(placed, head, fresh)
-                tip = next((one.commit for one in reversed(placed) if one.commit is not None), None)
+                made = self._made(placed, head)
                 if index is None:
-                    index = NextIndex(self.git, self._vault_id, entries)
+                    index = NextIndex(self.git, self._vault_id, made.told)
                     self._sync_folders(placed)
+                tip = made.tip
                 if tip is None:
                     break  # HEAD has it already; the index is told nevertheless
-                self.objects.write(fresh)
+                self._ahead.write(made)
                 self.at("objects")
                 index.ready()
                 self.at("index-ready")
@@ -271,6 +275,7 @@ class Applier:
             if index is not None and not moved:
                 index.drop()
         self.at("ref")
+        self.objects.drop_replaced()
         try:
             for one in placed:
                 self.settle(one.op.intent)
@@ -281,13 +286,13 @@ class Applier:
         self.at("index")
         return None
 
-    def _build(self, placed: Sequence[_Placed], head: str | None, fresh: Fresh) -> Told:
-        """The commits of all ops into `fresh`; what the index must say of their paths."""
-        commits, told = self._builder.build([one.op.intent for one in placed], head, fresh)
-        for one, commit in zip(placed, commits, strict=True):
+    def _made(self, placed: Sequence[_Placed], head: str | None) -> Made:
+        """The commits of all ops, each noted where it belongs."""
+        made = self._ahead.take([one.op.intent for one in placed], head)
+        for one, commit in zip(placed, made.commits, strict=True):
             one.commit, one.parent = commit, head
             head = commit or head
-        return told
+        return made
 
     def _sync_folders(self, placed: Sequence[_Placed]) -> None:
         folders: set[Path] = set()

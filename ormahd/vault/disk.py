@@ -66,6 +66,7 @@ class Flusher:
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
+        self._other: ThreadPoolExecutor | None = None
 
     def each(self, work: Callable[[T], object], items: Iterable[T]) -> None:
         """`work` on every item; all of them end before the first error is raised."""
@@ -83,7 +84,17 @@ class Flusher:
         if errors:
             raise errors[0]
 
+    def beside(self, work: Callable[[], T]) -> Callable[[], T]:
+        """Begin `work`, which may use `each`, in a thread of its own. Calling what is returned waits for it, and gives its result
+        or raises its error."""
+        if self._other is None:
+            self._other = ThreadPoolExecutor(1, thread_name_prefix="vault-beside")
+        return self._other.submit(work).result
+
     def close(self) -> None:
+        if self._other is not None:  # first: what it does may still use, or begin, the other pool
+            self._other.shutdown()
+            self._other = None
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None

@@ -143,8 +143,9 @@ class Worktree:
         if write.data is None:
             return
         mode = None
-        with contextlib.suppress(FileNotFoundError), self.parent(write.path) as (folder, name):
-            mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        if write.old is not None:
+            with contextlib.suppress(FileNotFoundError), self.parent(write.path) as (folder, name):
+                mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
         with self._twin(write) as (staging, token):
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(token, flags, 0o666, dir_fd=staging)

@@ -107,7 +107,7 @@ class Objects:
         self._root: tuple[str | None, str] = (None, "")
         """The commit whose tree was asked for last, and that."""
         self._replaced: list[str] = []
-        """Trees that were edited since the last `write`."""
+        """Trees that were edited since the last `drop_replaced`."""
         self._lock = threading.Lock()
         self.directory: Path = git.common / "objects"
 
@@ -133,8 +133,8 @@ class Objects:
                 self._lines -= len(self._trees.popitem(last=False)[1])
         return kept
 
-    def _drop_replaced(self) -> None:
-        """Keep what stands now: who looks back at what was before reads it again, from the history."""
+    def drop_replaced(self) -> None:
+        """The branch has moved: keep what stands now. Who looks back at what was before reads it again, from the history."""
         replaced, self._replaced = self._replaced, []
         with self._lock:
             for oid in replaced:
@@ -258,17 +258,20 @@ class Objects:
 
     # Writing
 
-    def write(self, fresh: Mapping[str, tuple[str, bytes]]) -> None:
-        """Make objects durable: as loose files, or as one pack when there are many."""
+    def write(self, fresh: Mapping[str, tuple[str, bytes]]) -> Path:
+        """Make objects durable: as loose files, or as one pack when there are many. Returns a file that is there as long as
+        they are, if nobody packs them."""
         if len(fresh) >= PACK_FROM:
-            write_pack(self._git, fresh, self._flusher)
-        else:
-            self._flusher.each(lambda item: self._write_loose(item[0], *item[1]), list(fresh.items()))
-            self._flusher.each(sync_directory, [*{self.directory / oid[:2] for oid in fresh}, self.directory])
-        self._drop_replaced()
+            return write_pack(self._git, fresh, self._flusher)
+        self._flusher.each(lambda item: self._write_loose(item[0], *item[1]), list(fresh.items()))
+        self._flusher.each(sync_directory, [*{self.directory / oid[:2] for oid in fresh}, self.directory])
+        return self._loose([*fresh][-1]) if fresh else self.directory
+
+    def _loose(self, oid: str) -> Path:
+        return self.directory / oid[:2] / oid[2:]
 
     def _write_loose(self, oid: str, kind: str, data: bytes) -> None:
-        path = self.directory / oid[:2] / oid[2:]
+        path = self._loose(oid)
         try:
             # There already, perhaps by the person's own `git add`, which does not flush.
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

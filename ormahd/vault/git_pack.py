@@ -21,14 +21,14 @@ from ormahd.vault.git import Git
 CODES = {"commit": 1, "tree": 2, "blob": 3}
 
 
-def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> None:
-    """Make objects, {oid: (kind, bytes)}, durable as one pack."""
+def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> Path:
+    """Make objects, {oid: (kind, bytes)}, durable as one pack; returns its index."""
     folder = git.common / "objects" / "pack"
     if git.object_format != "sha1":
         body = b"".join(_parts(fresh))
-        git.run("index-pack", "--stdin", input=body + hashlib.sha256(body).digest())
+        said = git.run("index-pack", "--stdin", input=body + hashlib.sha256(body).digest())
         sync_directory(folder)
-        return
+        return folder / f"pack-{said.split()[-1].decode()}.idx"
     from gitdb.pack import IndexWriter  # 0.05 s, and only where many write at once
 
     index = IndexWriter()
@@ -55,6 +55,7 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
         for path in files:
             path.unlink(missing_ok=True)
     sync_directory(folder)
+    return folder / f"pack-{sha.hexdigest()}.idx"
 
 
 def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:

@@ -6,7 +6,9 @@ started from a git hook; GitPython's own children inherit them, which is why it 
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -54,7 +56,18 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def executable() -> str:
     """Which git: the variable is GitPython's own, so that both start the same one."""
-    return os.environ.get("GIT_PYTHON_GIT_EXECUTABLE") or "git"
+    name = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE") or "git"
+    found = _find(name, os.environ.get("PATH"))
+    if not os.access(found, os.X_OK):  # it was installed somewhere else since
+        _find.cache_clear()
+        found = _find(name, os.environ.get("PATH"))
+    return found
+
+
+@functools.lru_cache(maxsize=8)
+def _find(name: str, path: str | None) -> str:
+    """Where a program lies. Else each start of it tries folder after folder while the whole process stands still."""
+    return shutil.which(name, path=path) or name
 
 
 class GitFailed(Unavailable):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import logging
 import threading
@@ -11,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from ormahd import way
-from ormahd.errors import Conflict, Internal, OrmahError, Unavailable, VaultBusy
+from ormahd.errors import Conflict, Internal, OrmahError, Unavailable
 from ormahd.line import Line
-from ormahd.vault import message
+from ormahd.vault import answers, message
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.change import Clock, Committed, sha256
 from ormahd.vault.drainer import Drainer
@@ -29,9 +28,6 @@ POLL_S = 0.02
 """Between two looks at whether git is free, for a change that is not queued."""
 MAX_BATCH = 64
 """Ops made durable in one go, so that the first of them does not wait for the hundredth."""
-
-_NEVER = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
-"""What a file system says of a name or size that it will never take."""
 
 Listener = Callable[[Sequence[Committed]], None]
 """Told of ops that went together, in order."""
@@ -55,6 +51,8 @@ class Writer:
         self._promised: dict[str, tuple[Queued, bytes | None]] = {}
         self._promising = threading.Lock()
         self._listeners: list[Listener] = []
+        self._stood = False
+        """Whether the last batch had to wait for somebody else's git."""
         self._closed = False
         self._drainer = Drainer(self._keep_promises, lambda: len(self._queue))
         self.said: list[str] = []
@@ -100,29 +98,25 @@ class Writer:
         except BaseException as exc:
             self._withdraw(op)
             if isinstance(exc, OSError):
-                raise _unwritable(exc) from exc
+                raise answers.unwritable(exc) from exc
             raise
         if not op.done.is_set():
             self._drainer.kick()
             op.done.wait(self._wait)
         if not tx.queue and self._withdraw(op):
-            raise _refused(why)
+            raise answers.held(why)
         if not op.done.is_set():
             try:
                 self._promise([op])
             except OSError as exc:
                 if self._withdraw(op):
-                    raise _unwritable(exc) from exc
+                    raise answers.unwritable(exc) from exc
         with self._door:
             if not op.done.is_set():
                 op.acknowledged = True
-                raise VaultBusy(
-                    f"the change is stored and will be written when git is free: {why}",
-                    hint="finish or abort the other git operation; nothing needs to be repeated",
-                    data={"stored": True, "node_ids": intent.node_ids, "op": intent.op},
-                )
+                raise answers.stored(intent, why)
         if isinstance(op.error, OSError):
-            raise _unwritable(op.error) from op.error
+            raise answers.unwritable(op.error) from op.error
         if op.error is not None:
             raise op.error
         return op.result
@@ -252,8 +246,11 @@ class Writer:
                 if batch[0].uncertain:  # found in the history, or nothing of it is left
                     self._done(batch)
                     return None
+            if not self._stood:  # lest each look at a git that others hold leaves objects behind
+                self._applier.begin(batch)
             self._promise(batch)
             why = self._applier.apply(batch, self._refused)
+            self._stood = why is not None
         except (OrmahError, OSError) as exc:
             if len(batch) > 1:  # one of them is at fault: each for itself
                 return next((why for op in batch if (why := self._write([op]))), None)
@@ -288,7 +285,7 @@ class Writer:
         """Nothing of the op was done. Its caller gets the error; True when it was acknowledged and must stay queued.
         One that this file system will never take is set aside, lest everything after it waits for ever."""
         with self._door:
-            if op.acknowledged and not (isinstance(exc, OSError) and exc.errno in _NEVER):
+            if op.acknowledged and not answers.never(exc):
                 return True
             if op.acknowledged:
                 self.said += give_up(self._applier.worktree, op.intent)
@@ -312,7 +309,7 @@ class Writer:
         end = time.monotonic() + self._wait
         while why := busy(self._applier.git, self._applier.lock):
             if time.monotonic() >= end:
-                raise _refused(why)
+                raise answers.held(why)
             time.sleep(POLL_S)
 
     @contextlib.contextmanager
@@ -321,14 +318,14 @@ class Writer:
         VaultBusy where somebody else holds git for longer than the bound, or promises cannot be kept now."""
         self.wait_for_git()
         if why := self.drain():
-            raise _refused(why)
+            raise answers.held(why)
         with self._pen:
             self._holder = threading.get_ident()
             try:
                 with self._door:
                     joining = any(queued.intent.joins for queued in self._queue)
                 if joining or not self._applier.lock.take(op):
-                    raise _refused("another history is being joined" if joining else HELD)
+                    raise answers.held("another history is being joined" if joining else HELD)
                 try:
                     yield
                 finally:
@@ -380,18 +377,3 @@ class Writer:
         self._drainer.close()
         with self._pen:
             pass
-
-
-def _refused(why: str | None) -> VaultBusy:
-    return VaultBusy(
-        f"git is held by somebody else: {why}; nothing was changed",
-        hint="finish or abort the other git operation, and repeat",
-        data={"stored": False},
-    )
-
-
-def _unwritable(exc: OSError) -> Unavailable:
-    return Unavailable(
-        f"the vault cannot be written: {exc.strerror or exc}; nothing was changed",
-        hint="make room, or make the folder writable, and repeat",
-    )
