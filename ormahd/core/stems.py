@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable
 
+from ormahd.core import sql
 from ormahd.core.words import FTS_TOKENIZE, fts_text
 
 KEPT = 50_000
@@ -37,10 +38,10 @@ class _Stemmer:
             self._db.execute("CREATE VIRTUAL TABLE stem USING fts5vocab(one, instance)")
         # `c++` has a form of its own in the index; runs of unspaced scripts are whole words already
         rows = [(number, fts_text(word) if word.isascii() else word) for number, word in enumerate(words)]
-        self._db.executemany("INSERT INTO one (rowid, text) VALUES (?, ?)", rows)
+        sql.put(self._db, "INSERT INTO one (rowid, text)", rows)
         found: list[list[str]] = [[] for _ in words]
-        for number, stem in self._db.execute("SELECT doc, term FROM stem ORDER BY doc, offset"):
-            found[number].append(stem)
+        for number, stem in zip(*sql.columns(self._db, ("doc", "term"), "FROM stem", ()), strict=True):
+            found[int(number)].append(stem)
         self._db.execute("INSERT INTO one (one) VALUES ('delete-all')")
         self._known |= zip(words, map(tuple, found), strict=True)
 

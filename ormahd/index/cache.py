@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd.index import late, one_row
+from ormahd.core import sql
+from ormahd.index import late
 from ormahd.index.embed import DocumentVectors
 from ormahd.index.front import Half
-from ormahd.index.rows import chunks, marks
 from ormahd.index.text import heading
 
 KEEP_FREE_US = 7 * 86_400 * 1_000_000
@@ -72,11 +72,9 @@ def models(connection: sqlite3.Connection) -> list[int]:
 
 def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Source]:
     found: dict[str, Source] = {}
-    for some in chunks(ids):
-        rows = connection.execute(
-            "SELECT n.id, n.title, f.path, t.content FROM node n JOIN text t USING (number) JOIN file f USING (number) "
-            f"WHERE n.held = 1 AND n.id IN ({marks(some)})", some
-        )  # fmt: skip
+    for some in sql.chunks(ids):
+        rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
+        rows = sql.table(connection, ("n.id", "n.title", "f.path", "t.content"), rest, some)
         found |= {row[0]: source(*row[1:]) for row in rows}
     return found
 
@@ -84,9 +82,10 @@ def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Sou
 def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) -> dict[bytes, int]:
     """Which texts are embedded already: document by sha256."""
     found: dict[bytes, int] = {}
-    for some in chunks(list(shas)):
-        select = f"SELECT sha, document FROM document WHERE model = ? AND sha IN ({marks(some)})"
-        found |= dict(connection.execute(select, (model, *some)))
+    for some in sql.chunks(list(shas)):
+        rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(some)})"
+        known, documents = sql.columns(connection, ("hex(sha)", "document"), rest, (model, *some))
+        found |= zip(map(bytes.fromhex, known), map(int, documents), strict=True)
     return found
 
 
@@ -113,9 +112,9 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
             key = free << 16 | number
             vectors.append((key, piece.vector.astype(np.float16).tobytes()))
             tokens.append((key, piece.token_ids.astype(np.uint32).tobytes(), late.pack(piece.tokens)))
-    connection.executemany("INSERT INTO document VALUES (?, ?, ?, ?, ?)", documents)
-    connection.executemany("INSERT INTO vector VALUES (?, ?)", vectors)
-    connection.executemany("INSERT INTO token VALUES (?, ?, ?)", tokens)
+    sql.put(connection, "INSERT INTO document", documents)
+    sql.put(connection, "INSERT INTO vector", vectors)
+    sql.put(connection, "INSERT INTO token", tokens)
 
 
 def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
@@ -138,21 +137,24 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     delta.learn = {one for one in changed if one in had} | {one for one, _ in ties}
     _count(connection, untied, -1, delta.df)
     _count(connection, [document for _, document in ties], +1, delta.df)
-    connection.executemany("DELETE FROM embedded WHERE model = ? AND id = ?", [(model, one) for one in changed])
-    connection.executemany("INSERT INTO embedded VALUES (?, ?, ?)", [(model, *tie) for tie in ties])
-    connection.executemany("UPDATE document SET free = NULL WHERE document = ? AND free IS NOT NULL", [tie[1:] for tie in ties])  # fmt: skip
-    connection.executemany(
-        "UPDATE document SET free = ? WHERE document = ? AND NOT EXISTS "
-        "(SELECT 1 FROM embedded e WHERE e.document = document.document)", [(now, one) for one in untied]
+    sql.among(connection, "DELETE FROM embedded WHERE model = ? AND id IN", changed, first=(model,))
+    sql.put(connection, "INSERT INTO embedded", [(model, *tie) for tie in ties])
+    sql.among(
+        connection, "UPDATE document SET free = NULL WHERE free IS NOT NULL AND document IN", [tie[1] for tie in ties]
+    )
+    sql.among(
+        connection, "UPDATE document SET free = ? WHERE NOT EXISTS (SELECT 1 FROM embedded e WHERE e.document = "
+        "document.document) AND document IN", untied, first=(now,)
     )  # fmt: skip
-    connection.executemany(
-        "INSERT INTO token_df VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
-        [(model, token, n) for token, n in delta.df.items() if n],
-    )
-    connection.executemany(
-        "INSERT INTO chroma_pending VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET pieces = max(pieces, excluded.pieces)",
+    sql.put(
+        connection, "INSERT INTO token_df", [(model, token, n) for token, n in delta.df.items() if n],
+        more="ON CONFLICT DO UPDATE SET n = n + excluded.n",
+    )  # fmt: skip
+    sql.put(
+        connection, "INSERT INTO chroma_pending",
         [(model, one, had[one][2] if one in had else 0) for one in delta.learn],
-    )
+        more="ON CONFLICT DO UPDATE SET pieces = max(pieces, excluded.pieces)",
+    )  # fmt: skip
     by_document = _vectors(connection, [document for _, document in ties])
     delta.vectors = {one: by_document[document] for one, document in ties}
     return delta
@@ -161,21 +163,24 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
 def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes, int]]:
     """Document, its sha256 and number of pieces, by node."""
     found: dict[str, tuple[int, bytes, int]] = {}
-    for some in chunks(ids):
-        rows = connection.execute(
-            "SELECT e.id, d.document, d.sha, d.pieces FROM embedded e JOIN document d USING (document) "
-            f"WHERE e.model = ? AND e.id IN ({marks(some)})", (model, *some)
-        )  # fmt: skip
-        found |= {row[0]: (row[1], row[2], row[3]) for row in rows}
+    for some in sql.chunks(ids):
+        rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(some)})"
+        names = ("e.id", "d.document", "hex(d.sha)", "d.pieces")
+        rows = sql.table(connection, names, rest, (model, *some))
+        found |= {row[0]: (row[1], bytes.fromhex(row[2]), row[3]) for row in rows}
     return found
 
 
 def _pieces(connection: sqlite3.Connection, column: str, documents: Collection[int]) -> Iterator[tuple[int, bytes]]:
     """(document, blob) of each piece, in order."""
-    for document in sorted(set(documents)):
-        select = f"SELECT {column} FROM {'vector' if column == 'vector' else 'token'} WHERE key BETWEEN ? AND ? ORDER BY key"  # fmt: skip
-        for row in connection.execute(select, (document << 16, document << 16 | 0xFFFF)):
-            yield document, row[0]
+    table = "vector" if column == "vector" else "token"
+    for some in sql.chunks(sorted(set(documents))):
+        rest = (
+            f"FROM document d JOIN {table} ON key BETWEEN d.document << 16 AND (d.document << 16) + 65535 "
+            f"WHERE d.document IN ({sql.marks(some)})"
+        )
+        for key, blob in sorted(sql.blobs(connection, "key", column, rest, some).items()):
+            yield key >> 16, blob
 
 
 def _count(connection: sqlite3.Connection, documents: Sequence[int], sign: int, into: Counter[int]) -> None:
@@ -246,14 +251,14 @@ Pieces = tuple[int, ...]
 def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Pieces]) -> dict[str, bytes]:
     """Token vectors of the given pieces of nodes, as `late.pack` has them; nodes without any are left out."""
     documents: dict[str, int] = {}
-    for some in chunks(list(pieces)):
-        rest = f"FROM embedded WHERE model = ? AND id IN ({marks(some)})"
-        ids, numbers = one_row.columns(connection, ("id", "document"), rest, (model, *some))
+    for some in sql.chunks(list(pieces)):
+        rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(some)})"
+        ids, numbers = sql.columns(connection, ("id", "document"), rest, (model, *some))
         documents |= zip(ids, map(int, numbers), strict=True)
     keys = {one: [document << 16 | piece for piece in pieces[one]] for one, document in documents.items()}
     found: dict[int, bytes] = {}
-    for part in chunks([key for some in keys.values() for key in some]):
-        found |= one_row.blobs(connection, "key", "vectors", f"FROM token WHERE key IN ({marks(part)})", part)
+    for part in sql.chunks([key for some in keys.values() for key in some]):
+        found |= sql.blobs(connection, "key", "vectors", f"FROM token WHERE key IN ({sql.marks(part)})", part)
     joined = {one: b"".join(found.get(key, b"") for key in some) for one, some in keys.items()}
     return {one: packed for one, packed in joined.items() if packed}
 
@@ -307,5 +312,5 @@ def recount(connection: sqlite3.Connection, model: int) -> dict[int, int]:
     rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (model,)).fetchall()
     _count(connection, [row[0] for row in rows], +1, counts)
     connection.execute("DELETE FROM token_df WHERE model = ?", (model,))
-    connection.executemany("INSERT INTO token_df VALUES (?, ?, ?)", [(model, *item) for item in counts.items()])
+    sql.put(connection, "INSERT INTO token_df", [(model, *item) for item in counts.items()])
     return dict(counts)

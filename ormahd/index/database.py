@@ -7,6 +7,7 @@ commits with it, and the next scan of the vault brings them back (`Index.known` 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.resources
 import os
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ormahd.core.sql import Snapshot
 from ormahd.core.words import FTS_TOKENIZE
 from ormahd.errors import Unavailable
 
@@ -116,15 +118,29 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A reader on one snapshot, for the length of the block. Blocks must not be nested."""
-        with self._named():
-            connection = self._borrow()
+        with self.ask() as connection:
             try:
                 connection.execute("BEGIN")
                 yield connection
             finally:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def ask(self) -> Iterator[sqlite3.Connection]:
+        """A reader for one statement whose rows are all fetched at once, which is a snapshot in itself."""
+        with self._named():
+            connection = self._borrow()
+            try:
+                yield connection
+            finally:
                 self._idle.put(connection)
+
+    @contextlib.contextmanager
+    def read_if_needed(self) -> Iterator[Snapshot]:
+        """`read` from the moment on when what is yielded is first called, if ever."""
+        with contextlib.ExitStack() as stack:
+            yield functools.cache(lambda: stack.enter_context(self.read()))
 
     def _borrow(self) -> sqlite3.Connection:
         self._check()

@@ -7,7 +7,7 @@ begins: one that has forgotten the changed notes (`without`), and all words wher
 
 from __future__ import annotations
 
-import sqlite3
+import bisect
 import time
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd.core import sql
+from ormahd.core.sql import Snapshot
 from ormahd.core.words import fts_match
-from ormahd.index import lookup, one_row
+from ormahd.index import lookup
 from ormahd.index.kept_tokens import KeptTokens
-from ormahd.index.rows import SPARE, Candidate, Filter, chunks, marks
+from ormahd.index.rows import SPARE, Candidate, Filter, micros
 from ormahd.index.text import COUNTED_ANEW, RANK, SCORED, SMALL, Frequencies, largest, split
 
 COUNTS = 1000
@@ -43,12 +45,36 @@ FEW_EXPIRED = 500
 """Expired nodes up to which it is quicker to know them all than to ask about each of some hundred."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Passing:
     """The nodes that a filter lets through: `ids` in their order, and the key of each."""
 
     ids: list[str]
     numbers: NDArray[np.int64]
+    _members: frozenset[str] | None = None
+
+    @property
+    def members(self) -> frozenset[str]:
+        """`ids` as a set."""
+        if self._members is None:
+            self._members = frozenset(self.ids)
+        return self._members
+
+    def mended(self, stale: Collection[str], rows: Sequence[tuple[str, int]]) -> Passing:
+        """This list without the nodes `stale`, and with those of them that pass now (id and key)."""
+        rows = sorted(rows)
+        ids = self.ids.copy()
+        places = [bisect.bisect_left(ids, node_id) for node_id in stale]
+        gone = sorted(at for at, one in zip(places, stale, strict=True) if at < len(ids) and ids[at] == one)
+        for at in reversed(gone):
+            del ids[at]
+        numbers = np.delete(self.numbers, gone)
+        places = [bisect.bisect_left(ids, node_id) for node_id, _ in rows]
+        for at, (node_id, _) in zip(reversed(places), reversed(rows), strict=True):
+            ids.insert(at, node_id)
+        numbers = np.insert(numbers, places, [number for _, number in rows])
+        members = None if self._members is None else self._members.difference(stale).union(row[0] for row in rows)
+        return Passing(ids, numbers, members)
 
     def best(
         self, scores: NDArray[np.float64], places: NDArray[np.int64], limit: int, gone: Collection[str]
@@ -79,15 +105,15 @@ class Kept:
         self.candidates: dict[str, Candidate] = {}
         self.tokens = KeptTokens()
         self._passing: dict[Filter, Passing] = {}
-        self._members: dict[Filter, AbstractSet[str]] = {}
         self._times: dict[Filter, int] = {}
         self._postings: dict[str, Posting] = {}
         self._asked: set[Filter] = set()
+        self._ends: tuple[list[int], list[str]] | None = None
+        """When the first nodes expire, in order, and which."""
         self._passed = 0
         self._posted = 0
-        self._before: dict[Filter, Passing] = {}
-        """Lists that are right but for the nodes in `_stale`."""
-        self._stale: frozenset[str] = frozenset()
+        self._before: dict[Filter, tuple[Passing, frozenset[str]]] = {}
+        """Lists that are right but for some nodes, which have changed since."""
 
     @property
     def large(self) -> bool:
@@ -108,56 +134,53 @@ class Kept:
         other._asked = self._asked.copy()
         if len(ids) <= CHANGED:  # else it was bulk work, after which the memory is wanted back
             other.tokens = self.tokens.without(ids)
-        stale = self._stale.union(ids)
-        if len(stale) <= CHANGED:
-            other._stale = stale
-            other._before = self._before.copy()
-            other._before.update(self._passing.copy())
+        before = self._before | {chosen: (listed, frozenset()) for chosen, listed in self._passing.copy().items()}
+        room = PASSING
+        for chosen, (listed, stale) in reversed(before.items()):  # the newest first
+            room -= len(listed.ids)
+            if room >= 0 and len(now := stale.union(ids)) <= CHANGED:
+                other._before[chosen] = listed, now
         return other
 
-    def passing(self, connection: sqlite3.Connection, chosen: Filter) -> Passing:
+    def passing(self, read: Snapshot, chosen: Filter) -> Passing:
         found = self._passing.get(chosen)
         if found is None:
             before = self._before.get(chosen)
             condition, values = chosen.sql()
             where = f"FROM node n WHERE {condition}"
             if before is None:
-                rows = _read(connection, where, values)
+                found = _passing(_read(read, where, values))
             else:
-                rows = [
-                    row for row in zip(before.ids, before.numbers.tolist(), strict=True) if row[0] not in self._stale
-                ]
-                stale = sorted(self._stale)
-                rows += _read(connection, f"{where} AND n.id IN ({marks(stale)})", [*values, *stale])
-            found = _passing(rows)
+                listed, changed = before
+                stale = sorted(changed)
+                rows = _read(read, f"{where} AND n.id IN ({sql.marks(stale)})", [*values, *stale])
+                found = listed.mended(stale, rows)
             if self._passed + len(found.ids) > PASSING:
-                self._passing, self._members, self._passed = {}, {}, 0
+                self._passing, self._passed = {}, 0
             if chosen.alive_at is None:
                 self._passing[chosen] = found
                 self._passed += len(found.ids)
         return found
 
     def worth(self, chosen: Filter) -> bool:
-        """Whether the filter was asked about so often since the last change that it pays to read all that it lets through."""
+        """Whether the filter was asked about so often since the last change that it pays to read all that it lets through, or
+        that was read before it, and is soon mended."""
+        if chosen in self._before:
+            return True
         times = self._times.get(chosen, 0) + 1
         if chosen in self._times or len(self._times) < COUNTS:
             self._times[chosen] = times
         return times > WORTH
 
-    def members(self, connection: sqlite3.Connection, chosen: Filter) -> AbstractSet[str]:
+    def members(self, read: Snapshot, chosen: Filter) -> AbstractSet[str]:
         """The ids of `passing`."""
-        found = self._members.get(chosen)
-        if found is None:
-            found = frozenset(self.passing(connection, chosen).ids)
-            if chosen in self._passing:
-                self._members[chosen] = found
-        return found
+        return self.passing(read, chosen).members
 
-    def posting(self, connection: sqlite3.Connection, term: str) -> Posting:
+    def posting(self, read: Snapshot, term: str) -> Posting:
         found = self._postings.get(term)
         if found is None:
             select = f"SELECT rowid AS key, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY rowid"
-            numbers, scores = one_row.scored(connection, select, (fts_match([term]),))
+            numbers, scores = sql.scored(read(), select, (fts_match([term]),))
             found = Posting(np.fromiter(map(int, numbers), np.int32, len(numbers)), -scores)
             if self._posted + len(numbers) > POSTINGS:
                 self._postings, self._posted = {}, 0
@@ -165,20 +188,23 @@ class Kept:
             self._posted += len(numbers)
         return found
 
-    def gone(self, connection: sqlite3.Connection, chosen: Filter) -> AbstractSet[str] | None:
+    def gone(self, read: Snapshot, chosen: Filter) -> AbstractSet[str] | None:
         """The nodes that have expired by the filter's time; None: too many to tell."""
         if chosen.alive_at is None:
             return frozenset()
-        found = lookup.expired(connection, chosen.alive_at, FEW_EXPIRED)
-        return found if len(found) < FEW_EXPIRED else None
+        if self._ends is None:
+            self._ends = lookup.ends(read(), FEW_EXPIRED)
+        times, ids = self._ends
+        expired = bisect.bisect_right(times, micros(chosen.alive_at))
+        return frozenset(ids[:expired]) if expired < FEW_EXPIRED else None
 
     def search(
-        self, connection: sqlite3.Connection, terms: Sequence[str], limit: int, chosen: Filter, counts: Frequencies
+        self, read: Snapshot, terms: Sequence[str], limit: int, chosen: Filter, counts: Frequencies
     ) -> list[tuple[str, float]] | None:
         """`text.search`, word by word; None where that is no use: the index is large or has just changed, too much has expired, or
         a filter is met for the first time, which saves SQLite more than reading whole words costs."""
         if self.files is None:
-            self.files = largest(connection)
+            self.files = largest(read())
         if self.large:
             return None
         lasting = replace(chosen, alive_at=None)
@@ -186,33 +212,31 @@ class Kept:
             if len(self._asked) < COUNTS:
                 self._asked.add(lasting)
             return None
-        choose, others = split(connection, terms, self.files, counts)
+        choose, others = split(read, terms, self.files, counts)
         known = self._postings.keys() >= {*choose, *others}
         if not known and time.monotonic() - self._since < YOUNG_S:
             return None
-        gone = self.gone(connection, chosen)
+        gone = self.gone(read, chosen)
         if gone is None:
             return None
-        if self.files > SMALL and not self._learn(
-            connection, [*choose, *others], counts.rows(connection, terms, self.files)
-        ):
+        if self.files > SMALL and not self._learn(read, [*choose, *others], counts.rows(read, terms, self.files)):
             return None
-        scores = self._bm25(connection, choose, others)
+        scores = self._bm25(read, choose, others)
         if chosen.narrow:
-            passing = self.passing(connection, lasting)
+            passing = self.passing(read, lasting)
             scores = scores[np.minimum(passing.numbers, len(scores) - 1)]
             return passing.best(scores, np.flatnonzero(scores), limit, gone)
         numbers = np.flatnonzero(scores)
         wanted = limit + len(gone) + limit // SPARE
         while True:
             best = numbers[top(scores[numbers], wanted)]
-            passing = self._named(connection, best)
+            passing = self._named(read, best)
             found = passing.best(scores[passing.numbers], np.arange(len(passing.ids)), limit, gone)
             if len(found) == limit or len(best) == len(numbers):
                 return found
             wanted *= 3  # files that are no nodes, or copies of others
 
-    def _learn(self, connection: sqlite3.Connection, terms: Sequence[str], rows: Mapping[str, int]) -> bool:
+    def _learn(self, read: Snapshot, terms: Sequence[str], rows: Mapping[str, int]) -> bool:
         """Read the words that are not remembered, as far as they are in `SCORED` rows together: many common words at once
         are quicker scored in one go, and remembered little by little. False: some are left."""
         room = SCORED
@@ -221,24 +245,21 @@ class Kept:
                 room -= rows[term]
                 if room < 0:
                     return False
-                self.posting(connection, term)
+                self.posting(read, term)
         return True
 
-    def _named(self, connection: sqlite3.Connection, numbers: NDArray[np.int64]) -> Passing:
+    def _named(self, read: Snapshot, numbers: NDArray[np.int64]) -> Passing:
         """Those of these files that are nodes."""
         rows: list[tuple[str, int]] = []
-        for some in chunks(numbers.tolist()):
-            select = f"SELECT id, number FROM node WHERE held = 1 AND number IN ({marks(some)})"
-            rows += connection.execute(select, some)
+        for some in sql.chunks(numbers.tolist()):
+            rows += _read(read, f"FROM node n WHERE n.held = 1 AND n.number IN ({sql.marks(some)})", some)
         return _passing(rows)
 
-    def _bm25(
-        self, connection: sqlite3.Connection, choose: Sequence[str], others: Sequence[str]
-    ) -> NDArray[np.float64]:
+    def _bm25(self, read: Snapshot, choose: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
         """bm25 of every row that has one of the words `choose`, with what `others` add to it; by row, 0 elsewhere and at
         the end."""
-        chosen = [self.posting(connection, term) for term in choose]
-        added = [self.posting(connection, term) for term in others]
+        chosen = [self.posting(read, term) for term in choose]
+        added = [self.posting(read, term) for term in others]
         last = max((int(one.numbers[-1]) for one in (*chosen, *added) if len(one.numbers)), default=0)
         found = np.zeros(last + 2, np.float64)
         for one in chosen:
@@ -251,9 +272,9 @@ class Kept:
         return found
 
 
-def _read(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> list[tuple[str, int]]:
+def _read(read: Snapshot, where: str, values: Sequence[object]) -> list[tuple[str, int]]:
     """Id and key of nodes."""
-    ids, numbers = one_row.columns(connection, ("n.id", "n.number"), where, values)
+    ids, numbers = sql.columns(read(), ("n.id", "n.number"), where, values)
     return list(zip(ids, map(int, numbers), strict=True))
 
 

@@ -17,11 +17,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ormahd.core import sql
 from ormahd.core.node import EdgeType, is_node_id, short_id
 from ormahd.core.note import Note, stem_short_id
-from ormahd.index.rows import Edge, Unresolved, chunks, marks, micros, moment_or_none
+from ormahd.index.rows import Edge, Unresolved, micros, moment_or_none
 
 FILE, ALIAS, TITLE = 1, 2, 3
+SHORTS = 200
+"""Short ids that are looked up together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +63,19 @@ def names(note: Note) -> set[tuple[str, int]]:
     return {(key, rank) for key, rank in found if key}
 
 
-def put_names(connection: sqlite3.Connection, number: int, note: Note) -> None:
-    connection.executemany("INSERT INTO name VALUES (?, ?, ?)", [(key, rank, number) for key, rank in names(note)])
-
-
-def put_edges(connection: sqlite3.Connection, number: int, note: Note) -> None:
+def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> None:
+    """The names of these notes (with their keys), and the edges that they write."""
+    named = [(key, rank, number) for number, note in notes for key, rank in names(note)]
     rows = []
-    for link in note.links:
-        aim = target(link.target)
-        created = None if link.created is None else micros(link.created)
-        rows.append((number, link.edge, link.target, aim.short, aim.file, aim.whole, link.weight, created,
-                     link.reason, link.body))  # fmt: skip
-    connection.executemany(
-        "INSERT INTO edge (number, type, text, short, file, whole, weight, created, reason, body) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
-    )  # fmt: skip
+    for number, note in notes:
+        for link in note.links:
+            aim = target(link.target)
+            created = None if link.created is None else micros(link.created)
+            rows.append((number, link.edge, link.target, aim.short, aim.file, aim.whole, link.weight, created,
+                         link.reason, link.body))  # fmt: skip
+    sql.put(connection, "INSERT INTO name", named)
+    into = "INSERT INTO edge (number, type, text, short, file, whole, weight, created, reason, body)"
+    sql.put(connection, into, rows)
 
 
 def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterable[str]) -> set[str]:
@@ -82,32 +83,48 @@ def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterabl
     keys: set[str] = set()
     for node_id in ids:
         keys |= {node_id, short_id(node_id)}
-    for some in chunks(numbers):
-        keys |= {row[0] for row in connection.execute(f"SELECT key FROM name WHERE number IN ({marks(some)})", some)}
+    for some in sql.chunks(numbers):
+        rows = sql.table(connection, ("key",), f"FROM name WHERE number IN ({sql.marks(some)})", some)
+        keys |= {row[0] for row in rows}
     return keys
 
 
 def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers: Sequence[int]) -> None:
     """Resolve the edges that one of `keys` may concern, and all that the notes `numbers` write."""
-    found: dict[int, tuple[Any, ...]] = {}
-    columns = "SELECT edge, short, file, whole, target FROM edge"
-    for some in chunks(sorted(keys)):
+    found: dict[int, list[Any]] = {}
+    columns = ("edge", "short", "file", "whole", "target")
+    for some in sql.chunks(sorted(keys)):
         for column in ("short", "file", "whole"):
             extra = " AND whole <> file" if column == "whole" else ""  # lets SQLite take the partial index
-            for row in connection.execute(f"{columns} WHERE {column} IN ({marks(some)}){extra}", some):
-                found[row[0]] = row
-    for numbered in chunks(numbers):
-        for row in connection.execute(f"{columns} WHERE number IN ({marks(numbered)})", numbered):
-            found[row[0]] = row
-    known: dict[Target, str | None] = {}
-    changed = []
-    for edge, short, file, whole, before in found.values():
-        aim = Target(short, file, whole)
-        if aim not in known:
-            known[aim] = lead(connection, aim)
-        if known[aim] != before:
-            changed.append((known[aim], edge))
-    connection.executemany("UPDATE edge SET target = ? WHERE edge = ?", changed)
+            rest = f"FROM edge WHERE {column} IN ({sql.marks(some)}){extra}"
+            found |= {row[0]: row for row in sql.table(connection, columns, rest, some)}
+    for numbered in sql.chunks(numbers):
+        rest = f"FROM edge WHERE number IN ({sql.marks(numbered)})"
+        found |= {row[0]: row for row in sql.table(connection, columns, rest, numbered)}
+    aims = {edge: Target(short, file, whole) for edge, short, file, whole, _ in found.values()}
+    known = leads(connection, set(aims.values()))
+    changed = [(edge, known[aims[edge]]) for edge, *_, before in found.values() if known[aims[edge]] != before]
+    by_edge = ") UPDATE edge SET target = (SELECT target FROM new WHERE new.edge = edge.edge) WHERE edge IN (SELECT edge FROM new)"
+    sql.put(connection, "WITH new (edge, target) AS (", changed, more=by_edge)
+
+
+def leads(connection: sqlite3.Connection, aims: Collection[Target]) -> dict[Target, str | None]:
+    """`lead` of many. Nearly all end in a short id that one node has: those are looked up together."""
+    begin: dict[str, list[str]] = {}
+    for some in sql.chunks(sorted({aim.short for aim in aims if aim.short}), SHORTS):
+        bounds = ", ".join(["(?, ?)"] * len(some))
+        rest = (  # in this order: left to itself SQLite goes through all nodes
+            f"FROM (SELECT column1 AS low, column2 AS high FROM (VALUES {bounds})) CROSS JOIN node n "
+            "WHERE n.held = 1 AND n.id >= low AND n.id < high"
+        )
+        values = [bound for short in some for bound in (short, short + "g")]
+        for short, node_id in zip(*sql.columns(connection, ("low", "n.id"), rest, values), strict=True):
+            begin.setdefault(short, []).append(node_id)
+    only = {short: ids[0] for short, ids in begin.items() if len(ids) == 1}
+    return {
+        aim: only[aim.short] if aim.short in only else lead(connection, aim)
+        for aim in aims
+    }  # fmt: skip
 
 
 def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
@@ -142,7 +159,13 @@ def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[st
     ).fetchall()  # fmt: skip
 
 
-_EDGE = "SELECT n.id, e.target, e.type, e.weight, e.created, e.reason, e.body FROM edge e JOIN node n USING (number)"
+BOTH = 250
+"""Nodes whose edges, in both directions, are read in one statement."""
+_EDGE = ("source", "target", "type", "weight", "created", "reason", "body")
+_RESOLVED = (
+    "SELECT n.id AS source, e.target, e.type, printf('%!.17g', e.weight) AS weight, e.created, e.reason, e.body "
+    "FROM edge e JOIN node n USING (number) WHERE n.held = 1 AND e.target IS NOT NULL"
+)
 
 
 def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, out: bool = True, into: bool = True) -> list[Edge]:  # fmt: skip
@@ -150,22 +173,28 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, o
 
     Where a note says the same twice, the one with details (not the body's) counts.
     """
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Sequence[Any]] = []
     if ids is None:
-        rows = connection.execute(f"{_EDGE} WHERE n.held = 1 AND e.target IS NOT NULL").fetchall()
-    for some in [] if ids is None else chunks(ids):
-        if out:
-            rows += connection.execute(f"{_EDGE} WHERE n.held = 1 AND e.target IS NOT NULL AND n.id IN ({marks(some)})", some)  # fmt: skip
-        if into:
-            rows += connection.execute(f"{_EDGE} WHERE n.held = 1 AND e.target IN ({marks(some)})", some)
-    once: dict[tuple[str, str, str], tuple[Any, ...]] = {}
-    for row in sorted(rows, key=lambda row: (*row[:3], row[6], -row[3], row[4] or 0, row[5] or "")):
-        if row[0] != row[1]:
-            once.setdefault(row[:3], row)
-    return [
-        Edge(row[0], row[1], EdgeType(row[2]), row[3], moment_or_none(row[4]), row[5], bool(row[6]))
-        for row in once.values()
+        rows = connection.execute(_RESOLVED).fetchall()
+    ends = [end for end, wanted in (("n.id", out), ("e.target", into)) if wanted]
+    for some in [] if ids is None else sql.chunks(ids, BOTH):
+        either = " UNION ALL ".join(f"{_RESOLVED} AND {end} IN ({sql.marks(some)})" for end in ends)
+        rows += sql.table(connection, _EDGE, f"FROM ({either})", [*some] * len(ends))
+    found = [
+        Edge(row[0], row[1], EdgeType(row[2]), float(row[3]), moment_or_none(row[4]), row[5], bool(row[6]))
+        for row in rows
     ]
+    once: dict[tuple[str, str, str], Edge] = {}
+    for edge in sorted(found, key=_before):
+        if edge.source != edge.target:
+            once.setdefault((edge.source, edge.target, edge.edge), edge)
+    return list(once.values())
+
+
+def _before(edge: Edge) -> tuple[object, ...]:
+    """Of edges that say the same the one that counts comes first."""
+    created = 0 if edge.created is None else micros(edge.created)
+    return edge.source, edge.target, edge.edge, edge.body, -edge.weight, created, edge.reason or ""
 
 
 def degrees(connection: sqlite3.Connection) -> dict[str, int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
+from ormahd.core import sql
 from ormahd.core.file_state import FileState
 from ormahd.core.node import Connection, Strength, is_node_id
 from ormahd.errors import Ambiguous, BadRequest, NotFound
@@ -20,9 +20,6 @@ from ormahd.index.rows import (
     NodeRow,
     Stats,
     candidate,
-    chunks,
-    marks,
-    micros,
     node_row,
 )
 from ormahd.index.write import fingerprint
@@ -82,9 +79,9 @@ def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[
         )
         out.setdefault(edge.source, []).append(made)
     found: dict[str, NodeRow] = {}
-    for some in chunks(ids):
-        select = f"SELECT {NODE_COLUMNS} FROM {NODE_FROM} WHERE n.held = 1 AND n.id IN ({marks(some)})"
-        for row in connection.execute(select, some):
+    for some in sql.chunks(ids):
+        rest = f"FROM {NODE_FROM} WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
+        for row in sql.table(connection, NODE_COLUMNS, rest, some):
             found[row[0]] = node_row(row, out.get(row[0], ()), strength)
     return {node_id: found[node_id] for node_id in ids if node_id in found}
 
@@ -92,9 +89,9 @@ def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[
 def candidates(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength]) -> dict[str, Candidate]:  # fmt: skip
     """What ranking asks of nodes, by id; unknown ids are left out."""
     found: dict[str, Candidate] = {}
-    for some in chunks(ids):
-        select = f"SELECT {CANDIDATE_COLUMNS} FROM node n JOIN text t USING (number) WHERE n.held = 1 AND n.id IN ({marks(some)})"
-        for row in connection.execute(select, some):
+    for some in sql.chunks(ids):
+        rest = f"FROM node n JOIN text t USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
+        for row in sql.table(connection, CANDIDATE_COLUMNS, rest, some):
             found[row[0]] = candidate(row, strength)
     return found
 
@@ -112,7 +109,8 @@ def equal(connection: sqlite3.Connection, space: str | None, kind: str, title: s
 def passing(connection: sqlite3.Connection, chosen: Filter) -> list[str]:
     """Ids of all nodes that the filter lets through."""
     condition, values = chosen.sql()
-    return [row[0] for row in connection.execute(f"SELECT n.id FROM node n WHERE {condition}", values)]
+    (ids,) = sql.columns(connection, ("n.id",), f"FROM node n WHERE {condition}", values)
+    return ids
 
 
 def newest(connection: sqlite3.Connection, chosen: Filter, limit: int) -> list[str]:
@@ -124,14 +122,13 @@ def newest(connection: sqlite3.Connection, chosen: Filter, limit: int) -> list[s
 
 def files(connection: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, FileState]:
     """Every file, or those of these paths that there are, with the state it was indexed in."""
-    select = "SELECT path, size, mtime_ns, inode, digest FROM file"
+    names = ("path", "size", "mtime_ns", "inode", "digest")
     if paths is None:
-        return {row[0]: FileState(*row) for row in connection.execute(select)}
+        return {row[0]: FileState(*row) for row in connection.execute(f"SELECT {', '.join(names)} FROM file")}
     found: dict[str, FileState] = {}
-    for some in chunks(paths):
-        found |= {
-            row[0]: FileState(*row) for row in connection.execute(f"{select} WHERE path IN ({marks(some)})", some)
-        }
+    for some in sql.chunks(paths):
+        rows = sql.table(connection, names, f"FROM file WHERE path IN ({sql.marks(some)})", some)
+        found |= {row[0]: FileState(*row) for row in rows}
     return found
 
 
@@ -144,18 +141,22 @@ def keep(connection: sqlite3.Connection, ids: Sequence[str], chosen: Filter) -> 
     """Those of `ids` that the filter lets through."""
     condition, values = chosen.sql()
     kept: set[str] = set()
-    for some in chunks(ids):
+    for some in sql.chunks(ids):
         # By number: left to itself SQLite takes the index of the filter, and walks half of the nodes.
-        these = f"SELECT number FROM node WHERE held = 1 AND id IN ({marks(some)})"
-        select = f"SELECT n.id FROM ({these}) CROSS JOIN node n USING (number) WHERE {condition}"
-        kept |= {row[0] for row in connection.execute(select, (*some, *values))}
+        these = f"SELECT number FROM node WHERE held = 1 AND id IN ({sql.marks(some)})"
+        rest = f"FROM ({these}) CROSS JOIN node n USING (number) WHERE {condition}"
+        kept.update(*sql.columns(connection, ("n.id",), rest, (*some, *values)))
     return kept
 
 
-def expired(connection: sqlite3.Connection, at: datetime, limit: int) -> set[str]:
-    """Ids of at most `limit` nodes that had expired by then."""
-    select = "SELECT id FROM node WHERE held = 1 AND valid_until IS NOT NULL AND valid_until <= ? LIMIT ?"
-    return {row[0] for row in connection.execute(select, (micros(at), limit))}
+def ends(connection: sqlite3.Connection, limit: int) -> tuple[list[int], list[str]]:
+    """When the first `limit` of those nodes expire that ever do (microseconds since 1970), in order, and their ids."""
+    some = (
+        "SELECT valid_until, id FROM node WHERE held = 1 AND valid_until IS NOT NULL ORDER BY valid_until, id LIMIT ?"
+    )
+    times, ids = sql.columns(connection, ("valid_until", "id"), f"FROM ({some})", (limit,))
+    found = sorted(zip(map(int, times), ids, strict=True))
+    return [one[0] for one in found], [one[1] for one in found]
 
 
 def stats(connection: sqlite3.Connection, *, pending: int, size: int) -> Stats:

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd.core import sql
 from ormahd.index import cache
 from ormahd.index.cache import Pieces
 from ormahd.index.embed import Embedder
 from ormahd.index.late import Float
 from ormahd.index.matrix import Matrix
-from ormahd.index.rows import chunks, marks
 from ormahd.index.vectors import Chroma, ChromaTrouble
 from ormahd.settings import VectorSettings
 
@@ -264,9 +264,10 @@ class Meaning:
         with self._lock:
             batch = dict(itertools.islice(self._unsettled.items(), most))
         held: dict[str, int] = {}
-        for some in chunks(list(batch)):
-            select = f"SELECT id, pieces FROM chroma_pending WHERE model = ? AND id IN ({marks(some)})"
-            held.update(connection.execute(select, (self.number, *some)))
+        for some in sql.chunks(list(batch)):
+            rest = f"FROM chroma_pending WHERE model = ? AND id IN ({sql.marks(some)})"
+            known, pieces = sql.columns(connection, ("id", "pieces"), rest, (self.number, *some))
+            held |= zip(known, map(int, pieces), strict=True)
         ids: list[str] = []
         gone: list[str] = []
         vectors: list[Float] = []
@@ -292,7 +293,7 @@ class Meaning:
             for node_id in same:
                 del self._unsettled[node_id]
         other = done.keys() - set(same)
-        connection.executemany("DELETE FROM chroma_pending WHERE model = ? AND id = ?", [(self.number, one) for one in same])  # fmt: skip
+        sql.among(connection, "DELETE FROM chroma_pending WHERE model = ? AND id IN", same, first=(self.number,))
         connection.executemany(
             "UPDATE chroma_pending SET pieces = max(pieces, ?) WHERE model = ? AND id = ?",
             [(done[one][1], self.number, one) for one in other],

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ormahd import way
+from ormahd.core import sql
 from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Strength
 from ormahd.errors import NotFound
@@ -64,7 +67,7 @@ class Reader:
     @property
     def position(self) -> str | None:
         """The commit up to which the vault has been taken in."""
-        with self._database.read() as connection:
+        with self._database.ask() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = 'head'").fetchone()
             return None if row is None else str(row[0])
 
@@ -82,7 +85,7 @@ class Reader:
 
         Raises BadRequest (no id at all), NotFound, Ambiguous (`data["ids"]`).
         """
-        with self._database.read() as connection:
+        with self._database.ask() as connection:
             return lookup.resolve(connection, prefix)
 
     def note(self, node_id: str) -> NodeRow:
@@ -94,8 +97,15 @@ class Reader:
 
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]:
         """Nodes by full id, in the order of `ids`, unknown ones left out. Without `connections` it is twice as fast."""
-        with self._database.read() as connection:
-            return lookup.notes(connection, lookup.full(ids), self._strength, connections=connections)
+        wanted = lookup.full(ids)
+        if not wanted:
+            return {}
+        with self._database.read() if connections else self._few(wanted) as connection:
+            return lookup.notes(connection, wanted, self._strength, connections=connections)
+
+    def _few(self, ids: Sequence[str], most: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
+        """A connection for what is read of these nodes: in one statement, if they are no more than fit into one."""
+        return self._database.ask() if len(ids) <= most else self._database.read()
 
     def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]:
         """What ranking asks of nodes, by full id; unknown ones are left out."""
@@ -104,7 +114,7 @@ class Reader:
         found = {node_id: one for node_id in ids if (one := known.get(node_id)) is not None}
         missing = [node_id for node_id in ids if node_id not in found]
         if missing:
-            with self._database.read() as connection:
+            with self._few(missing) as connection:
                 others = lookup.candidates(connection, lookup.full(missing), self._strength)
             if len(known) < CANDIDATES:
                 known.update(others)
@@ -113,12 +123,12 @@ class Reader:
 
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
         """Ids of all nodes that the filter lets through."""
-        with self._database.read() as connection:
+        with self._database.ask() as connection:
             return lookup.passing(connection, chosen)
 
     def newest(self, chosen: Filter, limit: int) -> list[str]:
         """The youngest nodes that the filter lets through, youngest first; equally young ones by id."""
-        with self._database.read() as connection:
+        with self._database.ask() as connection:
             return lookup.newest(connection, chosen, limit)
 
     def count(self, chosen: Filter = EVERYTHING) -> int:
@@ -126,7 +136,7 @@ class Reader:
         known = self._kept.counts
         found = known.get(chosen)
         if found is None:
-            with self._database.read() as connection:
+            with self._database.ask() as connection:
                 found = lookup.count(connection, chosen)
             if chosen.alive_at is None and len(known) < COUNTS:
                 known[chosen] = found
@@ -140,13 +150,13 @@ class Reader:
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
         """Those of `ids` that the filter lets through, in their order."""
-        with self._database.read() as connection:
+        with self._few(ids) as connection:
             kept = lookup.keep(connection, ids, chosen)
         return [node_id for node_id in ids if node_id in kept]
 
     def equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
         """The id of a node with exactly these, or None. `content` as the note codec gives it back."""
-        with self._database.read() as connection:
+        with self._database.ask() as connection:
             return lookup.equal(connection, space, type, title, content)
 
     def resolve_link(self, target: str) -> str | None:
@@ -166,7 +176,9 @@ class Reader:
 
     def edges_of(self, ids: Sequence[str] | None = None) -> list[Edge]:
         """Resolved edges that touch any of `ids`; None: all of them."""
-        with self._database.read() as connection:
+        if ids is not None and not ids:
+            return []
+        with self._database.read() if ids is None else self._few(ids, links.BOTH) as connection:
             return links.edges(connection, ids)
 
     def degrees(self) -> dict[str, int]:
@@ -185,9 +197,9 @@ class Reader:
         """Nodes with any word of `query` (a text, or terms): (id, bm25), best first, higher is better."""
         way.give()
         kept = self._kept
-        with self._database.read() as connection:
-            found = kept.search(connection, text.terms_of(query), limit, chosen, self._frequencies)
-            return text.search(connection, query, limit, chosen, self._frequencies) if found is None else found
+        with self._database.read_if_needed() as read:
+            found = kept.search(read, text.terms_of(query), limit, chosen, self._frequencies)
+            return text.search(read(), query, limit, chosen, self._frequencies) if found is None else found
 
     def begin_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> Callable[[], list[tuple[str, float]]]:  # fmt: skip
         """Begin `search_text`; calling what is returned waits for it. In a large index it takes as long as all else together, so
@@ -242,30 +254,30 @@ class Reader:
         """`keep` for nodes that have vectors. `known`: few have expired, and of who passes otherwise it pays to have a list."""
         kept = self._kept
         if known:
-            with self._database.read() as connection:
-                gone = kept.gone(connection, chosen)
+            with self._database.read_if_needed() as read:
+                gone = kept.gone(read, chosen)
                 if gone is not None and not chosen.narrow:
                     return set(ids) - gone
                 if gone is not None:
-                    members = kept.members(connection, replace(chosen, alive_at=None))
+                    members = kept.members(read, replace(chosen, alive_at=None))
                     return {node_id for node_id in ids if node_id in members and node_id not in gone}
         return set(self.keep(ids, chosen))
 
     def _exact(self, meaning: Meaning, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
         """All that the filter lets through, scored."""
         kept = self._kept
-        with self._database.read() as connection:
-            gone = kept.gone(connection, chosen)
-            passing = kept.passing(connection, chosen if gone is None else replace(chosen, alive_at=None))
+        with self._database.read_if_needed() as read:
+            gone = kept.gone(read, chosen)
+            passing = kept.passing(read, chosen if gone is None else replace(chosen, alive_at=None))
         scores = meaning.matrix.similarities(vector[None], passing.ids)[:, 0]
         return passing.best(scores, np.flatnonzero(~np.isnan(scores)), limit, gone or frozenset())
 
     def _among(self, meaning: Meaning, vector: Float, limit: int, chosen: Filter, share: float) -> list[tuple[str, float]] | None:  # fmt: skip
         """The nearest of those that the filter lets through; None where too many have expired to know them all."""
         kept = self._kept
-        with self._database.read() as connection:
-            gone = kept.gone(connection, chosen)
-            members = frozenset() if gone is None else kept.members(connection, replace(chosen, alive_at=None))
+        with self._database.read_if_needed() as read:
+            gone = kept.gone(read, chosen)
+            members = frozenset() if gone is None else kept.members(read, replace(chosen, alive_at=None))
         return None if gone is None else meaning.matrix.nearest(vector, limit, Only(members, gone, share))
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:

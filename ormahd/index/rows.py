@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar, cast
 
+from ormahd.core import sql
 from ormahd.core.node import ABOUT_SELF, Connection, EdgeType, MemoryNode, NodeType, Strength, Tier, short_id
 
 T = TypeVar("T")
@@ -116,10 +117,11 @@ class NodeRow:
         )  # fmt: skip
 
 
+_EXACT = "printf('%!.17g', n.confidence)"
 NODE_COLUMNS = (
-    "n.id, n.type, n.tier, n.space, n.title, t.content, n.tags, n.aliases, n.source, n.confidence, n.created, "
-    "n.updated, n.valid_until, n.outdated_reason, f.path, n.digest"
-)
+    "n.id", "n.type", "n.tier", "n.space", "n.title", "t.content", "n.tags", "n.aliases", "n.source", _EXACT, "n.created",
+    "n.updated", "n.valid_until", "n.outdated_reason", "f.path", "n.digest",
+)  # fmt: skip
 NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
 
 
@@ -128,7 +130,7 @@ def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Ma
     return NodeRow(
         id=row[0], type=NodeType(row[1]), tier=Tier(row[2]), space=row[3], title=row[4], content=row[5],
         tags=_texts(row[6]), aliases=_texts(row[7]), source=row[8],
-        connections=tuple(connections), confidence=row[9], created=moment(row[10]), updated=moment(row[11]),
+        connections=tuple(connections), confidence=float(row[9]), created=moment(row[10]), updated=moment(row[11]),
         valid_until=moment_or_none(row[12]), outdated_reason=row[13], path=row[14], digest=row[15],
         strength=strength.get(row[0], _DEFAULT_STRENGTH),
     )  # fmt: skip
@@ -160,14 +162,14 @@ class Candidate:
         return self.created if last is None else micros(last)
 
 
-CANDIDATE_COLUMNS = "n.id, n.tier, n.space, n.title, length(t.content), n.confidence, n.created"
+CANDIDATE_COLUMNS = ("n.id", "n.tier", "n.space", "n.title", "length(t.content)", _EXACT, "n.created")
 
 
 def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate:
     """A row of `CANDIDATE_COLUMNS` as a value."""
     node_id, tier, space, title, size, confidence, created = row
     return Candidate(
-        node_id, Tier(tier), space, title, size, confidence, created, strength.get(node_id, _DEFAULT_STRENGTH)
+        node_id, Tier(tier), space, title, size, float(confidence), created, strength.get(node_id, _DEFAULT_STRENGTH)
     )
 
 
@@ -202,17 +204,17 @@ class Filter:
         values: list[Any] = []
         for column, wanted in (("type", self.types), ("tier", self.tiers)):
             if wanted is not None:
-                parts.append(f"{alias}.{column} IN ({marks(wanted)})")
+                parts.append(f"{alias}.{column} IN ({sql.marks(wanted)})")
                 values += [str(one) for one in wanted]
         if self.spaces is not None:
             named = [space for space in self.spaces if space.casefold() != GLOBAL]
-            either = [f"{alias}.space IN ({marks(named)})"] if named else []
+            either = [f"{alias}.space IN ({sql.marks(named)})"] if named else []
             if len(named) < len(self.spaces):
                 either.append(f"{alias}.space IS NULL")
             parts.append(f"({' OR '.join(either) or '0'})")
             values += named
         if self.tags is not None:
-            parts.append(f"{alias}.number IN (SELECT number FROM tag WHERE tag IN ({marks(self.tags)}))")
+            parts.append(f"{alias}.number IN (SELECT number FROM tag WHERE tag IN ({sql.marks(self.tags)}))")
             values += [tag.casefold() for tag in self.tags]
         for sign, bound in ((">=", self.created_after), ("<=", self.created_before)):
             if bound is not None:
@@ -222,16 +224,6 @@ class Filter:
             parts.append(f"({alias}.valid_until IS NULL OR {alias}.valid_until > ?)")
             values.append(micros(self.alive_at))
         return " AND ".join(parts), values
-
-
-def marks(values: Sequence[Any]) -> str:
-    """Question marks for an `IN (…)`."""
-    return ", ".join("?" * len(values))
-
-
-def chunks(values: Sequence[T], size: int = 500) -> list[Sequence[T]]:
-    """SQLite takes a limited number of parameters in one statement."""
-    return [values[at : at + size] for at in range(0, len(values), size)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ormahd.core import sql
 from ormahd.core.note import stem_short_id
+from ormahd.core.sql import Snapshot
 from ormahd.core.words import fts_match, fts_text, query_terms
-from ormahd.index import one_row
 from ormahd.index.links import stem
-from ormahd.index.rows import SPARE, Filter, chunks, marks
+from ormahd.index.rows import SPARE, Filter
 
 WEIGHTS = (10.0, 1.0, 3.0)
 """Of title, content and tags in bm25: by position, one for each column of `words` (REFERENCE F 1: in the original the
@@ -54,12 +55,13 @@ def plain_columns(path: str, content: str) -> tuple[str, str, str]:
 
 
 def put(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str, str]]) -> None:
-    connection.executemany("INSERT INTO words (rowid, title, content, tags) VALUES (?, ?, ?, ?)", rows)
+    sql.put(connection, "INSERT INTO words (rowid, title, content, tags)", rows)
 
 
 def take(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str, str]]) -> None:
     """Take out rows; the texts must be those that were put in (the table does not keep them)."""
-    connection.executemany("INSERT INTO words (words, rowid, title, content, tags) VALUES ('delete', ?, ?, ?, ?)", rows)
+    taken = [("delete", *row) for row in rows]
+    sql.put(connection, "INSERT INTO words (words, rowid, title, content, tags)", taken)
 
 
 class Frequencies:
@@ -75,7 +77,7 @@ class Frequencies:
         """Notes came, changed or went."""
         self._changed = True
 
-    def rows(self, connection: sqlite3.Connection, terms: Sequence[str], files: int) -> dict[str, int]:
+    def rows(self, read: Snapshot, terms: Sequence[str], files: int) -> dict[str, int]:
         with self._lock:
             grown = abs(files - self._files) > STALE * self._files
             if grown or (self._changed and files <= COUNTED_ANEW) or len(self._counts) > 50_000:
@@ -84,7 +86,7 @@ class Frequencies:
         for term in terms:
             if term not in known:
                 select = "SELECT count(*) FROM words WHERE words MATCH ?"
-                known[term] = connection.execute(select, (fts_match([term]),)).fetchone()[0]
+                known[term] = read().execute(select, (fts_match([term]),)).fetchone()[0]
         return {term: known[term] for term in terms}
 
 
@@ -93,11 +95,11 @@ def largest(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0])
 
 
-def split(connection: sqlite3.Connection, terms: Sequence[str], files: int, counts: Frequencies) -> tuple[list[str], list[str]]:  # fmt: skip
+def split(read: Snapshot, terms: Sequence[str], files: int, counts: Frequencies) -> tuple[list[str], list[str]]:  # fmt: skip
     """The words that choose the rows, and those that only count in their scores."""
     if files <= SMALL or len(terms) < 2:
         return list(terms), []
-    rows = counts.rows(connection, terms, files)
+    rows = counts.rows(read, terms, files)
     rare: list[str] = []
     common: list[str] = []
     total = 0
@@ -116,7 +118,7 @@ def terms_of(query: str | Sequence[str]) -> list[str]:
 
 def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts: Frequencies) -> tuple[str, float]:
     """The MATCH expression, and by how much bm25 exaggerates with it."""
-    rare, common = split(connection, terms_of(query), largest(connection), counts)
+    rare, common = split(lambda: connection, terms_of(query), largest(connection), counts)
     if not common:
         return fts_match(rare), 1.0
     # bm25 adds up every phrase of the expression, so each word stands in it twice.
@@ -135,7 +137,7 @@ def search(
     match, times = _question(connection, query, counts)
     if chosen.narrow:
         condition, values = chosen.sql()
-        ids, scores = one_row.scored(
+        ids, scores = sql.scored(
             connection,
             f"SELECT n.id AS key, {RANK} AS score FROM words JOIN node n ON n.number = words.rowid "
             f"WHERE words MATCH ? AND {condition} ORDER BY score, n.id LIMIT ?",
@@ -153,17 +155,17 @@ def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter
     select = f"SELECT rowid AS key, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY score LIMIT ?"
     condition, values = chosen.sql()
     for most in (limit + limit // SPARE + 1, EVERY_ROW):
-        numbers, best = one_row.scored(connection, select, (match, most))
+        numbers, best = sql.scored(connection, select, (match, most))
         scores = dict(zip(map(int, numbers), best.tolist(), strict=True))
         whole = len(scores) != most
         if not whole:  # others may be as good as the last one
             last = max(scores.values())
             scores = {number: score for number, score in scores.items() if score != last}
         found: list[tuple[float, str]] = []
-        for some in chunks(list(scores)):
+        for some in sql.chunks(list(scores)):
             # By number: left to itself SQLite takes the index of the filter, and walks half of the nodes.
-            named = f"FROM node n NOT INDEXED WHERE n.number IN ({marks(some)}) AND {condition}"
-            nodes, ids = one_row.columns(connection, ("n.number", "n.id"), named, (*some, *values))
+            named = f"FROM node n NOT INDEXED WHERE n.number IN ({sql.marks(some)}) AND {condition}"
+            nodes, ids = sql.columns(connection, ("n.number", "n.id"), named, (*some, *values))
             found += [(scores[int(number)], node_id) for number, node_id in zip(nodes, ids, strict=True)]
         if whole or len(found) >= limit:
             break
@@ -187,11 +189,10 @@ def search_plain(
 def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
     """(number, path, content, title, tags, aliases) of files; title is None and tags is None for plain ones."""
     found: list[tuple[Any, ...]] = []
-    for some in chunks(numbers):
-        found += connection.execute(
-            "SELECT f.number, f.path, t.content, n.title, n.tags, n.aliases FROM file f JOIN text t USING (number) "
-            f"LEFT JOIN node n USING (number) WHERE f.number IN ({marks(some)})", some
-        )  # fmt: skip
+    for some in sql.chunks(numbers):
+        rest = f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE f.number IN ({sql.marks(some)})"
+        columns = ("f.number", "f.path", "t.content", "n.title", "n.tags", "n.aliases")
+        found += map(tuple, sql.table(connection, columns, rest, some))
     return found
 
 
@@ -199,7 +200,7 @@ def refresh(connection: sqlite3.Connection) -> None:
     """Fill the full text table anew from the texts, whatever is in it now."""
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
     numbers = [row[0] for row in connection.execute("SELECT number FROM file ORDER BY number")]
-    for some in chunks(numbers):
+    for some in sql.chunks(numbers):
         put(connection, [fts_row(*row) for row in stored(connection, some)])
     settle(connection)
 

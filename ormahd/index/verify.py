@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from ormahd.core import sql
 from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind, digest, parse
 from ormahd.core.words import FTS_TOKENIZE
 from ormahd.index import cache, links, text
 from ormahd.index.meaning import Meaning
-from ormahd.index.rows import Difference, chunks, marks
+from ormahd.index.rows import Difference
 from ormahd.index.vectors import ChromaTrouble
 
 NEAR = 1e-3
@@ -57,7 +58,7 @@ def words(connection: sqlite3.Connection) -> Iterator[Difference]:
             (title, content, tags, content = '', tokenize = "{FTS_TOKENIZE.replace('"', '""')}")""")
         fresh.execute("CREATE VIRTUAL TABLE words_instance USING fts5vocab (words, instance)")
         paths = connection.execute("SELECT number, path, node_id FROM file").fetchall()
-        for some in chunks(paths, 2000):
+        for some in sql.chunks(paths, 2000):
             stored = text.stored(connection, [row[0] for row in some])
             text.put(fresh, [text.fts_row(*row) for row in stored])
             wanted: dict[int, int] = {}
@@ -87,7 +88,7 @@ def edges(connection: sqlite3.Connection) -> Iterator[Difference]:
 def vectors(connection: sqlite3.Connection, meaning: Meaning) -> Iterator[Difference]:
     """Texts against the vectors that nodes are tied to, and those against the ones in memory."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
-    for some in chunks(ids):
+    for some in sql.chunks(ids):
         sources = cache.sources(connection, some)
         tied = _tied(connection, meaning.number, some)
         for node_id, source in sources.items():
@@ -104,7 +105,7 @@ def vectors(connection: sqlite3.Connection, meaning: Meaning) -> Iterator[Differ
 
 
 def _tied(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, bytes]:
-    select = f"SELECT e.id, d.sha FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({marks(ids)})"  # fmt: skip
+    select = f"SELECT e.id, d.sha FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(ids)})"  # fmt: skip
     return dict(connection.execute(select, (model, *ids)))
 
 

@@ -12,10 +12,11 @@ import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from ormahd.core import sql
 from ormahd.core.file_state import FileState
 from ormahd.core.note import Note, NoteKind, parse
 from ormahd.index import links, text
-from ormahd.index.rows import chunks, marks, micros
+from ormahd.index.rows import micros
 
 FirstPath = Callable[[str, Sequence[str]], str | None]
 """Which of several files with one id had it first (the history knows); None: no opinion."""
@@ -88,7 +89,7 @@ def store(
     # Most of what jobs change is a note's head (a tier, a space, a link): its words stay, and with them what is remembered of them.
     same = {row[0] for row in before if row in here}
     _take(connection, old, [row for row in before if row[0] not in same])
-    connection.executemany("DELETE FROM file WHERE path = ?", [(path,) for path in removals])
+    sql.among(connection, "DELETE FROM file WHERE path IN", list(removals))
     numbers = _put(connection, entries, old, same)
     _choose(connection, affected, first_path)
     keys |= links.keys_of(connection, _claimants(connection, affected), ())
@@ -112,16 +113,19 @@ def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[Entry]
 
 def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:
     found: dict[str, tuple[int, str | None]] = {}
-    for some in chunks(paths):
-        rows = connection.execute(f"SELECT path, number, node_id FROM file WHERE path IN ({marks(some)})", some)
+    for some in sql.chunks(paths):
+        rows = sql.table(
+            connection, ("path", "number", "node_id"), f"FROM file WHERE path IN ({sql.marks(some)})", some
+        )
         found |= {path: (number, node_id) for path, number, node_id in rows}
     return found
 
 
 def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
     found: list[int] = []
-    for some in chunks(sorted(ids)):
-        found += [row[0] for row in connection.execute(f"SELECT number FROM file WHERE node_id IN ({marks(some)})", some)]  # fmt: skip
+    for some in sql.chunks(sorted(ids)):
+        (numbers,) = sql.columns(connection, ("number",), f"FROM file WHERE node_id IN ({sql.marks(some)})", some)
+        found += map(int, numbers)
     return found
 
 
@@ -134,7 +138,7 @@ def _take(
     numbers = [number for number, _ in old.values()]
     text.take(connection, words)
     for table in ("text", "node", "tag", "name", "edge"):
-        connection.executemany(f"DELETE FROM {table} WHERE number = ?", [(number,) for number in numbers])
+        sql.among(connection, f"DELETE FROM {table} WHERE number IN", numbers)
 
 
 def _put(
@@ -148,6 +152,7 @@ def _put(
     bodies, words, nodes, tags = [], [], [], []
     free = connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0]
     files = []
+    linked: list[tuple[int, Note]] = []
     for one in entries:
         if one.path in old:
             number = old[one.path][0]
@@ -169,24 +174,22 @@ def _put(
             json.dumps(note.aliases, ensure_ascii=False), note.outdated_reason, note.digest, one.same,
         ))  # fmt: skip
         tags += [(tag, number) for tag in {tag.casefold() for tag in note.tags}]
-        links.put_names(connection, number, note)
-        links.put_edges(connection, number, note)
-    connection.executemany("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", files)
-    connection.executemany("INSERT INTO text VALUES (?, ?)", bodies)
+        linked.append((number, note))
+    sql.put(connection, "INSERT OR REPLACE INTO file", files)
+    sql.put(connection, "INSERT INTO text", bodies)
     text.put(connection, words)
-    connection.executemany(f"INSERT INTO node VALUES ({marks(range(17))})", nodes)
-    connection.executemany("INSERT INTO tag VALUES (?, ?)", tags)
+    sql.put(connection, "INSERT INTO node", nodes)
+    sql.put(connection, "INSERT INTO tag", tags)
+    links.put(connection, linked)
     return numbers
 
 
 def _choose(connection: sqlite3.Connection, ids: Collection[str], first_path: FirstPath | None) -> None:
     """Of the files that claim an id, one is the node: the one that had it first (DESIGN section 12)."""
     claims: dict[str, list[tuple[int, str, int, int]]] = {}
-    for some in chunks(sorted(ids)):
-        rows = connection.execute(
-            "SELECT id, number, path, created, held FROM file JOIN node USING (number) "
-            f"WHERE node_id IN ({marks(some)})", some
-        )  # fmt: skip
+    for some in sql.chunks(sorted(ids)):
+        columns = ("id", "number", "path", "created", "held")
+        rows = sql.table(connection, columns, f"FROM file JOIN node USING (number) WHERE node_id IN ({sql.marks(some)})", some)  # fmt: skip
         for node_id, *claim in rows:
             claims.setdefault(node_id, []).append((claim[0], claim[1], claim[2], claim[3]))
     lost, won = [], []
@@ -197,7 +200,7 @@ def _choose(connection: sqlite3.Connection, ids: Collection[str], first_path: Fi
             files.sort(key=lambda file: (file[2], len(file[1]), file[1]))
             path = first_path(node_id, [file[1] for file in files]) if first_path else None
             chosen = next((file for file in files if file[1] == path), files[0])
-        lost += [(file[0],) for file in files if file[3] and file is not chosen]
-        won += [] if chosen[3] else [(chosen[0],)]
-    connection.executemany("UPDATE node SET held = 0 WHERE number = ?", lost)  # first: one holder at a time
-    connection.executemany("UPDATE node SET held = 1 WHERE number = ?", won)
+        lost += [file[0] for file in files if file[3] and file is not chosen]
+        won += [] if chosen[3] else [chosen[0]]
+    sql.among(connection, "UPDATE node SET held = 0 WHERE number IN", lost)  # first: one holder at a time
+    sql.among(connection, "UPDATE node SET held = 1 WHERE number IN", won)

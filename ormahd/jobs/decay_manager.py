@@ -18,11 +18,12 @@ from functools import partial
 from math import log
 from typing import TYPE_CHECKING
 
+from ormahd.core import sql
 from ormahd.core.importance import importance
 from ormahd.core.node import EdgeType, NodeType, Tier
 from ormahd.core.strength import lease, retrievability
 from ormahd.errors import Conflict, NotFound
-from ormahd.index.rows import Filter, chunks, moment
+from ormahd.index.rows import Filter, moment
 from ormahd.jobs.fading import bring_back, fade
 from ormahd.jobs.job import Change, Step, Turn
 from ormahd.jobs.touches import Touches
@@ -123,7 +124,7 @@ def fading(turn: Turn, uses: dict[str, datetime]) -> Iterator[Faded]:
         return
     me = {ormah.vault.self_id, *identities(ormah)}
     edges, touches = ormah.index.degrees(), Touches(ormah.vault)
-    for some in chunks(stale):  # with their texts: not all at once
+    for some in sql.chunks(stale):  # with their texts: not all at once
         turn.give()
         rows = ormah.index.notes(some, connections=False)
         came = touches.came(rows.values())

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ormahd.core import sql
 from ormahd.core.node import NodeType, ProposalType
 from ormahd.core.sameness import Same, same
-from ormahd.index.rows import chunks
 from ormahd.jobs.alike import COSINE, Likeness, likeness
 from ormahd.jobs.merging import is_event, why_apart
 from ormahd.journal import proposals as book
@@ -73,13 +73,13 @@ class Search:
         kinds: dict[str, tuple[NodeType, str | None]] = {}
         texts: dict[str, str] = {}
         ids = [node_id for node_id in sorted(index.ids()) if node_id != self.turn.ormah.vault.self_id]
-        for some in chunks(ids, READ):
+        for some in sql.chunks(ids, READ):
             self.turn.give()
             for row in index.notes(some, connections=False).values():
                 kinds[row.id] = row.type, row.space
                 texts[row.id] = text_key(row.title, row.content)
         unseen = self.turn.verdicts.unseen(self.under, texts)
-        for at, some in enumerate(chunks(unseen, READ)):
+        for at, some in enumerate(sql.chunks(unseen, READ)):
             self.turn.progress(at * READ, len(unseen), "memories compared")
             near = list(self._near(some, kinds))
             rows = index.notes(list({node_id for one, other, _ in near for node_id in (one, other)}), connections=False)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ormahd.core import sql
 from ormahd.core.node import ProposalType
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.journal.state import State
@@ -91,8 +92,7 @@ def of_key(state: State, key: str) -> Row | None:
 
 def rows(state: State, statuses: Collection[str] = STATUSES) -> list[Row]:
     """Oldest first; of one moment in the order in which they were made."""
-    marks = ", ".join("?" * len(statuses))
-    query = f"SELECT {_COLUMNS} FROM proposal WHERE status IN ({marks}) ORDER BY created, id"  # noqa: S608 - marks
+    query = f"SELECT {_COLUMNS} FROM proposal WHERE status IN ({sql.marks(statuses)}) ORDER BY created, id"  # noqa: S608 - marks
     with state.transaction() as db:
         return [_row(row) for row in db.execute(query, tuple(statuses))]
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from ormahd.core import sql
 from ormahd.journal.tables import VERSION, bring_up
 
 KEPT_ANSWERS = 10_000
@@ -58,10 +59,8 @@ class State:
         """Record that these nodes were used (`at`: now); a job folds the events into the vault's strength."""
         now = (at or self._clock()).isoformat()
         with self.transaction() as db:
-            db.executemany(
-                "INSERT INTO access (node_id, time, how, session_id) VALUES (?, ?, ?, ?)",
-                [(node_id, now, how, session_id) for node_id in node_ids],
-            )
+            rows = [(node_id, now, how, session_id) for node_id in node_ids]
+            sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
 
     def accesses(self) -> list[tuple[int, str, str, str]]:
         """Events not yet folded in, oldest first: (event, node id, ISO time, how: recall, get or feedback)."""

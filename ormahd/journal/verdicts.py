@@ -11,9 +11,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ormahd.core import sql
 from ormahd.journal.state import State
-
-_CHUNK = 400
 
 
 def text_key(title: str | None, content: str) -> str:
@@ -52,20 +51,16 @@ class Verdicts:
         seen: dict[str, str] = {}
         ids = list(texts)
         with self._state.transaction() as db:
-            for at in range(0, len(ids), _CHUNK):
-                some = ids[at : at + _CHUNK]
-                marks = ", ".join("?" * len(some))
-                query = f"SELECT node_id, text FROM looked WHERE job = ? AND node_id IN ({marks})"  # noqa: S608
-                seen.update(db.execute(query, (job, *some)))
+            for some in sql.chunks(ids):
+                rest = f"FROM looked WHERE job = ? AND node_id IN ({sql.marks(some)})"
+                seen |= {row[0]: row[1] for row in sql.table(db, ("node_id", "text"), rest, (job, *some))}
         return [node_id for node_id in ids if seen.get(node_id) != texts[node_id]]
 
     def seen(self, job: str, texts: Iterable[tuple[str, str]]) -> None:
         """The job has looked for partners of these nodes (id, text key): all that came of it is committed or remembered."""
         with self._state.transaction() as db:
-            db.executemany(
-                "INSERT OR REPLACE INTO looked (job, node_id, text) VALUES (?, ?, ?)",
-                [(job, node_id, text) for node_id, text in texts],
-            )
+            rows = [(job, node_id, text) for node_id, text in texts]
+            sql.put(db, "INSERT OR REPLACE INTO looked (job, node_id, text)", rows)
 
 
 def _key(texts: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd.core import sql
 from ormahd.core.judgement import model_name
 from ormahd.core.secrets import redact
 from ormahd.errors import Ambiguous, NotFound
@@ -129,10 +130,7 @@ def _write(state: State, event: Sequence[Any], candidates: Sequence[Sequence[Any
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             event,
         )
-        db.executemany(
-            "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected, shown) VALUES (?, ?, ?, ?, ?, ?)",
-            candidates,
-        )
+        sql.put(db, "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected, shown)", candidates)
 
 
 def _kept(prompt: str) -> str:
@@ -190,7 +188,7 @@ def held_back(state: State, since: datetime, spaces: Sequence[str | None], limit
     """Memories that were considered since then, for prompts of these spaces (None: without one), and never shown: (row of
     the log in which it was most relevant, memory), most relevant first."""
     named = [space for space in spaces if space is not None]
-    here = f"(e.space IN ({', '.join('?' * len(named))}){' OR e.space IS NULL' if None in spaces else ''})"
+    here = f"(e.space IN ({sql.marks(named)}){' OR e.space IS NULL' if None in spaces else ''})"
     with state.transaction() as db:
         rows = db.execute(
             # with one max() the other columns are those of its row

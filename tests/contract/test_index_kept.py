@@ -7,6 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ormahd.core.node import NodeType, Strength, Tier
 from ormahd.index import cache, kept, kept_tokens, lookup, text
@@ -174,6 +176,40 @@ def test_what_is_remembered_is_bounded(index: Index, monkeypatch: pytest.MonkeyP
         assert index._kept._passed <= 60
         assert sum(len(one.numbers) for one in index._kept._postings.values()) == index._kept._posted
     assert not [chosen for chosen in index._kept._passing if chosen != replace(chosen, alive_at=None)]
+
+
+@given(
+    before=st.sets(st.integers(0, 60)), changed=st.sets(st.integers(0, 60)), now=st.sets(st.integers(0, 60)), asked=st.booleans()
+)  # fmt: skip
+def test_a_mended_list_is_the_one_that_is_read_anew(
+    before: set[int], changed: set[int], now: set[int], asked: bool
+) -> None:
+    listed = kept._passing([(node_id(one), one) for one in before])
+    if asked:
+        assert listed.members == {node_id(one) for one in before}
+    new = changed & now
+    mended = listed.mended([node_id(one) for one in changed], [(node_id(one), one + 100) for one in new])
+    wanted = kept._passing(
+        [(node_id(one), one) for one in before - changed] + [(node_id(one), one + 100) for one in new]
+    )
+    assert mended.ids == wanted.ids
+    assert mended.numbers.tolist() == wanted.numbers.tolist()
+    assert mended.members == wanted.members
+    assert listed.ids == sorted(node_id(one) for one in before)
+
+
+def test_lists_from_before_a_change_are_bounded(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(4)
+    apply(index, {f"{number}.md": some(number, chance) for number in range(40)})
+    monkeypatch.setattr(kept, "PASSING", 60)
+    for turn in range(6):
+        for chosen in FILTERS:
+            lasting = replace(chosen, alive_at=None)
+            with index._database.read_if_needed() as read:
+                assert index._kept.members(read, lasting) == set(index.ids(lasting))
+        apply(index, {f"{turn}.md": some(turn, chance)})
+        assert sum(len(listed.ids) for listed, _ in index._kept._before.values()) <= 60
+        assert index._kept._before
 
 
 def test_remembered_tokens_are_bounded_and_no_others_are_taken_for_them(
