@@ -173,6 +173,7 @@ def test_another_pooling_is_refused_once_and_remembered(tmp_path: Path, caplog: 
     made = load(folder, tmp_path / "index")
     assert made.served.runtime == "torch"
     assert "pooling" in (made.served.why or "")
+    caplog.clear()
     with caplog.at_level(logging.INFO):
         assert load(folder, tmp_path / "index").served.runtime == "torch"
     assert "comparing" not in caplog.text
