@@ -28,15 +28,15 @@ CRASHED = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -si
 """Statuses that no test asks for: faulthandler has written the stack of every thread to the house's `stderr`."""
 
 
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
-    """The first true value of `condition`; fails with `what` when there is none in time."""
+def wait_until(condition: Callable[[], Any], what: str | Callable[[], str], seconds: float = 30.0) -> Any:
+    """The first true value of `condition`; fails with `what` (called then, where it can be) when there is none in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
         if found:
             return found
         time.sleep(0.02)
-    pytest.fail(f"waited {seconds:.0f} s for: {what}")
+    pytest.fail(f"waited {seconds:.0f} s for: {what if isinstance(what, str) else what()}")
 
 
 @dataclass
@@ -88,7 +88,7 @@ class House:
                 return phase in {"", answer.phase}
             return False
 
-        wait_until(there, f"the daemon's phase '{phase}'; it said:\n{self.said()}", START_SECONDS)
+        wait_until(there, lambda: f"the daemon's phase '{phase}'; it said:\n{self.said()}", START_SECONDS)
 
     def stop(self) -> int:
         """SIGTERM, and the exit status."""

@@ -47,10 +47,12 @@ def followed(house: House, query: str, found: str | None) -> None:
     if found is None:
         wait_until(
             lambda: not any(query in text for text in words(house, query)),
-            f"{query!r} is forgotten; it said:\n{house.said()}",
+            lambda: f"{query!r} is forgotten; it said:\n{house.said()}",
         )
     else:
-        wait_until(lambda: words(house, query)[:1] == [found], f"{query!r} finds {found!r}; it said:\n{house.said()}")
+        wait_until(
+            lambda: words(house, query)[:1] == [found], lambda: f"{query!r} finds {found!r}; it said:\n{house.said()}"
+        )
     wait_until(lambda: house.call("admin.health").index.fresh, "the index knows HEAD")
     answer = house.json("verify")
     assert answer["ok"], answer
