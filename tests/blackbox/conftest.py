@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.blackbox.by_hand import Hand, helpers
 from tests.house import House, open_house, wait_until
 
 __all__ = ["House", "open_house", "wait_until"]
@@ -32,3 +33,11 @@ def shared() -> Iterator[House]:
     with open_house() as found:
         found.start()
         yield found
+
+
+@pytest.fixture(params=[True, False], ids=["daemon", "helper"])
+def hand(request: pytest.FixtureRequest) -> Iterator[Hand]:
+    with open_house() as house:
+        house.start()
+        yield Hand(house, request.param)
+        wait_until(lambda: not helpers(house), "the helper has ended with its git")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import pty
-import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -15,14 +13,8 @@ import pytest
 
 from ormahd.errors import OrmahError
 from ormahd.rpc import wire
+from tests.blackbox.purging import SECOND, TITLE, WORDS, holding, sound, told
 from tests.house import House, open_house, wait_until
-
-TITLE = "Harbour master"
-FIRST, SECOND = (
-    "The harbour master keeps a zebrafish in his cellar.",
-    "The harbour master keeps a narwhal in his cellar.",
-)
-WORDS = ("zebrafish", "narwhal", "harbour-master", "harbour master")
 
 
 @pytest.fixture
@@ -30,42 +22,6 @@ def house() -> Iterator[House]:
     with open_house() as house:
         house.start()
         yield house
-
-
-def told(house: House) -> tuple[str, str]:
-    """A memory in two versions, with links to it from two others and from a person's note; ids of it and of another."""
-    going = house.json("remember", FIRST, "--title", TITLE)["id"]
-    staying = house.json(
-        "remember", "Ships are counted on Fridays.", "--title", "Ships", "--link", f"supports:{going}"
-    )["id"]
-    third = house.json("remember", "Ropes are bought in Bristol.", "--title", "Ropes")["id"]
-    house.json("connect", third, "related_to", going, "--reason", "the zebrafish needs a rope")
-    house.json("update", going, "--content", SECOND)
-    house.json("outdated", going, "--reason", "the narwhal died")
-    house.call("agent.remember", content="Written once.", request_id="r1", links=[going])
-    house.call("agent.recall", query="harbour master")
-    house.call("agent.get", node_id=going)
-    return going, staying
-
-
-def holding(house: House, *words: str) -> list[str]:
-    """Every file below vault, index and state that has one of the words, raw, and every object of git that has."""
-    roots = (house.vault, house.home / "cache_home", house.home / "state_home")
-    files = {str(file): file.read_bytes() for root in roots for file in root.rglob("*") if file.is_file()}
-    found = [
-        f"{name}: {word}" for name, data in files.items() for word in words if word.encode() in data or word in name
-    ]
-    objects = subprocess.run(["git", "cat-file", "--batch-all-objects", "--batch"], cwd=house.vault, capture_output=True,
-                             check=True).stdout  # fmt: skip
-    return found + [f"git: {word}" for word in words if word.encode() in objects]
-
-
-def sound(house: House) -> None:
-    house.git("fsck", "--full", "--strict")
-    assert house.git("status", "--porcelain") == ""
-    verified = house.ctl("verify")
-    assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert house.json("doctor")["findings"] == []
 
 
 def test_it_is_nowhere_and_the_house_goes_on(house: House) -> None:
@@ -370,71 +326,3 @@ def test_killed_on_the_way(house: House, stage: str) -> None:
         wait_until(lambda: not (house.vault / ".git/ormah-purge").exists(), "the rest is done")
     assert holding(house, *WORDS, going, going[:8]) == []
     sound(house)
-
-
-def test_what_was_set_aside_goes_too(house: House) -> None:
-    """Versions of the memory that no merge could bring in, promises that could not be read; of other notes only links."""
-    going, staying = told(house)
-    note = house.vault / house.json("show", going)["path"]
-    other = house.vault / house.json("show", staying)["path"]
-    folder = house.vault / ".ormah"
-    mine = other.read_bytes() + b"\nA version that waits.\n"
-    promise = b'ormah-intent 1 0\n{"ops": [{"steps": [{"path": "x", "data": "%b"' % base64.b64encode(note.read_bytes())
-    aside = {
-        folder / "conflicts/01hk0000000000000000000000/ours/x.md": note.read_bytes(),
-        folder / f"conflicts/01hk0000000000000000000000/fact_x_{going[:8]}.md": b"cut",
-        folder / "intent/damaged/01hk0000000000000000000000.json": promise,
-        folder / "conflicts/01hk0000000000000000000000/y.md": mine,
-    }
-    for file, data in aside.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-    house.json("forget", "--purge", going, "--yes")
-    gone = base64.b64encode(b"zebrafish")[:8], base64.b64encode(b"narwhal")[:8]
-    assert [file.name for file in aside if file.exists()] == ["y.md"]
-    left = (folder / "conflicts/01hk0000000000000000000000/y.md").read_bytes()
-    assert left.endswith(b"A version that waits.\n")
-    assert going[:8].encode() not in left
-    assert holding(house, *WORDS, going, *(word.decode() for word in gone)) == []
-
-
-def test_a_line_of_the_log_is_written_over(house: House) -> None:
-    going, _ = told(house)
-    log = house.state / "ormahd.log"
-    with log.open("a") as file:
-        file.write(f"kept fact_harbour-master_{going[:8]}.md as it is\n“Update: {TITLE}” waits\nan innocent line\n")
-    before = log.stat().st_ino
-    house.json("forget", "--purge", going, "--yes")
-    lines = log.read_text().splitlines()
-    assert [line.strip() for line in lines if line.startswith("(purged)")] == ["(purged)", "(purged)"]
-    assert "an innocent line" in lines
-    assert "admin.purge" in lines[-1]
-    assert (log.stat().st_ino, holding(house, *WORDS, going, TITLE)) == (before, [])
-
-
-def test_no_row_of_the_state_knows_it(house: House) -> None:
-    going, staying = told(house)
-    house.call("agent.get", node_id=staying)
-    house.json("forget", "--purge", going, "--yes")
-    house.stop()
-    db = sqlite3.connect(house.state / "state.sqlite3")
-    nodes = {row[0] for row in db.execute("SELECT node_id FROM access")}
-    db.close()
-    assert going not in nodes
-    assert staying in nodes
-
-
-def test_undo_of_what_named_it(house: House) -> None:
-    going, staying = told(house)
-    ops = {op["kind"]: op["op"] for op in house.json("history") if going in op["nodes"] or op["kind"] == "link"}
-    done = house.json("forget", "--purge", going, "--yes")
-    for op in ops.values():
-        tried = house.ctl("undo", op)
-        assert tried.returncode in {0, 3, 4}, tried.stderr
-        assert "Traceback" not in tried.stderr
-    assert house.ctl("undo", done["op"]).returncode == 4
-    assert holding(house, *WORDS, going) == []
-    assert house.json("show", staying)["title"] == "Ships"
-    house.git("fsck", "--full")
-    verified = house.ctl("verify")
-    assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ormahd.vault.vault import Vault
+from tests.vault.git_house import git, open_vault
 from tests.vault.observed import House
 from tests.vault.sync_house import FILES, Two, two_machines
 
@@ -36,3 +38,24 @@ def two(tmp_path: Path) -> Iterator[Two]:
     yield one, other
     one.vault.close()
     other.vault.close()
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """A person's repository that is no vault yet."""
+    root = tmp_path / "theirs"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "work")
+    for name in ("staged.txt", "unstaged.txt", "both.txt", "docs/kept.txt"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("1\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "theirs")
+    return root
+
+
+@pytest.fixture
+def vault(theirs: Path) -> Iterator[Vault]:
+    """A vault in it."""
+    with open_vault(theirs) as vault:
+        yield vault
