@@ -25,18 +25,24 @@ class Lane:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, daemon=True).start()
 
-    def call(self, method: str, params: Params, result: type[R], *, timeout: float) -> Future[R]:
-        """Make the call as soon as the one before has its answer; `timeout` in seconds."""
+    def call(
+        self, method: str, params: Params, result: type[R], *, timeout: float, note: Callable[[Future[R]], None]
+    ) -> None:
+        """Make the call as soon as the one before has its answer; `timeout` in seconds. `note` is given its future before it can
+        begin, so that Ctrl-C, whenever it comes, never leaves a call that nobody knows of; one that has not begun can be
+        cancelled."""
         future: Future[R] = Future()
 
         def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
             try:
                 future.set_result(self._client.call(method, params, result, timeout=timeout))
             except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits for the future
                 future.set_exception(exc)
 
+        note(future)
         self._work.put(work)
-        return future
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import BinaryIO
 
 import click
@@ -96,6 +97,9 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
     lanes = deque([Lane(session.connect()), Lane(session.connect())])
     under_way: deque[tuple[Batch, Future[ImportResult]]] = deque()
 
+    def note(batch: Batch, future: Future[ImportResult]) -> None:
+        under_way.append((batch, future))
+
     def collect(keep: int) -> None:
         while len(under_way) > keep:
             batch, future = under_way[0]
@@ -113,9 +117,12 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
             lane = lanes[0]
             lanes.rotate(-1)
             params = ImportParams(lines=batch.lines, run=tally.run)
-            under_way.append((batch, lane.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS)))
+            lane.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS, note=partial(note, batch))
         collect(keep=0)
     except KeyboardInterrupt:
+        for one in [*under_way]:
+            if one[1].cancel():  # it has not begun
+                under_way.remove(one)
         if under_way:
             render.note("finishing what the daemon has begun; Ctrl-C again to leave at once", label="stopping")
             collect(keep=0)
