@@ -173,6 +173,17 @@ def test_held_back_is_what_was_never_shown(state: State, clock: Clock) -> None:
     assert whispers.row(state, 10_000) is None
 
 
+def test_held_back_is_looked_for_in_the_last_prompts(
+    state: State, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whispers, "LOOKED_AT", 2)
+    since = clock.now - timedelta(days=7)
+    for node in (A, B, C):
+        clock.go(minutes=1)
+        record(state, Considered(node, 0.5, 0.5), space="ormah")
+    assert {node for _, node in whispers.held_back(state, since, ("ormah",), 10)} == {B, C}
+
+
 def test_a_use_is_claimed_once(state: State) -> None:
     event = record(state, Considered(A, 0.6, 0.7), Considered(B, 0.6, 0.7))
     assert [whispers.claim_use(state, event, node) for node in (A, A, B, C)] == [True, False, True, False]
