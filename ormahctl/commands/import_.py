@@ -97,7 +97,7 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
     lanes = deque([Lane(session.connect()), Lane(session.connect())])
     under_way: deque[tuple[Batch, Future[ImportResult]]] = deque()
 
-    def note(batch: Batch, future: Future[ImportResult]) -> None:
+    def begun_with(batch: Batch, future: Future[ImportResult]) -> None:
         under_way.append((batch, future))
 
     def collect(keep: int) -> None:
@@ -117,7 +117,7 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
             lane = lanes[0]
             lanes.rotate(-1)
             params = ImportParams(lines=batch.lines, run=tally.run)
-            lane.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS, note=partial(note, batch))
+            lane.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS, note=partial(begun_with, batch))
         collect(keep=0)
     except KeyboardInterrupt:
         for one in [*under_way]:

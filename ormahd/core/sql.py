@@ -27,6 +27,11 @@ VALUES = 900
 """Parameters in one statement: older SQLite takes 999."""
 
 
+def exact(number: str) -> str:
+    """A column of numbers with a fraction as texts that tell all of it: JSON, and SQLite's own texts, have 15 digits."""
+    return f"printf('%!.17g', {number})"
+
+
 def marks(values: Collection[object]) -> str:
     """Question marks for an `IN (…)`."""
     return ", ".join("?" * len(values))
@@ -38,7 +43,7 @@ def chunks(values: Sequence[T], size: int = SOME) -> list[Sequence[T]]:
 
 
 def table(connection: sqlite3.Connection, names: Sequence[str], rest: str, values: Sequence[object]) -> list[list[Any]]:
-    """The rows of `SELECT {names} {rest}`, in any order: texts, integers, NULL; numbers with a fraction to 15 digits."""
+    """The rows of `SELECT {names} {rest}`, in any order: texts, integers, NULL; numbers with a fraction through `exact`."""
     found = connection.execute(f"SELECT json_group_array(json_array({', '.join(names)})) {rest}", values).fetchone()
     return msgspec.json.decode(found[0], type=list[list[Any]])
 
@@ -68,13 +73,19 @@ def columns(
     return [[] if text is None else text.split(" ") for text in found]
 
 
+def lookup(connection: sqlite3.Connection, key: str, value: str, rest: str, values: Sequence[object]) -> dict[str, int]:
+    """By a column of texts without spaces a column of integers."""
+    keys, numbers = columns(connection, (key, value), rest, values)
+    return dict(zip(keys, map(int, numbers), strict=True))
+
+
 def scored(
     connection: sqlite3.Connection, select: str, values: Sequence[object]
 ) -> tuple[list[str], NDArray[np.float64]]:
     """The rows of `select`, in their order: key (as in `columns`) and score, within 1e-15 of itself; equal ones stay equal."""
     # With a limit of its own SQLite keeps it apart: bm25 has no place in a query that aggregates.
     found = connection.execute(
-        f"SELECT group_concat(key, ' '), group_concat(printf('%!.17g', score), ' ') FROM (SELECT * FROM ({select}) LIMIT -1)",
+        f"SELECT group_concat(key, ' '), group_concat({exact('score')}, ' ') FROM (SELECT * FROM ({select}) LIMIT -1)",
         values,
     ).fetchone()
     if found[0] is None:

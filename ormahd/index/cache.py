@@ -84,8 +84,8 @@ def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) 
     found: dict[bytes, int] = {}
     for some in sql.chunks(list(shas)):
         rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(some)})"
-        known, documents = sql.columns(connection, ("hex(sha)", "document"), rest, (model, *some))
-        found |= zip(map(bytes.fromhex, known), map(int, documents), strict=True)
+        known = sql.lookup(connection, "hex(sha)", "document", rest, (model, *some))
+        found |= {bytes.fromhex(sha): document for sha, document in known.items()}
     return found
 
 
@@ -253,8 +253,7 @@ def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Piec
     documents: dict[str, int] = {}
     for some in sql.chunks(list(pieces)):
         rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(some)})"
-        ids, numbers = sql.columns(connection, ("id", "document"), rest, (model, *some))
-        documents |= zip(ids, map(int, numbers), strict=True)
+        documents |= sql.lookup(connection, "id", "document", rest, (model, *some))
     keys = {one: [document << 16 | piece for piece in pieces[one]] for one, document in documents.items()}
     found: dict[int, bytes] = {}
     for part in sql.chunks([key for some in keys.values() for key in some]):

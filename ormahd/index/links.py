@@ -121,10 +121,7 @@ def leads(connection: sqlite3.Connection, aims: Collection[Target]) -> dict[Targ
         for short, node_id in zip(*sql.columns(connection, ("low", "n.id"), rest, values), strict=True):
             begin.setdefault(short, []).append(node_id)
     only = {short: ids[0] for short, ids in begin.items() if len(ids) == 1}
-    return {
-        aim: only[aim.short] if aim.short in only else lead(connection, aim)
-        for aim in aims
-    }  # fmt: skip
+    return {aim: only.get(aim.short or "") or lead(connection, aim) for aim in aims}
 
 
 def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
@@ -163,7 +160,7 @@ BOTH = 250
 """Nodes whose edges, in both directions, are read in one statement."""
 _EDGE = ("source", "target", "type", "weight", "created", "reason", "body")
 _RESOLVED = (
-    "SELECT n.id AS source, e.target, e.type, printf('%!.17g', e.weight) AS weight, e.created, e.reason, e.body "
+    f"SELECT n.id AS source, e.target, e.type, {sql.exact('e.weight')} AS weight, e.created, e.reason, e.body "
     "FROM edge e JOIN node n USING (number) WHERE n.held = 1 AND e.target IS NOT NULL"
 )
 

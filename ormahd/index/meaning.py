@@ -266,8 +266,7 @@ class Meaning:
         held: dict[str, int] = {}
         for some in sql.chunks(list(batch)):
             rest = f"FROM chroma_pending WHERE model = ? AND id IN ({sql.marks(some)})"
-            known, pieces = sql.columns(connection, ("id", "pieces"), rest, (self.number, *some))
-            held |= zip(known, map(int, pieces), strict=True)
+            held |= sql.lookup(connection, "id", "pieces", rest, (self.number, *some))
         ids: list[str] = []
         gone: list[str] = []
         vectors: list[Float] = []

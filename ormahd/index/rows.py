@@ -117,9 +117,9 @@ class NodeRow:
         )  # fmt: skip
 
 
-_EXACT = "printf('%!.17g', n.confidence)"
+_CONFIDENCE = sql.exact("n.confidence")
 NODE_COLUMNS = (
-    "n.id", "n.type", "n.tier", "n.space", "n.title", "t.content", "n.tags", "n.aliases", "n.source", _EXACT, "n.created",
+    "n.id", "n.type", "n.tier", "n.space", "n.title", "t.content", "n.tags", "n.aliases", "n.source", _CONFIDENCE, "n.created",
     "n.updated", "n.valid_until", "n.outdated_reason", "f.path", "n.digest",
 )  # fmt: skip
 NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
@@ -162,7 +162,7 @@ class Candidate:
         return self.created if last is None else micros(last)
 
 
-CANDIDATE_COLUMNS = ("n.id", "n.tier", "n.space", "n.title", "length(t.content)", _EXACT, "n.created")
+CANDIDATE_COLUMNS = ("n.id", "n.tier", "n.space", "n.title", "length(t.content)", _CONFIDENCE, "n.created")
 
 
 def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate:

@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 class Made:
     """The commits of ops, one on the other (None: HEAD has all of it), and what the index must say of their paths."""
 
-    intents: tuple[Intent, ...]
     head: str | None
     """What the first of them is built on."""
     commits: list[str | None]
@@ -84,7 +83,7 @@ class Ahead:
     def _build(self, intents: tuple[Intent, ...], head: str | None) -> Made:
         fresh: Fresh = {}
         commits, told = self._builder.build(intents, head, fresh)
-        return Made(intents, head, commits, told, fresh)
+        return Made(head, commits, told, fresh)
 
     def _drop(self) -> None:
         begun, self._begun = self._begun, None

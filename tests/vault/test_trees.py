@@ -71,8 +71,9 @@ def test_lines_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
             put(vault, (f"one/{number:03}.md", b"%d\n" % number))
         objects = vault._objects
         assert sum(map(len, objects._trees.values())) == objects._lines
-        assert len(objects._trees) <= 1  # one of 60 lines is too many already
         assert vault.committed("one/007.md") == b"7\n"
+        assert len(objects._trees) == 1  # one of 60 lines is too many already
+        assert sum(map(len, objects._trees.values())) == objects._lines == 60
 
 
 def test_the_tree_that_is_kept_is_what_head_has(tmp_path: Path) -> None:
