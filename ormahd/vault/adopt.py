@@ -7,6 +7,7 @@ what is not in the history, and tells the index. What rests is taken in; what is
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,10 @@ from ormahd.vault.reading import Rest, read_stable
 from ormahd.vault.round import Round, ScanResult
 from ormahd.vault.scan import Seen, Walk, homes, walk
 from ormahd.vault.vault import Vault
+
+OURS_S = 1.0
+"""Seconds at most that a scan waits for a commit of ours to be told of: between the branch and the telling lie some milliseconds,
+tenths of a second where many write, and whoever does not wait looks at the whole folder for nothing."""
 
 __all__ = ["Apply", "Reconciler", "ScanResult"]
 
@@ -74,7 +79,7 @@ class Reconciler:
         self.skipped: list[tuple[str, str]] = []
         self.cold = True
         self.head: str | None = None
-        """The commit that was last seen."""
+        """The commit that was last seen: before the last walk, or by our own commits since."""
         self.told: str | None = None
         """The commit of which the index has everything: a movement in `.git` that leaves HEAD there needs no scan."""
         self.walked: str | None = None
@@ -116,9 +121,20 @@ class Reconciler:
             # Own commits came while older bytes of the same files were on their way to the index: look once more.
             return out if not missed else out + Round(self, missed, None).run()
 
+    def behind(self) -> bool:
+        """Whether HEAD has something that the index was not told of, nor is just being told of."""
+        return self.stays(lambda: self.vault.head() != self.told)
+
+    def stays(self, moving: Callable[[], bool]) -> bool:
+        """Whether `moving`, which says that HEAD is somewhere else, stays so while a commit of ours may be about to explain it."""
+        end = time.monotonic() + OURS_S
+        while moving() and self.vault.writing and time.monotonic() < end:
+            time.sleep(0.005)
+        return moving()
+
     def folders(self) -> set[str]:
         """Folders that hold files which HEAD has, somewhere below them."""
-        return homes(self.look.tree(self.vault.head()))
+        return homes(self.look.tree(self.head or self.vault.head()))
 
     def problems(self, *, fresh: bool = False) -> list[dict[str, Any]]:
         """What `doctor` ought to name: {level, what, path, line, mend}. Of files that did not change since the process
@@ -138,6 +154,7 @@ class Reconciler:
         """Every file with the bytes that the index ought to have of it: for `rebuild` and `verify`. What is not at rest,
         conflicted or not committed yet stands there as HEAD has it."""
         with self._scanning:
+            self.head = self.vault.head()
             found = walk(self.vault.root, {}, self.excluded, max_bytes=self.settings.max_note_bytes)
             self.skipped = found.skipped
             self.begin(found)
@@ -200,14 +217,16 @@ class Reconciler:
         self.look.follow(done)
 
     def begin(self, found: Walk) -> None:
-        self.head = self.vault.head()
-        tree = self.look.tree(self.head)
+        """Look at what HEAD has: the one from before the walk, with what we were told of since. What a commit of ours that is on
+        its way adds to that is told of soon, and asking git for all of it instead takes longer the more is written."""
+        head = self.head
+        tree = self.look.tree(head)
 
         def read(path: str) -> str | None:
             file = self.read(found.changed[path], tree)
             return None if file is None else claim(file.note.kind, file.note.id)
 
-        self.identity.begin(self.head, found.changed, read)
+        self.identity.begin(head, found.changed, read)
 
     def read(self, seen: Seen, tree: Mapping[str, str]) -> File | None:
         """Read a changed file; None when it moved away or changed meanwhile. Raises OSError."""
@@ -223,7 +242,7 @@ class Reconciler:
 
     def _ignored(self, paths: Iterable[str]) -> set[str]:
         """What git leaves out; what HEAD has is not asked about (10,000 questions cost a second)."""
-        tree = self.look.tree(self.vault.head())
+        tree = self.look.tree(self.head)
         return self.vault.is_ignored([path for path in paths if path not in tree])
 
     def tell(

@@ -31,9 +31,6 @@ RACY_NS = 2_000_000_000
 """A file changed this shortly before it was read may change again without a new mtime (FAT keeps 2 s; git's own rule)."""
 COLD_NS = 10_000_000_000
 """On the first scan of a process, what was written in the last moments of the one before is read again."""
-OURS_S = 0.05
-"""Seconds that a walk waits for a commit of ours to be told of: between the branch and the telling lie some milliseconds, and a
-walk in between would look at the whole folder."""
 MASS = 20
 """From this many deletions at once, if they are more than half of all notes, the log warns. They are taken in all the
 same: a person may mean it, and one `git revert` brings everything back."""
@@ -141,11 +138,9 @@ class Round:
             doubted = set(owner.racy)
             # Before the walk: of a commit that comes during it nobody knows what was met already.
             owner.walked = self.vault.head()
-        end = time.monotonic() + OURS_S
-        # A commit of ours may be about to say that it was ours.
-        while (behind := self.not_told()) and time.monotonic() < end:
-            time.sleep(OURS_S / 10)
-        self.behind = behind
+        self.behind = owner.stays(self.not_told)
+        with owner.book:
+            owner.head = owner.walked
         options: dict[str, Any] = {"doubted": doubted, "max_bytes": settings.max_note_bytes}
         found = walk(self.vault.root, self.known, owner.excluded, paths=self.paths, **options)
         rested: set[str] | None = None
@@ -161,6 +156,12 @@ class Round:
         """Whether HEAD had something, before the walk, that the index was not told."""
         with self.owner.book:
             return self.owner.told != self.owner.walked
+
+    def moved_on(self) -> bool:
+        """Whether HEAD has something that neither the walk has met nor we have written."""
+        head = self.vault.head()
+        with self.owner.book:
+            return head != self.owner.walked
 
     def unseen(self, found: Walk) -> list[str]:
         """Notes that HEAD has, the folder has not, and the index never knew: deleted while nobody looked."""
@@ -387,11 +388,12 @@ class Round:
     def finish(self) -> None:
         """Tell the index of the commit that it has everything of; HEAD that moved meanwhile asks for another look."""
         owner = self.owner
+        if owner.stays(self.moved_on):
+            self.out.wait("", 0.0)
+            return
         with owner.book:
             walked = owner.walked
-        if self.vault.head() != walked:
-            self.out.wait("", 0.0)
-        elif owner.told != walked and self.paths is None and not self.out.waiting and not self.half_done:
+        if owner.told != walked and self.paths is None and not self.out.waiting and not self.half_done:
             owner.tell({}, (), head=walked)
 
 

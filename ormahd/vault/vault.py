@@ -317,6 +317,11 @@ class Vault:
         """Ops that are promised and not written yet."""
         return self._writer.waiting
 
+    @property
+    def writing(self) -> bool:
+        """Whether another thread has a commit of ours on its way: HEAD may have it already, and nobody who listens was told."""
+        return self._writer.writing
+
     def become(self, card: Card) -> None:
         """The vault has joined another one, and is that one from now on. The former id stands in git's configuration, so
         that what is kept elsewhere under it is found (`former`)."""

@@ -178,7 +178,11 @@ class Watcher:
         due = self._next()
         if due is None:
             return
-        paths, everything = due
+        paths, everything, moved = due
+        if moved and not everything and (self._held or self._reconciler.behind()):
+            everything = True
+            with self._wake:
+                self._full_at = self._scans_again()
         if everything or paths:
             begun = time.monotonic()
             result = self._reconciler.scan(paths=None if everything else paths)
@@ -193,8 +197,9 @@ class Watcher:
             except OSError as exc:
                 self._watches.give_up(exc)
 
-    def _next(self) -> tuple[list[str], bool] | None:
-        """Wait; then the paths that rested, and whether all is to be scanned. None: look at source and folders first."""
+    def _next(self) -> tuple[list[str], bool, bool] | None:
+        """Wait; then the paths that rested, whether all is to be scanned, and whether something moved in the repository.
+        None: look at source and folders first."""
         quiet = self._settings.quiet_seconds
         with self._wake:
             self._scanning = False
@@ -214,15 +219,19 @@ class Watcher:
             self._last_scan = now
             paths = [path for path, last in self._pending.items() if last + quiet <= now]
             everything = self._full_at <= now or len(paths) > MANY
-            if self._git_event is not None and self._git_due(self._git_event, quiet) <= now:
+            moved = self._git_event is not None and self._git_due(self._git_event, quiet) <= now
+            if moved:
                 self._git_event = None
                 self._patience = 1.0
-                everything = everything or self._held or self._vault.head() != self._reconciler.told
             for path in paths:
                 del self._pending[path]
             if everything:
-                self._full_at = now + (POLL_S if self._watches.why_none else self._settings.scan_seconds)
-        return paths, everything
+                self._full_at = self._scans_again()
+        return paths, everything, moved
+
+    def _scans_again(self) -> float:
+        """When everything is scanned the next time, though nothing happens."""
+        return time.monotonic() + (POLL_S if self._watches.why_none else self._settings.scan_seconds)
 
     def _due(self, quiet: float) -> float:
         """When the next scan is to come."""

@@ -72,6 +72,11 @@ class Writer:
     def waiting(self) -> int:
         return len(self._queue)
 
+    @property
+    def writing(self) -> bool:
+        """Whether another thread has the pen: HEAD may have moved by a commit that nobody was told of yet."""
+        return self._holder not in {None, threading.get_ident()}
+
     def take_said(self) -> list[str]:
         with self._door:
             said, self.said = self.said, []

@@ -1,0 +1,124 @@
+"""A scan while a commit of ours is between the branch and the telling: it is waited for, not taken for somebody else's."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.vault import adopt
+from tests.vault.observed import ONE, TWO, House, uuid
+
+THREE = uuid(3)
+
+
+class Slow:
+    """A house whose writer stops, when asked to, once the branch has its commit, and goes on when it is let go."""
+
+    def __init__(self, root: Path) -> None:
+        self.stopping = False
+        self.there = threading.Event()
+        self.go_on = threading.Event()
+        self.house = House(root, at=self._at)
+        self.path = self.house.remember("first version", title="Title", node_id=ONE)
+        self.house.settle()
+        self.listings = 0
+        listing = self.house.vault.git.listing
+
+        def counted(*arguments: str) -> dict[str, str]:
+            self.listings += 1
+            return listing(*arguments)
+
+        self.house.vault.git.listing = counted
+
+    def _at(self, step: str) -> None:
+        if step == "ref" and self.stopping:
+            self.there.set()
+            assert self.go_on.wait(30)
+
+    def write(self, text: str, node_id: str) -> threading.Thread:
+        """Begin to store a memory in another thread; returns when HEAD has it, and nobody was told."""
+        self.stopping = True
+        thread = threading.Thread(target=self.house.remember, args=(text,), kwargs={"node_id": node_id})
+        thread.start()
+        assert self.there.wait(30)
+        return thread
+
+    def let_go(self, seconds: float = 0.0) -> None:
+        threading.Timer(seconds, self.go_on.set).start()
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Slow]:
+    slow = Slow(tmp_path / "vault")
+    yield slow
+    slow.go_on.set()
+    slow.house.close()
+
+
+def test_a_scan_waits_for_what_is_being_told_and_looks_at_its_part_alone(slow: Slow) -> None:
+    house = slow.house
+    house.write("far/away.md", "not looked at")
+    writer = slow.write("on its way", TWO)
+    slow.let_go(0.1)
+    result = house.scan(paths=[slow.path])
+    writer.join()
+    assert (result.waiting, result.waiting_until, result.adopted) == (set(), None, 0)
+    assert slow.listings == 0  # git is not asked for all that HEAD has, either
+    assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
+    assert house.scan().adopted == 1
+    house.settle()
+
+
+def test_a_commit_that_comes_during_a_scan_asks_for_no_other(slow: Slow) -> None:
+    house = slow.house
+    house.write(slow.path, house.read(slow.path).replace(b"first", b"second"))
+    house.git("commit", "-qam", "by hand")
+    writers = []
+
+    def progress(done: int, of: int) -> None:
+        if not writers:
+            writers.append(slow.write("on its way", TWO))
+            slow.let_go(0.1)
+
+    result = house.scan(progress=progress)
+    writers[0].join()
+    assert (result.indexed, result.waiting, result.waiting_until) == (1, set(), None)
+    assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
+    house.settle()
+
+
+def test_whether_the_index_is_behind_is_asked_once_ours_are_told(slow: Slow) -> None:
+    house = slow.house
+    assert not house.reconciler.behind()
+    writer = slow.write("on its way", TWO)
+    slow.let_go(0.1)
+    assert not house.reconciler.behind()
+    writer.join()
+    house.git("commit", "-q", "--allow-empty", "-m", "by hand")
+    assert house.reconciler.behind()
+
+
+def test_a_commit_of_somebody_else_is_seen_though_we_write_all_the_time(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adopt, "OURS_S", 0.2)
+    house = slow.house
+    other = house.remember("first other", title="Other", node_id=TWO)
+    house.write(other, house.read(other).replace(b"first", b"second"))
+    house.git("commit", "-qam", "by hand")
+    writer = slow.write("on its way", THREE)
+    begun = time.monotonic()
+    result = house.scan(paths=[slow.path])  # ours is not told before the scan has ended
+    assert time.monotonic() - begun >= 0.2
+    assert result.indexed >= 1
+    assert house.index.find("second other") == [other]
+    assert result.waiting_until is None or result.waiting == {""}
+    slow.go_on.set()
+    writer.join()
+    house.settle()
+    assert house.index.head == house.git("rev-parse", "HEAD")
+    assert len(house.index.find("on its way")) == 1
