@@ -172,7 +172,11 @@ class Server:
         if self._flush_until is not None:
             return 0.05
         timed = self._timed or self._door.deaf_until is not None
-        return self._tick if timed else self._door.patience(time.monotonic())
+        if timed:
+            return self._tick
+        now = time.monotonic()
+        # Until then nobody sweeps, whatever the door is waiting for: with no patience left the loop would run round and round.
+        return max(self._door.patience(now), self._swept + self._tick - now)
 
     def _wake(self) -> None:
         try:

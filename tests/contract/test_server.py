@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import struct
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from ormahd import way
 from ormahd.errors import BadRequest, Internal, NotFound, TooLarge, Unavailable
-from ormahd.rpc import schema
+from ormahd.rpc import door, schema
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, Raw, lively, serving, until
 
@@ -291,3 +292,25 @@ def test_the_header_is_as_specified():
         raw.sock.sendall(b"j\x00\x00\x00\x19" + b'{"id":7,"method":"hello"}')
         kind, length = struct.unpack(">cI", raw.exactly(5))
         assert (kind, raw.exactly(length)[:7]) == (b"j", b'{"id":7')
+
+
+def test_the_loop_sleeps_between_two_requests_also_when_the_door_is_to_be_looked_at(monkeypatch):
+    """The socket's file is looked after every ten seconds, when the loop sweeps, which it does once a second."""
+    monkeypatch.setattr(door, "GUARD_SECONDS", 0.2)
+    rounds = 0
+    with serving() as server, connect(server.path) as connection:
+        select = server._selector.select
+
+        def counted(timeout):
+            nonlocal rounds
+            rounds += 1
+            return select(timeout)
+
+        monkeypatch.setattr(server._selector, "select", counted)
+        calls = 0
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            connection.call("hello")
+            calls += 1
+            time.sleep(0.02)
+        assert rounds <= 3 * calls + 20
