@@ -51,6 +51,9 @@ GLANCE: Final = 0.5
 """Seconds that one such look may take before the daemon is ready."""
 TIDY_EVERY: Final = 6 * 3600.0
 """Seconds between two looks for what the journal has kept long enough; a fraction of a second of work."""
+PACK_FIRST: Final = 30.0
+PACK_EVERY: Final = 3600.0
+"""Seconds between two looks whether git's objects are to be packed, which is so after some 700 memories."""
 FIRST_SYNC: Final = 5.0
 """Seconds from being ready to the first sync, where syncing goes by itself."""
 SWITCH_SECONDS: Final = 0.0005
@@ -179,6 +182,7 @@ class _Life:
         self._sync = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
         self._syncs = minutes > 0
         self._tidy = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
+        self._pack = Timer("packing", self._pack_repository, first=PACK_FIRST, every=PACK_EVERY)
         self._tells = ormah.config.settings.whisper.maintenance
         self._look = Timer("maintenance_due", self._look_through, first=LOOK_FIRST, every=LOOK_EVERY)
         self._left: list[str] = []
@@ -217,6 +221,7 @@ class _Life:
         if self._leaving.is_set():
             return
         self._tidy.start()
+        self._pack.start()
         self._timetable.start()
         if self._tells:
             self._look.start()
@@ -238,6 +243,10 @@ class _Life:
     def _tidy_journal(self) -> None:
         days = self._ormah.settings.whisper.keep_days
         self._ormah.learned.tidy(days, stopping=self._leaving.is_set)
+
+    def _pack_repository(self) -> None:
+        way.step_back(LOW_PRIORITY)  # git, as its child, too
+        self._ormah.pack()
 
     def _look_through(self) -> None:
         way.step_back(LOW_PRIORITY)
@@ -265,7 +274,7 @@ class _Life:
                 self._left.append("warming")
         working = (
             (self._timetable, "maintenance"), (self._sync, "a sync"), (self._tidy, "tidying the journal"),
-            (self._look, "a look for what an agent may judge"),
+            (self._look, "a look for what an agent may judge"), (self._pack, "packing the repository"),
         )  # fmt: skip
         for timer, name in working:
             if not timer.stop(self._drain):

@@ -157,15 +157,21 @@ class Ormah:
         self._settle()
 
     def _settle(self) -> None:
-        """What nobody waits for: the history is read once, so that the first question about it need not, and loose objects
-        are packed where many have gathered (our commits start no gc, so that none ever waits for one)."""
+        """What nobody waits for: the history is read once, so that the first question about it need not."""
         try:
             if self.phase == "ready":
                 self.vault.touched.warm()
+        except OrmahError as exc:
+            log.info("the history was not read ahead: %s", exc.message)
+
+    def pack(self) -> None:
+        """Pack the repository's loose objects where many have gathered: our commits start no gc, so that none ever waits for
+        one."""
+        try:
             if self.phase == "ready" and self.vault.tidy():
                 log.info("the repository's loose objects were packed")
         except OrmahError as exc:
-            log.info("the repository was not read ahead and packed: %s", exc.message)
+            log.info("the repository was not packed: %s", exc.message)
 
     def _load_model(self) -> None:
         redact("")  # its patterns take most of a second to load, which the first memory should not wait for

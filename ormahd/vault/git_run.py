@@ -26,7 +26,7 @@ CONFIG = {
     "commit.gpgSign": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
-    "core.fsync": "committed,loose-object,pack-metadata,reference,index",
+    "core.fsync": "committed,loose-object,derived-metadata,reference,index",
     "core.fsyncMethod": "fsync",
     "core.autocrlf": "false",
     "core.fsmonitor": "false",

@@ -34,4 +34,12 @@ def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
         return False
     git.run("repack", "--geometric=2", "-d", "-l", "--quiet")
     sync_directory(git.common / "objects" / "pack")
+    write_graph(git)
     return True
+
+
+def write_graph(git: Git) -> None:
+    """Have git note which commit is on which, and what paths each changed: what became of one note is then a matter of
+    milliseconds among 30,000 commits, where it takes half a second, for our questions and for the person's `git log`. Only
+    what came since the last time is added."""
+    git.run("commit-graph", "write", "--reachable", "--changed-paths", "--split", "--no-progress")

@@ -292,8 +292,8 @@ class Vault:
         self._writer.wait_for_git()
 
     def tidy(self) -> bool:
-        """Pack git's loose objects when they have become many (takes about a second for 10,000); True when it was done.
-        For a job: our own commits never start `git gc`."""
+        """Pack git's loose objects when they have become many (takes about a second for 10,000), and note what each commit
+        changed; True when it was done. For now and then: our own commits never start `git gc`."""
         with self.lineage:
             return tidy(self.git)
 

@@ -139,6 +139,32 @@ def test_loose_objects_are_packed_while_the_vault_goes_on(vault: Vault) -> None:
     sound(vault.root)
 
 
+def test_what_each_commit_changed_is_noted_when_objects_are_packed(vault: Vault) -> None:
+    from ormahd.vault.git_tidy import tidy
+
+    def life(path: str) -> list[str]:
+        return git(vault.root, "log", "--format=%s", "--", path).splitlines()
+
+    graph = vault.git.common / "objects/info/commit-graphs"
+    for number in range(5):
+        put(vault, ("a.md", b"%d\n" % number), (f"b{number}.md", b"b\n"))
+    before = life("a.md")
+    assert len(before) == 5
+    assert not graph.exists()
+    for turn in (1, 2):
+        assert tidy(vault.git, beyond=-1)
+        git(vault.root, "commit-graph", "verify")
+        assert list(graph.glob("*.graph"))
+        assert len(life("a.md")) == 4 + turn
+        put(vault, ("a.md", b"again %d\n" % turn))
+        assert len(life("a.md")) == 5 + turn
+    assert life("b3.md") == [before[1]]
+    assert git(vault.root, "-c", "core.commitGraph=false", "log", "--format=%s", "--", "a.md").splitlines() == life(
+        "a.md"
+    )
+    sound(vault.root)
+
+
 def test_a_vault_that_is_moved_away_is_named(vault: Vault, tmp_path: Path) -> None:
     put(vault, ("a.md", b"a"))
     os.rename(vault.root, tmp_path / "elsewhere")

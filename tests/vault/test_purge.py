@@ -10,6 +10,7 @@ from ormahd.core.note import parse
 from ormahd.core.purge import Forgotten
 from ormahd.vault import history, purge
 from ormahd.vault.change import Kind
+from ormahd.vault.git_tidy import tidy
 from tests.vault import purging
 from tests.vault.observed import House
 from tests.vault.purging import (
@@ -71,6 +72,19 @@ def test_writing_goes_on(house: House) -> None:
     house.git("fsck", "--full", "--strict")
     house.git("revert", "--no-edit", "HEAD")
     assert house.clean()
+
+
+def test_what_was_noted_of_the_old_commits_goes_too(house: House) -> None:
+    told(house)
+    assert tidy(house.vault.git, beyond=-1)
+    graphs = house.vault.git.common / "objects/info/commit-graphs"
+    assert graphs.exists()
+    purge_all(house.vault, GOING)
+    gone(house)
+    assert not graphs.exists()
+    assert tidy(house.vault.git, beyond=-1)
+    house.git("commit-graph", "verify")
+    house.git("fsck", "--full", "--strict")
 
 
 def test_all_the_paths_that_it_had(house: House) -> None:
