@@ -11,7 +11,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
@@ -30,6 +29,7 @@ from ormahd.index.rows import Difference, Filter, NodeRow
 from ormahd.journal.feedback import Judgements
 from ormahd.journal.state import State
 from ormahd.learned import Learned
+from ormahd.turns import Turns
 from ormahd.vault import driver
 from ormahd.vault.adopt import Reconciler
 from ormahd.vault.change import Clock, Committed, Kind
@@ -91,8 +91,7 @@ class Ormah:
         self._watcher: Watcher | None = None
         self.socket: Path | None = None
         """Where we answer, once that is known: git's merge driver asks there."""
-        self._asking: dict[str, tuple[threading.Lock, int]] = {}
-        self._asking_lock = threading.Lock()
+        self.turns = Turns()
         self._drawn: dict[str, None] = {}
         self._drawn_lock = threading.Lock()
         vault.listen(self._committed)
@@ -372,21 +371,6 @@ class Ormah:
             return []
         with self.composing:
             return self.index.search_vectors(vectors[0], limit)
-
-    @contextmanager
-    def asking(self, request_id: str) -> Iterator[None]:
-        """One at a time for the same request id: whoever asks again waits for the first answer."""
-        with self._asking_lock:
-            lock, waiting = self._asking.get(request_id, (threading.Lock(), 0))
-            self._asking[request_id] = (lock, waiting + 1)
-        try:
-            with lock:
-                yield
-        finally:
-            with self._asking_lock:
-                lock, waiting = self._asking.pop(request_id)
-                if waiting > 1:
-                    self._asking[request_id] = (lock, waiting - 1)
 
 
 def _fixed(time: str | None) -> Clock | None:

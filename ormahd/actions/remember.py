@@ -104,7 +104,7 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
         )  # fmt: skip
 
     # two callers with the same memory at once are one memory; different ones need not wait for each other
-    with ormah.asking("\0".join(("equal", str(request.space), request.type, str(title), content))):
+    with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
         if about_self or request.tier is Tier.CORE:
             return amending(ormah, attempt)
         return attempt()

@@ -84,7 +84,7 @@ class Dispatcher:
     def _once(self, request_id: str, method: str, params: Any, act: Callable[[], schema.Result]) -> schema.Result:
         """The first answer to `request_id`, however often it is asked: a client that lost the reply asks again."""
         asked = hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
-        with self.ormah.asking(request_id):
+        with self.ormah.turns.take(request_id):
             before = self.ormah.state.answer(request_id)
             if before is not None:
                 if before[:2] != (method, asked):

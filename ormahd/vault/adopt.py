@@ -24,15 +24,14 @@ from ormahd.vault.excluded import Excluded
 from ormahd.vault.identity import Identity, claim
 from ormahd.vault.look import Look
 from ormahd.vault.reading import Rest, read_stable
-from ormahd.vault.round import Round, ScanResult
+from ormahd.vault.round import Round
 from ormahd.vault.scan import Seen, Walk, homes, walk
+from ormahd.vault.scan_result import ScanResult
 from ormahd.vault.vault import Vault
 
 OURS_S = 1.0
 """Seconds at most that a scan waits for a commit of ours to be told of: between the branch and the telling lie some milliseconds,
 tenths of a second where many write, and whoever does not wait looks at the whole folder for nothing."""
-
-__all__ = ["Apply", "Reconciler", "ScanResult"]
 
 
 class Apply(Protocol):

@@ -14,8 +14,9 @@ from collections.abc import Callable
 
 from ormahd.errors import OrmahError
 from ormahd.settings import VaultSettings
-from ormahd.vault.adopt import Reconciler, ScanResult
+from ormahd.vault.adopt import Reconciler
 from ormahd.vault.excluded import is_note_name
+from ormahd.vault.scan_result import ScanResult
 from ormahd.vault.vault import Vault
 from ormahd.vault.watch_folders import BACKOFF_S, POLL_S, Watches
 from ormahd.vault.watch_source import Lost, Source, Told, native

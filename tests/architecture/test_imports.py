@@ -8,12 +8,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-BELOW = {"errors", "heap", "line", "paths", "way", "settings", "config", "core", "__init__"}
+BELOW = {"errors", "heap", "line", "paths", "turns", "way", "settings", "config", "core", "__init__"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "paths": set(),
     "heap": set(),
     "line": set(),
+    "turns": set(),
     "way": set(),
     "settings": set(),
     "config": {"errors", "paths", "settings"},
