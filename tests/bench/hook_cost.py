@@ -26,6 +26,7 @@ from typing import Any
 
 from ormahd.vault.driver import SHIM
 from tests.bench import corpus
+from tests.bench.pressing import pressed
 from tests.house import House, open_house, wait_until
 
 BARE = [sys.executable, "-I", "-S", "-c", "pass"]
@@ -37,8 +38,6 @@ SMALL_TALK = [
 ]  # fmt: skip
 LOADED = ("rebuild", "jobs", "import", "scan", "recall", "everything")
 READERS, WRITERS = 8, 4
-ENOUGH = threading.Event()
-"""Set once everything at once was measured: on two cores its rebuild alone would take minutes more."""
 
 
 class Asker:
@@ -137,42 +136,17 @@ def loads(house: House, notes: int) -> dict[str, Callable[[], Any]]:
             with house.connect() as connection:
                 connection.call(method, params, timeout=3600.0)
 
+    few = corpus.write(house.home / "all.jsonl", notes // 10, seed=97)
+
     def everything() -> None:
-        """A rebuild, all jobs and an import, beside readers and writers who go on until it was measured."""
+        """A rebuild, all jobs and an import; readers and writers are added while it is measured."""
         works = [
             lambda: again("admin.rebuild", 1), lambda: again("admin.run_all", 1),
-            lambda: house.json("import", str(corpus.write(house.home / "all.jsonl", notes // 10, seed=97)), timeout=3600.0),
+            lambda: house.json("import", str(few), timeout=3600.0),
         ]  # fmt: skip
-
-        def read(number: int) -> None:
-            with house.connect() as connection:
-                for query in corpus.queries(100_000, seed=number):
-                    if ENOUGH.is_set():
-                        break
-                    connection.call("agent.recall", {"query": query}, timeout=120.0)
-
-        def write(number: int) -> None:
-            with house.connect() as connection:
-                for turn in range(100_000):
-                    if ENOUGH.is_set():
-                        break
-                    said = {
-                        "content": f"Writer {number} says in turn {turn} that all is well.",
-                        "space": f"writer-{number}",
-                    }
-                    connection.call("agent.remember", said, timeout=120.0)
-
-        with contextlib.ExitStack() as asking:
-            for number in range(READERS):
-                asking.enter_context(working(lambda number=number: read(number)))  # type: ignore[misc]
-            for number in range(WRITERS):
-                asking.enter_context(working(lambda number=number: write(number)))  # type: ignore[misc]
-            try:
-                with contextlib.ExitStack() as at_work:
-                    for work in works:
-                        at_work.enter_context(working(work))
-            finally:
-                ENOUGH.set()
+        with contextlib.ExitStack() as at_work:
+            for work in works:
+                at_work.enter_context(working(work))
 
     return {
         "everything": everything,
@@ -225,9 +199,13 @@ def figures(house: House, notes: int, runs: int, only: list[str]) -> None:
     for name in LOADED:
         if name in only:
             with working(work[name]) as under_way:
-                most = runs if name == "everything" else sys.maxsize
-                p95 = measure(name, asker.ask, lambda done, alive=under_way, most=most: alive() and done < most, asker)  # type: ignore[misc]
-                ENOUGH.set()
+                # On two cores the rebuild alone would take minutes more beside them.
+                everything = name == "everything"
+                most = runs if everything else sys.maxsize
+                with pressed(house, READERS, WRITERS) if everything else contextlib.nullcontext():
+                    p95 = measure(
+                        name, asker.ask, lambda done, alive=under_way, most=most: alive() and done < most, asker
+                    )  # type: ignore[misc]
             if idle:
                 print(f"          p95 is {p95 / idle:.2f} x the idle one (limit 2)")
     if "down" in only:
