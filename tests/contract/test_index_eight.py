@@ -9,7 +9,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from ormahd.index import embed, embed_check, embed_eight, embed_files
+from ormahd.index import embed, embed_check, embed_eight, embed_files, embed_onnx
+from ormahd.index.embed_eight_graph import OURS
+from ormahd.index.embed_graph import FLOAT, INT8, TOKENS, WORDS, Shape, Weight, Writer
 from ormahd.index.embed_model import Model
 from ormahd.index.embed_onnx import OnnxRuntime
 from ormahd.settings import EmbeddingSettings
@@ -122,6 +124,32 @@ def test_rounding_is_off_by_half_a_step_at_most(shape: tuple[int, int]) -> None:
     back = codes.T.astype(np.float32) * scales[:, None]
     assert (np.abs(back - matrix) <= scales[:, None] / 2 + 1e-6).all()
     assert not back[0].any()
+
+
+@pytest.mark.parametrize("columns", [31, 32, 384])
+def test_sums_are_exact_also_where_the_processor_adds_two_products_in_16_bits(tmp_path: Path, columns: int) -> None:
+    """Numbers as large as they can be, each beside a large weight of its own sign: what a processor without VNNI would cut off."""
+    chance = np.random.default_rng(3)
+    matrix = np.abs(chance.standard_normal((24, columns))).astype(np.float32)
+    matrix[::2] *= -1.0
+    codes, scales = embed_eight.quantise(matrix)
+    first, second = codes[0::2].astype(int), codes[1::2].astype(int)
+    assert embed_eight.PAIR - 1 <= np.abs(first[: len(second)] + second).max() <= embed_eight.PAIR
+    made = Writer()
+    made.node("DynamicQuantizeMatMul", [WORDS, "codes", "scales", ""], TOKENS, OURS)
+    (tmp_path / "eight.bin").write_bytes(codes.tobytes() + scales.tobytes())
+    outside = {
+        "codes": Weight((columns, 24), 0, codes.nbytes, INT8),
+        "scales": Weight((24,), codes.nbytes, scales.nbytes, FLOAT),
+    }
+    shape = Shape(layers=1, heads=1, width=columns, epsilon=1e-12, first=0)
+    graph = made.model(shape, "eight.bin", outside, {}, {}, [TOKENS])
+    session = embed_onnx._session(embed_onnx._library(), graph, tmp_path, tmp_path)
+    given = chance.uniform(0.9, 1.0, (1, 3, columns)).astype(np.float32)
+    (out,) = session.run(None, {WORDS: given})
+    step = given.max() / np.float32(255)
+    exactly = np.rint(given / step).astype(np.int64) @ codes.astype(np.int64)
+    assert np.allclose(out, exactly * (scales * step), rtol=1e-5)
 
 
 def test_what_is_always_large_is_made_even_at_the_cost_of_the_matrix() -> None:
