@@ -54,6 +54,10 @@ TIDY_EVERY: Final = 6 * 3600.0
 PACK_FIRST: Final = 30.0
 PACK_EVERY: Final = 3600.0
 """Seconds between two looks whether git's objects are to be packed, which is so after some 700 memories."""
+PACK_QUIET: Final = 10.0
+"""Seconds without a write after which they may be: it takes a core for seconds, which those who write together have no more."""
+PACK_PATIENCE: Final = 900.0
+"""So long it waits for that: a git with many loose objects is slow."""
 FIRST_SYNC: Final = 5.0
 """Seconds from being ready to the first sync, where syncing goes by itself."""
 SWITCH_SECONDS: Final = 0.0005
@@ -246,7 +250,8 @@ class _Life:
 
     def _pack_repository(self) -> None:
         way.step_back(LOW_PRIORITY)  # git, as its child, too
-        self._ormah.pack()
+        if self._ormah.vault.wait_rested(PACK_QUIET, PACK_PATIENCE, self._leaving):
+            self._ormah.pack()
 
     def _look_through(self) -> None:
         way.step_back(LOW_PRIORITY)

@@ -19,13 +19,15 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-LONGEST_S: Final = 0.05
+LONGEST_S: Final = 0.15
 """How long one step lets others pass at most: a whisper takes less."""
 SHARE_S: Final = 0.01
 """How long it then goes on whoever comes, so that it ends also where somebody always asks."""
 
 LATELY_S: Final = 0.25
 """So long after somebody went first another one is expected: a person's agent asks more than once."""
+REST_S: Final = 0.02
+"""How long one step rests at most meanwhile, so that the next one who comes, and the process that he is, finds a core that is free."""
 
 _lock = threading.Lock()
 _clear = threading.Event()
@@ -55,11 +57,19 @@ def first() -> Iterator[None]:
 
 
 def give() -> None:
-    """Let those pass who go first; returns at once where there is nobody, and for those themselves. Not with a lock held that
-    they may want."""
-    if _first and not getattr(_mine, "goes", False) and time.monotonic() >= getattr(_mine, "until", 0.0):
-        _clear.wait(LONGEST_S)
-        _mine.until = time.monotonic() + SHARE_S
+    """Let those pass who go first; returns at once where there is nobody, and for those themselves. Where somebody went first a
+    moment ago, rest as long as this thread has worked since the last time. Not with a lock held that they may want."""
+    if getattr(_mine, "goes", False):
+        return
+    if _first:
+        if time.monotonic() >= getattr(_mine, "until", 0.0):
+            _clear.wait(LONGEST_S)
+            _mine.until = time.monotonic() + SHARE_S
+    elif asked_lately():
+        time.sleep(min(time.thread_time() - getattr(_mine, "worked", 0.0), REST_S))
+    else:
+        return
+    _mine.worked = time.thread_time()
 
 
 class Beside:

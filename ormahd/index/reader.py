@@ -100,6 +100,7 @@ class Reader:
         wanted = lookup.full(ids)
         if not wanted:
             return {}
+        way.give()
         with self._database.read() if connections else self._few(wanted) as connection:
             return lookup.notes(connection, wanted, self._strength, connections=connections)
 
@@ -178,6 +179,7 @@ class Reader:
         """Resolved edges that touch any of `ids`; None: all of them."""
         if ids is not None and not ids:
             return []
+        way.give()
         with self._database.read() if ids is None else self._few(ids, links.BOTH) as connection:
             return links.edges(connection, ids)
 
@@ -288,6 +290,7 @@ class Reader:
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
         """Exact cosines of several unit vectors (float32[k, dimensions]) and the best piece of each node, by full id:
         float64[len(ids), k], NaN for nodes without vectors."""
+        way.give()
         meaning = self._filler.active
         return meaning.matrix.similarities(vectors, ids) if meaning else np.full((len(ids), len(vectors)), np.nan)
 

@@ -14,6 +14,9 @@ from ormahd.index.meaning import GENTLE_BATCH, SETTLE_BATCH, Meaning
 
 REST_S = 1.0
 """Seconds without a change after which Chroma is told: a write to it costs 30 ms, however small."""
+QUIET_S = 20.0
+"""The same where everything is searched without it anyway and it is not open: nobody misses it, and importing and opening it takes half a
+second to two of the interpreter, which whoever only drew breath between two writes would have to wait for."""
 FULL = 500
 """Nodes that Chroma has to learn, from which it is told although somebody is still writing."""
 PATIENCE = 30
@@ -23,7 +26,9 @@ IMPATIENCE = 4
 """The same in a vault so large that a search without Chroma takes longer than one with it."""
 LONGEST_REST_S = 5.0
 LONGEST_OFF_S = 60.0
-"""So long Chroma is not opened while somebody writes, and not written to while one whisper follows another."""
+"""So long Chroma is not written to while one whisper follows another."""
+LONGEST_SHUT_S = 900.0
+"""So long it is not opened while somebody writes."""
 FIRST_REST_S = 10.0
 """Seconds after the start in which Chroma is not opened, where everything is searched without it anyway: importing it takes
 0.4 s of the interpreter, and whoever started the daemon is about to ask it something."""
@@ -45,8 +50,7 @@ class Telling:
         self._seen_at = -math.inf
         self._rest_until = 0.0
         self._open_until = 0.0
-        self._put_off = -math.inf  # when it was last
-        self._off_until = 0.0
+        self._put_off: float | None = None  # since when it is put off
         self.since: float | None = None
         """When Chroma was told of the first, since somebody set this to None."""
 
@@ -65,18 +69,18 @@ class Telling:
             rest = self._begun + FIRST_REST_S - time.monotonic()
             if rest > 0 and meaning.matrix.quick and not settling:
                 return rest
-            if self._later(meaning, self._written(meaning), settling):
+            if self._later(meaning, self._written(meaning, QUIET_S), LONGEST_SHUT_S, settling):
                 return REST_S
             self._open(meaning)
             return 0.0
         if meaning.unsettled:
-            written = self._written(meaning)
+            written = self._written(meaning, REST_S)
             if not hurry and meaning.unsettled < FULL and written:
-                return REST_S  # somebody is still writing
+                return REST_S
             left = self._rest_until - time.monotonic()
             if not settling and left > 0:
                 return left
-            if self._later(meaning, False, settling):
+            if self._later(meaning, written, LONGEST_OFF_S, settling):
                 return REST_S
             self._tell(meaning, SETTLE_BATCH if settling else GENTLE_BATCH)
             return 0.0
@@ -101,6 +105,7 @@ class Telling:
 
     def _tell(self, meaning: Meaning, most: int) -> None:
         begun = time.monotonic()
+        self._put_off = None
         with self._database.read() as connection:
             done = meaning.settle(connection, most)
         rest = (time.monotonic() - begun) * (PATIENCE if meaning.matrix.quick else IMPATIENCE)
@@ -112,23 +117,23 @@ class Telling:
 
     def _open(self, meaning: Meaning) -> None:
         self.stay()
+        self._put_off = None
         if not meaning.open_chroma():
             with self._applying, self._database.write() as connection:
                 meaning.refill(connection)
 
-    def _written(self, meaning: Meaning) -> bool:
-        """Whether something was written lately. Of a change it is known when it was seen: each wakes this thread."""
+    def _written(self, meaning: Meaning, seconds: float) -> bool:
+        """Whether something was written in the last `seconds`. Of a change it is known when it was seen: each wakes this thread."""
         now = time.monotonic()
         if meaning.changes != self._seen:
             self._seen, self._seen_at = meaning.changes, now
-        return now - self._seen_at < REST_S
+        return now - self._seen_at < seconds
 
-    def _later(self, meaning: Meaning, written: bool, settling: bool) -> bool:
-        """Whether Chroma is to wait, for a while: nobody asks it, and to open it or write to it holds up whoever is at work."""
+    def _later(self, meaning: Meaning, written: bool, longest: float, settling: bool) -> bool:
+        """Whether Chroma is to wait, `longest` seconds at most: nobody asks it, and to open it or write to it holds up whoever is at
+        work."""
         if settling or not meaning.matrix.quick or not (written or way.asked_lately()):
             return False
-        now = time.monotonic()
-        if now - self._put_off > LONGEST_OFF_S:
-            self._off_until = now + LONGEST_OFF_S
-        self._put_off = now
-        return now < self._off_until
+        if self._put_off is None:
+            self._put_off = time.monotonic()
+        return time.monotonic() - self._put_off < longest

@@ -73,7 +73,8 @@ class Reconciler:
         self.book = threading.Lock()
         self.overlay: dict[str, FileState] = {}
         self.racy: set[str] = set()
-        self.during: set[str] = set()
+        self.during: dict[str, str | None] = {}
+        """What commits of ours wrote since the scan began, by path: the digest of a file that the index is told of with the commit."""
         self.said: dict[str, tuple[dict[str, Any], ...]] = {}
         self.skipped: list[tuple[str, str]] = []
         self.cold = True
@@ -116,7 +117,7 @@ class Reconciler:
             first = Round(self, paths, progress)
             out = first.run()
             with self.book:
-                missed = self.during & first.fed
+                missed = self.during.keys() & first.fed
             # Own commits came while older bytes of the same files were on their way to the index: look once more.
             return out if not missed else out + Round(self, missed, None).run()
 
@@ -209,7 +210,8 @@ class Reconciler:
                 self.told = done.commit if self.told == done.parent else self.told
                 self.walked = done.commit if self.walked == done.parent else self.walked
             for change in done.changes:
-                self.during.add(change.path)
+                data = None if done.kind is Kind.SYNC else change.data
+                self.during[change.path] = None if data is None else sha256(data)
                 self.racy.add(change.path)
                 self.overlay.pop(change.path, None)
         self.look.written([change.path for change in done.changes])

@@ -51,7 +51,7 @@ class Round:
         self.out = ScanResult()
         self.rows: Mapping[str, FileState] = owner.known()
         with owner.book:
-            owner.during = set()
+            owner.during = {}
             self.known: Mapping[str, FileState] = {**self.rows, **owner.overlay} if owner.overlay else self.rows
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
         self.removals: list[str] = []
@@ -67,6 +67,8 @@ class Round:
         self.why_busy: str | None = None
         self.half_done = False
         self.behind = False
+        self.on_its_way = False
+        """Files were left to a commit of ours that nobody was told of yet."""
 
     def run(self) -> ScanResult:
         owner = self.owner
@@ -167,8 +169,11 @@ class Round:
                 self.out.wait(path, owner.settings.quiet_seconds)
             return
         row = self.known.get(path)
-        if row is not None and row.digest == sha256(data) and not forced:
+        digest = sha256(data)
+        if row is not None and row.digest == digest and not forced:
             self.touched(met, row)
+            return
+        if not forced and self.ours(path, digest):
             return
         file = owner.understand(met, data, self.tree)
         if self.half_done:
@@ -196,6 +201,17 @@ class Round:
             owner.identity.took(path, decision.node_id)
             self.outdone.update(owner.identity.paths(decision.node_id))
         self.act(file, decision)
+
+    def ours(self, path: str, digest: str) -> bool:
+        """Whether the file has what a commit of ours gives it that came since the scan began, or is on its way: the index is told of
+        that by whoever commits it, and should the commit not come about, the file is another one again."""
+        with self.owner.book:
+            if self.owner.during.get(path) == digest:
+                return True
+        if not self.vault.writes(path, digest):
+            return False
+        self.on_its_way = True
+        return True
 
     def act(self, file: File, decision: Decision) -> None:
         if decision.act is Act.HOLD:
@@ -363,7 +379,11 @@ class Round:
             return
         with owner.book:
             walked = owner.walked
-        if owner.told != walked and self.paths is None and not self.out.waiting and not self.half_done:
+        if owner.told == walked or self.paths is not None or self.out.waiting or self.half_done:
+            return
+        if self.on_its_way:  # HEAD may have that commit already, which the index has not
+            self.out.wait("", owner.settings.quiet_seconds)
+        else:
             owner.tell({}, (), head=walked)
 
 

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Self
@@ -316,6 +317,18 @@ class Vault:
     def waiting(self) -> int:
         """Ops that are promised and not written yet."""
         return self._writer.waiting
+
+    def wait_rested(self, quiet: float, patience: float, stopping: threading.Event) -> bool:
+        """Wait until we wrote nothing for `quiet` seconds, or `patience` is over. False: it is time to stop."""
+        end = time.monotonic() + patience
+        while (left := min(quiet - self._writer.rested, end - time.monotonic())) > 0:
+            if stopping.wait(left):
+                return False
+        return not stopping.is_set()
+
+    def writes(self, path: str, digest: str) -> bool:
+        """Whether an op that waits, or is being written, leaves a file with this digest at `path`."""
+        return self._writer.writes(path, digest)
 
     @property
     def writing(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -54,6 +55,7 @@ class Writer:
         self._stood = False
         """Whether the last batch had to wait for somebody else's git."""
         self._closed = False
+        self._wrote = -math.inf
         self._drainer = Drainer(self._keep_promises, lambda: len(self._queue))
         self.said: list[str] = []
         """Sentences about what was merged, set aside or cleaned; for the log."""
@@ -67,6 +69,18 @@ class Writer:
             if path in self._promised:
                 return self._promised[path][1]
         return self._applier.worktree.read(path)
+
+    @property
+    def rested(self) -> float:
+        """Seconds since an op came through; endless, where none did."""
+        return time.monotonic() - self._wrote
+
+    def writes(self, path: str, digest: str) -> bool:
+        """Whether an op that waits leaves a file with this digest at `path`, and whoever listens is told of it then: what comes in by a
+        sync is looked at like a pull by hand."""
+        with self._door:
+            op, data = self._promised.get(path, (None, None))
+        return op is not None and op.intent.joins is None and data is not None and sha256(data) == digest
 
     @property
     def waiting(self) -> int:
@@ -340,6 +354,7 @@ class Writer:
 
     def _done(self, ops: Sequence[Queued]) -> None:
         """Ops that are through: whoever listens hears of all of them in order, then their callers go on."""
+        self._wrote = time.monotonic()
         with self._door:
             for op in ops:
                 self._leave(op)

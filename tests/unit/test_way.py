@@ -82,3 +82,30 @@ def test_who_goes_first_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch
     with way.first():
         way.give()
     way.give()
+
+
+def work(seconds: float) -> None:
+    begun = time.thread_time()
+    while time.thread_time() - begun < seconds:
+        pass
+
+
+def test_for_a_moment_after_somebody_went_first_work_rests_as_long_as_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(way, "LATELY_S", 3600.0)
+    way.give()
+    with way.first():
+        pass
+    work(0.01)
+    begun, worked = time.monotonic(), time.thread_time()
+    way.give()
+    assert time.monotonic() - begun >= 0.01
+    assert time.thread_time() - worked < 0.01  # it does not spin
+    monkeypatch.setattr(way, "REST_S", 0.001)  # and not for longer than that
+    slept: list[float] = []
+    monkeypatch.setattr(way.time, "sleep", slept.append)
+    work(0.01)
+    way.give()
+    monkeypatch.setattr(way, "LATELY_S", 0.0)
+    work(0.01)
+    way.give()
+    assert slept == [0.001]

@@ -20,6 +20,7 @@ class Slow:
 
     def __init__(self, root: Path) -> None:
         self.stopping = False
+        self.step = "ref"
         self.there = threading.Event()
         self.go_on = threading.Event()
         self.house = House(root, at=self._at)
@@ -35,7 +36,7 @@ class Slow:
         self.house.vault.git.listing = counted
 
     def _at(self, step: str) -> None:
-        if step == "ref" and self.stopping:
+        if step == self.step and self.stopping:
             self.there.set()
             assert self.go_on.wait(30)
 
@@ -122,3 +123,60 @@ def test_a_commit_of_somebody_else_is_seen_though_we_write_all_the_time(
     house.settle()
     assert house.index.head == house.git("rev-parse", "HEAD")
     assert len(house.index.find("on its way")) == 1
+
+
+@pytest.mark.parametrize("step", ["placed", "ref"])
+def test_a_file_that_is_on_its_way_is_left_to_whoever_writes_it(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Its commit tells the index of it: a scan that is quicker would read it, decide on it and index it for nothing."""
+    monkeypatch.setattr(adopt, "OURS_S", 0.05)
+    house = slow.house
+    slow.step = step
+    told: list[str] = []
+    apply = house.reconciler._apply
+
+    def counted(upserts, removals, head) -> None:  # type: ignore[no-untyped-def]
+        told.extend(upserts)
+        apply(upserts, removals, head)
+
+    house.reconciler._apply = counted
+    writer = slow.write("on its way", TWO)
+    result = house.scan()
+    assert (result.indexed, result.adopted, result.edited, told) == (0, 0, 0, [])
+    assert house.reconciler.told != house.git("rev-parse", "HEAD") or step == "placed"
+    slow.go_on.set()
+    writer.join()
+    assert len(house.index.find("on its way")) == 1
+    house.settle()
+    assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
+
+
+def test_an_edit_over_a_file_that_is_on_its_way_is_taken_in(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adopt, "OURS_S", 0.05)
+    house = slow.house
+    slow.step = "placed"
+    writer = slow.write("on its way", TWO)
+    paths = (file.relative_to(house.root).as_posix() for file in house.root.rglob("*.md"))
+    (path,) = (one for one in paths if b"on its way" in house.read(one))
+    house.write(path, house.read(path).replace(b"on its way", b"somebody was here"))
+    slow.go_on.set()
+    writer.join()
+    house.settle()
+    assert house.index.find("somebody was here") == [path]
+    assert "somebody was here" in house.git("show", f"HEAD:{path}")
+
+
+def test_packing_waits_until_nobody_writes(slow: Slow) -> None:
+    vault, stopping = slow.house.vault, threading.Event()
+    begun = time.monotonic()
+    assert vault.wait_rested(0.3, 30.0, stopping)
+    assert time.monotonic() - begun <= 25.0
+    slow.house.remember("another one", node_id=TWO)
+    begun = time.monotonic()
+    assert vault.wait_rested(0.3, 30.0, stopping)
+    assert time.monotonic() - begun >= 0.25
+    slow.house.remember("and one more", node_id=THREE)
+    assert vault.wait_rested(3600.0, 0.1, stopping)  # its patience has an end
+    stopping.set()
+    assert not vault.wait_rested(3600.0, 3600.0, stopping)
