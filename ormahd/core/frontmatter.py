@@ -210,13 +210,14 @@ def _check_depth(block: str, offset: int, loader: type[Any]) -> None:
             depth += 1
             if depth > MAX_DEPTH:
                 index = event.start_mark.index if event.start_mark else 0
-                raise FrontmatterError("the frontmatter is nested too deeply", offset + index,
-                                       "flatten it, or move it into the text")  # fmt: skip
+                raise FrontmatterError(_TOO_DEEP, offset + index, _FLATTEN)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
 _MEND = "put the value in quotes, or remove the line"
+_TOO_DEEP = "the frontmatter is nested too deeply"
+_FLATTEN = "flatten it, or move it into the text"
 _MENDS: Mapping[str, str] = {
     "mapping values are not allowed": "put the value in quotes: it holds a colon",
     "cannot start any token": "use spaces instead of a tab, or put the value in quotes",
@@ -244,6 +245,8 @@ def _as_frontmatter_error(exc: yaml.YAMLError, block: str, offset: int) -> Front
     mark = marks[0] or marks[1]
     mend = next((mend for sign, mend in _MENDS.items() if sign in context), _MEND)
     index = 0 if mark is None else min(mark.index, max(len(block) - 1, 0))
+    if "nesting depth" in problem:  # PyYAML from 6.0.4 on has a bound of its own
+        return FrontmatterError(_TOO_DEEP, offset + index, _FLATTEN)
     return FrontmatterError(f"the frontmatter is not YAML: {problem}", offset + index, mend)
 
 
