@@ -43,7 +43,7 @@ EVERY = 3
 SECONDS = 900.0
 """How long a comparison may take: a model of two gigabytes on a slow machine."""
 FORMAT = 4
-"""Counts up when graph, comparison or record change, so that every model is compared again."""
+"""Counts up when graph, rounding, comparison or record change, so that every model is compared again."""
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ IMPATIENCE = 4
 """The same in a vault so large that a search without Chroma takes longer than one with it."""
 LONGEST_REST_S = 5.0
 LONGEST_OFF_S = 60.0
-"""So long Chroma is not written to while one whisper follows another."""
+"""So long Chroma is not written to while one whisper or write follows another, where everything is searched without it anyway."""
 LONGEST_SHUT_S = 900.0
 """So long it is not opened while somebody writes."""
 FIRST_REST_S = 10.0
@@ -76,7 +76,7 @@ class Telling:
         if meaning.unsettled:
             written = self._written(meaning, REST_S)
             if not hurry and meaning.unsettled < FULL and written:
-                return REST_S
+                return REST_S  # somebody is still writing
             left = self._rest_until - time.monotonic()
             if not settling and left > 0:
                 return left
@@ -105,7 +105,6 @@ class Telling:
 
     def _tell(self, meaning: Meaning, most: int) -> None:
         begun = time.monotonic()
-        self._put_off = None
         with self._database.read() as connection:
             done = meaning.settle(connection, most)
         rest = (time.monotonic() - begun) * (PATIENCE if meaning.matrix.quick else IMPATIENCE)
@@ -117,7 +116,6 @@ class Telling:
 
     def _open(self, meaning: Meaning) -> None:
         self.stay()
-        self._put_off = None
         if not meaning.open_chroma():
             with self._applying, self._database.write() as connection:
                 meaning.refill(connection)
@@ -133,6 +131,7 @@ class Telling:
         """Whether Chroma is to wait, `longest` seconds at most: nobody asks it, and to open it or write to it holds up whoever is at
         work."""
         if settling or not meaning.matrix.quick or not (written or way.asked_lately()):
+            self._put_off = None
             return False
         if self._put_off is None:
             self._put_off = time.monotonic()

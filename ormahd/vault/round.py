@@ -173,7 +173,7 @@ class Round:
         if row is not None and row.digest == digest and not forced:
             self.touched(met, row)
             return
-        if not forced and self.ours(path, digest):
+        if not forced and self.ours(path, data, digest):
             return
         file = owner.understand(met, data, self.tree)
         if self.half_done:
@@ -202,16 +202,15 @@ class Round:
             self.outdone.update(owner.identity.paths(decision.node_id))
         self.act(file, decision)
 
-    def ours(self, path: str, digest: str) -> bool:
+    def ours(self, path: str, data: bytes, digest: str) -> bool:
         """Whether the file has what a commit of ours gives it that came since the scan began, or is on its way: the index is told of
         that by whoever commits it, and should the commit not come about, the file is another one again."""
         with self.owner.book:
             if self.owner.during.get(path) == digest:
                 return True
-        if not self.vault.writes(path, digest):
-            return False
-        self.on_its_way = True
-        return True
+        promised = self.vault.writes(path, data)
+        self.on_its_way |= promised
+        return promised
 
     def act(self, file: File, decision: Decision) -> None:
         if decision.act is Act.HOLD:

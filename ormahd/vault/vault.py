@@ -326,9 +326,9 @@ class Vault:
                 return False
         return not stopping.is_set()
 
-    def writes(self, path: str, digest: str) -> bool:
-        """Whether an op that waits, or is being written, leaves a file with this digest at `path`."""
-        return self._writer.writes(path, digest)
+    def writes(self, path: str, data: bytes) -> bool:
+        """Whether an op that waits, or is being written, leaves these bytes at `path`; whoever listens is told of it then."""
+        return self._writer.writes(path, data)
 
     @property
     def writing(self) -> bool:

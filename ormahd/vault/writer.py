@@ -75,12 +75,12 @@ class Writer:
         """Seconds since an op came through; endless, where none did."""
         return time.monotonic() - self._wrote
 
-    def writes(self, path: str, digest: str) -> bool:
-        """Whether an op that waits leaves a file with this digest at `path`, and whoever listens is told of it then: what comes in by a
-        sync is looked at like a pull by hand."""
+    def writes(self, path: str, data: bytes) -> bool:
+        """Whether an op that waits leaves these bytes at `path`, and whoever listens is told of it then: what comes in by a sync is
+        looked at like a pull by hand, and an uncertain op may turn out to be in the history."""
         with self._door:
-            op, data = self._promised.get(path, (None, None))
-        return op is not None and op.intent.joins is None and data is not None and sha256(data) == digest
+            op, promised = self._promised.get(path, (None, None))
+        return op is not None and op.intent.joins is None and not op.uncertain and promised == data
 
     @property
     def waiting(self) -> int:
