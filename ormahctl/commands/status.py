@@ -67,15 +67,14 @@ def _served(embedding: EmbeddingHealth | None) -> str:
     """What runs the model; nothing to say until it is loaded."""
     if embedding is None or embedding.runtime not in RUNTIMES:
         return ""
-    why = f" ({render.line(embedding.why)})" if embedding.why else ""
+    about = [] if embedding.why is None else [render.line(embedding.why)]
     if embedding.vectors is not None and embedding.tokens is not None:
-        why = f" (as sentence-transformers: cosine {min(embedding.vectors, embedding.tokens):.7f})"
-    asked = embedding.questions
-    also = ""
-    if asked is not None and asked.precision != embedding.precision and asked.vectors is not None:
-        also = f"; questions in {asked.precision} (cosine {min(asked.vectors, asked.tokens or 1.0):.4f}, "
-        also += f"{asked.milliseconds} ms, not {asked.full_milliseconds})"
-    return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}, {embedding.precision}{why}{also}"
+        digits = 7 if embedding.precision == "fp32" else 4
+        about.append(f"as sentence-transformers: cosine {min(embedding.vectors, embedding.tokens):.{digits}f}")
+    if embedding.milliseconds is not None:
+        about.append(f"{embedding.milliseconds} ms a short note, not {embedding.full_milliseconds}")
+    said = f" ({'; '.join(about)})" if about else ""
+    return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}, {embedding.precision}{said}"
 
 
 def _sync(sync: SyncHealth) -> None:

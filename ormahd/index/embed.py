@@ -59,22 +59,6 @@ class QueryVectors:
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """How questions are embedded, where that was weighed against embedding them as notes are."""
-
-    precision: str
-    """`fp32`, as notes are, or `int8`."""
-    why: str | None = None
-    """Why it is fp32."""
-    vectors: float | None = None
-    tokens: float | None = None
-    """In eight bits: the least cosine to what sentence-transformers gives, of vectors and of token vectors."""
-    milliseconds: float | None = None
-    full_milliseconds: float | None = None
-    """Of the processor's time for one question of a usual length, in eight bits and in full."""
-
-
-@dataclass(frozen=True, slots=True)
 class Served:
     """What runs a model, and what was measured of it."""
 
@@ -83,13 +67,16 @@ class Served:
     version: str
     """Of ONNX Runtime or torch."""
     precision: str = "fp32"
+    """`int8`: the matrices, and what is multiplied with them, in eight bits."""
     why: str | None = None
-    """Why it is not ONNX Runtime, where that was wished for."""
+    """Why it is nothing quicker, where the settings leave the choice: not ONNX Runtime, or there not in eight bits."""
     vectors: float | None = None
     tokens: float | None = None
     """The least cosine to what sentence-transformers gives, of the vectors and of the token vectors, over `texts`."""
     texts: int = 0
-    questions: Questions | None = None
+    milliseconds: float | None = None
+    full_milliseconds: float | None = None
+    """Of the processor's time for one short note, some 36 tokens, in eight bits and in full, when that was weighed."""
 
 
 class Embedder(Protocol):
@@ -153,8 +140,8 @@ def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
         from ormahd.index import embed_open
 
         try:
-            opened = embed_open.open_onnx(folder, identity, directory, settings.question_precision)
-            return Model(settings, opened.about, opened.notes, identity, directory, opened.served, opened.questions)
+            opened = embed_open.open_onnx(folder, identity, directory, settings.precision)
+            return Model(settings, opened.about, opened.runtime, opened.identity, directory, opened.served)
         except Unavailable as unfit:
             if settings.runtime == "onnx":
                 raise

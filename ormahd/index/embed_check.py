@@ -37,7 +37,7 @@ PACKAGED = "embed_checked.json"
 LEAST = 0.99999
 """The least cosine to the reference; rounding alone leaves 0.999999 and more."""
 EIGHT_LEAST = 0.99
-"""The same of a question in eight bits: far below what tells one note from the next."""
+"""The same in eight bits: far below what tells one note from the next."""
 EVERY = 3
 """Of the sentences of `calibration.txt`, one in so many is compared."""
 SECONDS = 900.0
@@ -70,7 +70,7 @@ class Record(msgspec.Struct, frozen=True):
     """The least cosines, see `embed.Served`."""
     eight: float = 0.0
     eight_tokens: float = 0.0
-    """The same in eight bits, see `embed.Questions`; 0: it does not run so."""
+    """The same in eight bits; 0: it does not run so."""
     probes: list[Probe] = []
     versions: dict[str, str] = {}
     """Of the libraries that were compared."""
@@ -183,7 +183,7 @@ def compare(folder: Path, key: str) -> Record:
     if not min(vectors, tokens) >= LEAST:
         why = f"its vectors differ from those of sentence-transformers (cosine {vectors:.6f}, of tokens {tokens:.6f})"
         return Record(key, refused=why)
-    eight, eight_tokens = _compare_eight(about, onnx, reference, texts)
+    eight, eight_tokens = _compare_eight(folder, about, pooling, onnx, reference, texts)
     return Record(
         key, None, pooling, about.window, about.pad, about.query, about.document, len(texts),
         round(vectors, 7), round(tokens, 7), round(eight, 7), round(eight_tokens, 7),
@@ -192,16 +192,20 @@ def compare(folder: Path, key: str) -> Record:
     )  # fmt: skip
 
 
-def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]) -> tuple[float, float]:
-    """The least cosines of questions in eight bits, vectors and token vectors; 0 where they do not run so."""
+def _compare_eight(
+    folder: Path, about: About, pooling: str, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]
+) -> tuple[float, float]:
+    """The least cosines in eight bits, vectors and token vectors; 0 where the model does not run so."""
     vectors = tokens = 1.0
     with tempfile.TemporaryDirectory() as place:
         try:
-            eight = onnx.in_eight_bits(Path(place, "eight.bin"), measured(about))
+            file = Path(place, "eight.bin")
+            onnx.round_off(file, measured(about))
+            eight = OnnxRuntime(folder, pooling, file)
         except Unavailable as unable:
             log.warning("%s", unable)
             return 0.0, 0.0
-        for text in texts:  # a question goes alone
+        for text in texts:  # they go one at a time
             ours, ours_tokens = one_pass(about, eight, [text])
             wanted, wanted_tokens = one_pass(about, reference, [text])
             vectors, tokens = min(vectors, least(ours, wanted)), min(tokens, *map(least, ours_tokens, wanted_tokens))
@@ -233,7 +237,7 @@ def least(one: Float, other: Float) -> float:
     return float(np.einsum("ij,ij->i", one, other, dtype=np.float64).min(initial=1.0))
 
 
-def write(record: Record, file: Path) -> None:
+def write(record: msgspec.Struct, file: Path) -> None:
     """All of it or nothing, also when the power fails or the disk is full."""
     new = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:

@@ -1,18 +1,19 @@
-"""Questions in eight bits: the matrices of a model rounded, where that is quicker on this processor and costs nothing.
+"""A model in eight bits: its matrices rounded, where that is quicker on this processor and costs nothing.
 
-A question's forward pass reads every matrix for a handful of tokens, so it waits for memory, and a quarter of the bytes
-is less to wait for. ONNX Runtime rounds what is multiplied with one scale for all tokens, so a few numbers that are always
-large (transformers have such) would leave the others coarse. They are made even first, at the cost of the matrix, whose
-columns take them over (SmoothQuant, arXiv:2211.10438): how large each becomes is measured on some texts. What leaves the
-widened layer has other large ones for each token, and is rounded token by token. So a question's vector stays within a
-cosine of .995 of the exact one, .9991 on average. Plain, as ONNX Runtime's own tools round: .980 and .9936. In blocks of 32
-with a scale each (ggml's Q8_0): .998 and .9997, which takes twice as long and finds the same notes.
+A question's forward pass reads every matrix for a handful of tokens, so it waits for memory, and a quarter of the bytes is
+less to wait for; a note's has more tokens, and eight bits are multiplied two to four at a time. ONNX Runtime rounds what is
+multiplied with one scale for all tokens, so a few numbers that are always large (transformers have such) would leave the
+others coarse. They are made even first, at the cost of the matrix, whose columns take them over (SmoothQuant,
+arXiv:2211.10438): how large each becomes is measured on some texts. What leaves the widened layer has other large ones for each
+token, and is rounded token by token. So a vector stays within a cosine of .995 of the exact one, .9991 on average. Plain, as
+ONNX Runtime's own tools round: .980 and .9936. In blocks of 32 with a scale each (ggml's Q8_0): .998 and .9997, which takes
+twice as long and finds the same notes.
 
 Processors without VNNI add two products in 16 bits, and what does not fit is cut off: the same matrices then gave .959 and .9935.
 So each row's scale is as large as it takes that no two neighbours of it can ever sum up to too much (`PAIR`), which costs a
-fifth of the codes. Then all sums are exact, and a question has the same vector on every processor.
+fifth of the codes. Then all sums are exact, and a text has the same vector on every processor.
 
-Notes are embedded in full: nothing is gained for many tokens at a time, and their vectors stay those of sentence-transformers.
+Notes and questions alike: retrieval with both in eight bits is what it is with both in full (`tests/bench/README.md`).
 
 The rounded matrices lie in a file beside the index, made once for each model: a third of a second for 42 MB of matrices.
 """

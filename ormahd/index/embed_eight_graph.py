@@ -1,4 +1,4 @@
-"""The encoder of `embed_graph.py` in eight bits, for one question at a time.
+"""The encoder of `embed_graph.py` in eight bits, for one text at a time.
 
 A question has a handful of tokens: the fewer operators, the better (each costs some microseconds, and there are hundreds). So
 query, key and value come from one product, and attention is one operator of ONNX Runtime's own. Nothing is padded, so nothing is

@@ -79,10 +79,10 @@ class Model:
 
     def __init__(
         self, settings: EmbeddingSettings, about: About, runtime: Runtime, identity: Sequence[str], directory: Path,
-        served: Served, questions: Runtime | None = None,
+        served: Served,
     ) -> None:  # fmt: skip
-        """`identity`: lines that tell this model from every other; `directory`: where its token basis is kept; `questions`:
-        what runs the passes of questions, where that is something else."""
+        """`identity`: lines that tell this model, and how it is computed, from every other; `directory`: where its token
+        basis is kept."""
         self.name = settings.model
         self.served = served
         self._batch = settings.batch_size
@@ -93,7 +93,6 @@ class Model:
         self._one = threading.Lock()
         self._together = Together[Ids, Made](self._forward, lambda window: len(window.ids), most=PASS_TOKENS)
         self._runtime = runtime
-        self._questions = questions or runtime
         self._tokenizer = about.tokenizer
         self._pad = about.pad
         self._specials = int(about.tokenizer.num_special_tokens_to_add(is_pair=False))
@@ -132,7 +131,7 @@ class Model:
         if len(window.ids) > self._window:
             half = self._window // 2
             window = Ids(window.ids[:half] + window.ids[-half:], window.special[:half] + window.special[-half:])
-        vectors, ids, wide = run(self._questions, [window], self._pad)
+        vectors, ids, wide = run(self._runtime, [window], self._pad)
         return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0])
 
     def give_back(self) -> None:

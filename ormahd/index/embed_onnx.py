@@ -7,7 +7,6 @@ as much again, because nothing is kept between two passes (ONNX Runtime's arena 
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -47,8 +46,9 @@ class OnnxRuntime:
 
     name = "onnx"
 
-    def __init__(self, folder: Path, pooling: str) -> None:
-        """`folder`: of the model; `pooling`: "mean" or "cls".
+    def __init__(self, folder: Path, pooling: str, eight: Path | None = None) -> None:
+        """`folder`: of the model; `pooling`: "mean" or "cls"; `eight`: the file of its matrices in eight bits (`round_off`),
+        which serve instead of those in full.
 
         Raises Unavailable, with the reason, when this model does not run here.
         """
@@ -61,64 +61,60 @@ class OnnxRuntime:
         self.positions = weights["embeddings.position_embeddings.weight"].dims[0] - shape.first
         """Tokens that a text may have."""
         self._width = shape.width
-        self._alone = False  # whether each text goes alone
+        self._alone = eight is not None  # whether each text goes alone
         self._table = Table(file, weights[embed_graph.TABLE])
-        self._session = _session(onnxruntime, embed_graph.graph(shape, file.name, weights), file.parent, folder)
+        if eight is None:
+            graph, place = embed_graph.graph(shape, file.name, weights), file.parent
+        else:
+            matrices, _ = embed_eight.layout(shape, weights)
+            graph = embed_eight_graph.graph(shape, eight.name, matrices, _inside(shape, weights, file))
+            place = eight.parent
+        self._session = _session(onnxruntime, graph, place, folder)
 
-    def in_eight_bits(self, file: Path, texts: Sequence[NDArray[np.int64]]) -> OnnxRuntime:
-        """The same model with its matrices in eight bits (`embed_eight.py`), for one text at a time. They are kept in `file`,
-        made from what the model makes of `texts`, ids[tokens] each.
+    def round_off(self, file: Path, texts: Sequence[NDArray[np.int64]]) -> None:
+        """Write the matrices in eight bits to `file` (`embed_eight.py`), by what the model makes of `texts`, ids[tokens] each.
 
-        Raises Unavailable, with the reason, where that does not run here, and OSError where `file` cannot be written.
+        Raises OSError where `file` cannot be written.
         """
         shape, weights, source = parts(self._folder)
-        eight, size = embed_eight.layout(shape, weights)
-        if not file.exists() or file.stat().st_size != size:
-            embed_eight.store(shape, weights, source, self._largest(shape, weights, source, texts), file)
-        inside = _inside(shape, weights, source)
-        made = copy.copy(self)
-        made._alone = True
-        graph = embed_eight_graph.graph(shape, file.name, eight, inside)
-        made._session = _session(_library(), graph, file.parent, self._folder)
-        return made
-
-    def _largest(
-        self, shape: Shape, weights: dict[str, Weight], source: Path, texts: Sequence[NDArray[np.int64]]
-    ) -> dict[str, Float]:
-        """How large each number becomes that is multiplied with a matrix, by what `embed_eight.seen` names."""
         names = sorted(set(embed_eight.seen(shape).values()))
         graph = embed_graph.graph(shape, source.name, weights, seen=names)
         session = _session(_library(), graph, source.parent, self._folder)
-        found = dict.fromkeys(names, np.zeros(shape.width, np.float32))
+        largest = dict.fromkeys(names, np.zeros(shape.width, np.float32))
         for ids in texts:
-            given = self._given(ids[None], np.ones((1, len(ids)), bool))
+            given = self._given(ids[None]) | {embed_graph.BIAS: NEAR}
             for name, values in zip(names, session.run(names, given), strict=True):
-                found[name] = np.maximum(found[name], np.abs(values).max(axis=0))
-        return found
+                largest[name] = np.maximum(largest[name], np.abs(values).max(axis=0))
+        embed_eight.store(shape, weights, source, largest, file)
 
     def give_back(self) -> None:
         """See `embed_model.Runtime`."""
         self._table.give_back()
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """See `embed_model.Runtime`."""
-        (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids, mask))
-        tokens = flat.reshape(*ids.shape, self._width)
+        """See `embed_model.Runtime`. In eight bits texts go one after the other: what is multiplied is rounded with one scale,
+        and a text's vector must not depend on its neighbours'."""
+        tokens = self._each(ids, mask) if self._alone else self._together(ids, mask)
         if self._pooling == "cls":
             return tokens[:, 0], tokens
         share = mask.astype(np.float32) / mask.sum(axis=1, dtype=np.float32, keepdims=True)
         return np.einsum("ts,tsw->tw", share, tokens), tokens
 
-    def _given(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
-        """A session's inputs."""
+    def _together(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> Float:
+        bias = NEAR if mask.all() else np.where(mask, np.float32(0.0), FAR)[:, None, None, :]
+        (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids) | {embed_graph.BIAS: bias})
+        return np.asarray(flat.reshape(*ids.shape, self._width), np.float32)
+
+    def _each(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> Float:
+        tokens = np.zeros((*ids.shape, self._width), np.float32)
+        for row, length in enumerate(mask.sum(axis=1).tolist()):  # what is no token follows those that are
+            (tokens[row, :length],) = self._session.run([embed_graph.TOKENS], self._given(ids[row : row + 1, :length]))
+        return tokens
+
+    def _given(self, ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """A session's inputs, but for what hides padding."""
         places = np.arange(self._first, self._first + ids.shape[1], dtype=np.int64)[None]
-        given: dict[str, NDArray[Any]] = {embed_graph.WORDS: self._table.rows(ids), embed_graph.POSITIONS: places}
-        whole = bool(mask.all())
-        if not self._alone:
-            given[embed_graph.BIAS] = NEAR if whole else np.where(mask, np.float32(0.0), FAR)[:, None, None, :]
-        elif not whole:
-            raise ValueError("in eight bits texts are embedded one at a time, without padding")
-        return given
+        return {embed_graph.WORDS: self._table.rows(ids), embed_graph.POSITIONS: places}
 
 
 def unfit(folder: Path, why: str, *, fault: bool = False) -> Unavailable:

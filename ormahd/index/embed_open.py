@@ -1,24 +1,34 @@
-"""A model opened on ONNX Runtime: in full for notes, in eight bits for questions where that pays.
+"""A model opened on ONNX Runtime: in eight bits where that is as good and quicker, else in full.
 
 Its record (`embed_check.py`) holds a few of the reference's vectors. Each load embeds those texts again: so a damaged file, or a
 version of ONNX Runtime that computes something else, is noticed before it answers.
+
+Notes and questions are embedded alike, and what an index holds was all computed in one way. So whether eight bits are quicker on
+this processor is weighed once, not at each start, and kept beside the index.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from ormahd.errors import Unavailable
-from ormahd.index import embed_eight, late
-from ormahd.index.embed import Questions, Served
+from ormahd.index import embed_check, embed_eight, late
+from ormahd.index.embed import Served
 from ormahd.index.embed_check import EIGHT_LEAST, LEAST, Record, key_of, measured, one_pass, record_of, tokenizer
 from ormahd.index.embed_model import About, Runtime
 from ormahd.index.embed_onnx import OnnxRuntime, parts, unfit
+
+TIMED = 4
+"""Texts that are embedded in one pass, as notes are, when the two ways are timed."""
+LINES = 2
+"""Of the calibration, in each of them: as long as a short note, some 36 tokens."""
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +38,29 @@ class Opened:
     """A model on ONNX Runtime, ready."""
 
     about: About
-    notes: OnnxRuntime
-    questions: OnnxRuntime
+    runtime: OnnxRuntime
+    identity: list[str]
+    """Lines that tell the model, and its precision, from every other."""
     served: Served
 
 
+class Weighed(msgspec.Struct, frozen=True):
+    """What is kept of a model in eight bits."""
+
+    sha256: str
+    """Of the file of matrices."""
+    milliseconds: float
+    full_milliseconds: float
+    """See `embed.Served`."""
+
+    @property
+    def pays(self) -> bool:
+        return self.milliseconds <= embed_eight.PAYS * self.full_milliseconds
+
+
 def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: str) -> Opened:
-    """The model in `folder`, of this `identity`, on ONNX Runtime. `directory`: where records are kept; `precision`: of
-    questions, as `embedding.question_precision` has it.
+    """The model in `folder`, of this `identity`, on ONNX Runtime. `directory`: where records are kept; `precision`: as
+    `embedding.precision` has it.
 
     Raises Unavailable, with the reason, when it does not give there what it gives with sentence-transformers.
     """
@@ -43,15 +68,22 @@ def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: st
     record = record_of(folder, key_of(lines), directory)
     if record.refused is not None:
         raise unfit(folder, record.refused)
-    runtime = OnnxRuntime(folder, record.pooling)
     about = About(tokenizer(folder), record.window, record.pad, record.query, record.document)
+    found = None if precision == "fp32" else _in_eight_bits(about, folder, record, directory, precision)
+    if isinstance(found, tuple):
+        runtime, weighed = found
+        served = Served(
+            runtime.name, runtime.version, "int8", None, record.eight, record.eight_tokens, record.texts,
+            round(weighed.milliseconds, 2), round(weighed.full_milliseconds, 2),
+        )  # fmt: skip
+        return Opened(about, runtime, [*lines, f"int8 {embed_check.FORMAT}"], served)
+    runtime = OnnxRuntime(folder, record.pooling)
     cosine = _as_probed(about, runtime, record)
     if not cosine >= LEAST:
         why = f"it gives other vectors than when it was compared with sentence-transformers (cosine {cosine:.6f})"
         raise unfit(folder, why, fault=True)
-    questions, told = _questions(about, runtime, record, directory, precision)
-    served = Served(runtime.name, runtime.version, "fp32", None, record.vectors, record.tokens, record.texts, told)
-    return Opened(about, runtime, questions, served)
+    served = Served(runtime.name, runtime.version, "fp32", found, record.vectors, record.tokens, record.texts)
+    return Opened(about, runtime, list(lines), served)
 
 
 def _as_probed(about: About, runtime: Runtime, record: Record) -> float:
@@ -62,30 +94,66 @@ def _as_probed(about: About, runtime: Runtime, record: Record) -> float:
     )
 
 
-def _questions(
-    about: About, full: OnnxRuntime, record: Record, directory: Path, precision: str
-) -> tuple[OnnxRuntime, Questions]:
-    """What embeds questions: in eight bits where that is as good and quicker (or asked for), else what embeds notes."""
-    if precision == "fp32":
-        return full, Questions("fp32", "embedding.question_precision says so")
+def _in_eight_bits(
+    about: About, folder: Path, record: Record, directory: Path, precision: str
+) -> tuple[OnnxRuntime, Weighed] | str:
+    """The model in eight bits, or why it serves in full."""
     if not min(record.eight, record.eight_tokens) >= EIGHT_LEAST:
         what = f"cosine {min(record.eight, record.eight_tokens):.4f}" if record.eight else "it does not run so"
-        return full, Questions("fp32", f"eight bits lose too much of this model ({what})")
+        return f"eight bits lose too much of this model ({what})"
+    slow = "eight bits are hardly quicker on this processor"
     file = directory / f"eight-{record.key[:16]}.bin"
+    kept = _kept(file.with_suffix(".json"))
+    if kept is not None and not kept.pays and precision == "auto":
+        return slow
     try:
-        eight = full.in_eight_bits(file, measured(about))
+        eight = None
+        if kept is not None and _sha256(file) == kept.sha256:
+            eight = OnnxRuntime(folder, record.pooling, file)
+        if eight is None or not _as_probed(about, eight, record) >= EIGHT_LEAST:
+            eight, kept = _make(about, folder, record, file, kept)
     except (Unavailable, OSError) as error:
-        log.warning("questions are embedded in full, not in eight bits: %s", error)
-        return full, Questions("fp32", "they do not run in eight bits here")
+        log.warning("%s is embedded with in full, not in eight bits: %s", folder, error)
+        return "it does not run in eight bits here"
+    assert kept is not None
     cosine = _as_probed(about, eight, record)
     if not cosine >= EIGHT_LEAST:
-        file.unlink(missing_ok=True)  # damaged, perhaps: the next start makes it anew
-        log.warning("questions in eight bits give other vectors than when they were compared (cosine %.6f)", cosine)
-        return full, Questions("fp32", f"in eight bits they differ here (cosine {cosine:.4f})")
-    text = [late.calibration()[0]]
-    quick, slow = embed_eight.seconds([lambda: one_pass(about, eight, text), lambda: one_pass(about, full, text)])
-    pays = quick <= embed_eight.PAYS * slow
-    figures = (round(record.eight, 7), round(record.eight_tokens, 7), round(1e3 * quick, 2), round(1e3 * slow, 2))
-    if not pays and precision == "auto":
-        return full, Questions("fp32", "eight bits are hardly quicker on this processor", *figures)
-    return eight, Questions("int8", None, *figures)
+        log.warning("in eight bits %s gives other vectors than when it was compared (cosine %.6f)", folder, cosine)
+        return f"in eight bits it differs here (cosine {cosine:.4f})"
+    return (eight, kept) if kept.pays or precision == "int8" else slow
+
+
+def _make(about: About, folder: Path, record: Record, file: Path, kept: Weighed | None) -> tuple[OnnxRuntime, Weighed]:
+    """Write the matrices in eight bits, and what they are and take; what they took before on this machine stands."""
+    full = OnnxRuntime(folder, record.pooling)
+    full.round_off(file, measured(about))
+    for other in file.parent.glob("eight-*.bin"):
+        if other != file:
+            other.unlink(missing_ok=True)  # another model's, or of other rounding: made again in a third of a second
+    eight = OnnxRuntime(folder, record.pooling, file)
+    sha256 = _sha256(file)
+    if kept is None:
+        lines = late.calibration()
+        texts = [" ".join(lines[at * LINES : (at + 1) * LINES]) for at in range(TIMED)]
+        quick, slow = embed_eight.seconds([lambda: one_pass(about, eight, texts), lambda: one_pass(about, full, texts)])
+        kept = Weighed("", 1e3 * quick / TIMED, 1e3 * slow / TIMED)
+    kept = msgspec.structs.replace(kept, sha256=sha256)
+    embed_check.write(kept, file.with_suffix(".json"))
+    return eight, kept
+
+
+def _kept(file: Path) -> Weighed | None:
+    """What was kept, or None where there is nothing, or not all of it."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Weighed)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _sha256(file: Path) -> str:
+    """Of a file; of none that cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return ""

@@ -49,11 +49,11 @@ class EmbeddingSettings(Group):
         "sentence-transformers), torch for others. A question takes half as long as on torch, and torch another 6 s at the start "
         "and 400 MB. `onnx`: no vectors rather than torch.",
     )
-    question_precision: Literal["auto", "fp32", "int8"] = Field(
+    precision: Literal["auto", "fp32", "int8"] = Field(
         default="auto",
-        description="How questions are embedded on ONNX Runtime; notes always in full. `auto`: in eight bits where they are as "
-        "good (compared once per model) and at least a fifth quicker on this processor (timed at each start): a third to nearly "
-        "half of the time, with a cosine of .999 to the vector in full.",
+        description="How texts are embedded on ONNX Runtime. `auto`: in eight bits where they are as good (compared once per "
+        "model) and at least a fifth quicker on this processor (timed once, kept beside the index): half to two thirds of the "
+        "time, with a cosine of .999 to the vector in full. A change embeds all notes anew.",
     )
     query_prefix: str = Field(default="", description="Text that the model wants before a query (bge, e5).")
     document_prefix: str = Field(default="", description="Text that the model wants before a document (e5).")

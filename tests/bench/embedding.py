@@ -2,9 +2,9 @@
 
     python -m tests.bench embedding [--notes 600] [--rounds 40]
 
-`alone`: sessions over the same graph with the words looked up (of a question: the one that serves it): for one question with one thread and with as many as there are
-cores, for notes with all cores, in batches of similar length. `ours`: the embedder as the daemon has it, tokenizing
-and token vectors included. Loading and memory are measured in processes of their own.
+`alone`: the session that serves, with the words looked up: for a question on one thread, for notes on as many threads as there are
+cores, one text at a time. `alone in full`: a session over the graph in full, for notes on all cores in batches of similar length.
+`ours`: the embedder as the daemon has it, tokenizing and token vectors included. Loading and memory are measured in processes of their own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +96,19 @@ def main(arguments: Sequence[str]) -> None:
         places = np.arange(longest)[None]
         return {embed_graph.WORDS: table.rows(ids), embed_graph.POSITIONS: places, embed_graph.BIAS: bias}
 
-    with tempfile.TemporaryDirectory() as place:
+    def unpadded(ready: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in ready.items() if name != embed_graph.BIAS}
+
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(os.cpu_count()) as pool:
         ours = embed.load(EmbeddingSettings(), Path(place))
         torch = embed.load(EmbeddingSettings(runtime="torch"), Path(place))
-        tokenizer, eight = ours._tokenizer, ours._questions._session  # type: ignore[attr-defined]
-        print("questions:", ours.served.questions)
+        tokenizer, eight = ours._tokenizer, ours._runtime._session  # type: ignore[attr-defined]
+        print(ours.served)
+        assert ours.served.precision == "int8", "there is nothing to compare with"
         one, all_cores = session(1), session(os.cpu_count() or 1)
         for name, question in QUESTIONS.items():
             ready = fed([tokenizer.encode(question)])
-            alone = {name: value for name, value in ready.items() if name != embed_graph.BIAS}
+            alone = unpadded(ready)
             found = in_turns(given.rounds, {
                 "alone in full": lambda ready=ready: one.run(None, ready),
                 "alone": lambda alone=alone: eight.run(None, alone), "ours": lambda q=question: ours.embed_query(q),
@@ -116,8 +121,10 @@ def main(arguments: Sequence[str]) -> None:
         texts = [str(one["content"]) for one in corpus.memories(given.notes)]
         encoded = sorted((tokenizer.encode(text) for text in texts), key=lambda one: len(one.ids))
         batches = [fed(encoded[at : at + 32]) for at in range(0, len(encoded), 32)]
+        singles = [unpadded(fed([one])) for one in encoded]
         found = in_turns(max(3, given.rounds // 10), {
-            "alone": lambda: [all_cores.run(None, batch) for batch in batches],
+            "alone": lambda: list(pool.map(lambda given: eight.run(None, given), singles)),
+            "alone in full": lambda: [all_cores.run(None, batch) for batch in batches],
             "ours": lambda: ours.embed_documents(texts, urgent=True), "torch": lambda: torch.embed_documents(texts, urgent=True),
         })  # fmt: skip
         rates = {name: len(texts) / value * 1e3 for name, value in found.items()}

@@ -17,13 +17,12 @@ def test_the_daemon_embeds_without_torch_and_tells_nobody() -> None:
         assert found["results"][0]["id"] == stored["id"]
 
         served = house.json("status")["embedding"]
-        assert (served["runtime"], served["precision"], served["why"]) == ("onnx", "fp32", None)
-        assert min(served["vectors"], served["tokens"]) > 0.99999
+        assert served["runtime"] == "onnx"
+        assert served["precision"] == "int8" if served["why"] is None else "hardly quicker" in served["why"]
+        assert min(served["vectors"], served["tokens"]) > (0.99 if served["precision"] == "int8" else 0.99999)
         shown = " ".join(house.ctl("status").stdout.split())
-        assert f"all-MiniLM-L6-v2 · ONNX Runtime {served['version']}, fp32" in shown
-        asked = served["questions"]
-        assert asked["full_milliseconds"] > 0
-        assert ("questions in int8" in shown) == (asked["precision"] == "int8")
+        assert f"all-MiniLM-L6-v2 · ONNX Runtime {served['version']}, {served['precision']} (" in shown
+        assert ("ms a short note" in shown) == (served["precision"] == "int8")
 
         assert house.process is not None
         maps = Path(f"/proc/{house.process.pid}/maps").read_text()
@@ -34,7 +33,7 @@ def test_the_daemon_embeds_without_torch_and_tells_nobody() -> None:
 
 @pytest.mark.soak  # two daemons with torch
 def test_torch_serves_where_it_is_asked_for_and_finds_the_same_vectors_in_the_index() -> None:
-    with open_house(ORMAH_EMBEDDING_MODEL=DEFAULT_MODEL) as house:
+    with open_house(ORMAH_EMBEDDING_MODEL=DEFAULT_MODEL, ORMAH_EMBEDDING_PRECISION="fp32") as house:
         house.start()
         house.json("remember", "Invoices of the billing service lie in PostgreSQL.")
         before = house.json("recall", "which database keeps the bills?", "--explain")

@@ -1,4 +1,4 @@
-"""Questions in eight bits: as good as in full, only where they pay, and never from a file that is not whole."""
+"""A model in eight bits: as good as in full, only where it pays, and never from a file that is not whole."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from ormahd.index import embed, embed_check, embed_eight, embed_files, embed_onnx
+from ormahd.index import embed, embed_check, embed_eight, embed_onnx, embed_open
 from ormahd.index.embed_eight_graph import OURS
 from ormahd.index.embed_graph import FLOAT, INT8, TOKENS, WORDS, Shape, Weight, Writer
 from ormahd.index.embed_model import Model
-from ormahd.index.embed_onnx import OnnxRuntime
 from ormahd.settings import EmbeddingSettings
 
-QUESTIONS = [
+TEXTS = [
     "which database keeps the bills?", "tea?", "", "東京タワー", "What did we decide about the connection pool for staging? " * 12,
 ]  # fmt: skip
 
 
 def load(directory: Path, precision: str) -> Model:
-    made = embed.load(EmbeddingSettings.model_validate({"question_precision": precision}), directory)
+    made = embed.load(EmbeddingSettings.model_validate({"precision": precision}), directory)
     assert isinstance(made, Model)
     return made
 
@@ -40,78 +39,121 @@ def file_of(directory: Path) -> Path:
     return found
 
 
-def asked_in(made: Model) -> embed.Questions:
-    assert made.served.questions is not None
-    return made.served.questions
+def weighed_in(directory: Path) -> Path:
+    return file_of(directory).with_suffix(".json")
 
 
-def test_questions_are_nearly_what_they_are_in_full_and_notes_exactly(directory: Path) -> None:
+def test_vectors_are_nearly_what_they_are_in_full(directory: Path) -> None:
     full, eight = load(directory, "fp32"), load(directory, "int8")
-    assert eight.fingerprint == full.fingerprint
-    told = asked_in(eight)
-    assert (asked_in(full).precision, told.precision, eight.served.precision) == ("fp32", "int8", "fp32")
-    assert told.vectors is not None
-    assert told.tokens is not None
-    for text in QUESTIONS:
+    assert eight.fingerprint != full.fingerprint, "vectors of both in one index"
+    assert (full.served.precision, eight.served.precision) == ("fp32", "int8")
+    assert full.served.milliseconds is None
+    assert eight.served.milliseconds is not None
+    assert min(eight.served.vectors or 0, eight.served.tokens or 0) > embed_check.EIGHT_LEAST
+    for text, ours, theirs in zip(TEXTS, eight.embed_documents(TEXTS), full.embed_documents(TEXTS), strict=True):
         asked, wanted = eight.embed_query(text), full.embed_query(text)
         assert asked.token_ids.tolist() == wanted.token_ids.tolist()
         assert asked.vector @ wanted.vector > embed_check.EIGHT_LEAST
         assert embed_check.least(asked.wide, wanted.wide) > embed_check.EIGHT_LEAST
         assert asked.vector.tobytes() != wanted.vector.tobytes()
-    for ours, theirs in zip(eight.embed_documents(QUESTIONS), full.embed_documents(QUESTIONS), strict=True):
-        assert ours.vector.tobytes() == theirs.vector.tobytes()
+        assert ours.vector @ theirs.vector > embed_check.EIGHT_LEAST
+        assert [one.token_ids.tolist() for one in ours.pieces] == [one.token_ids.tolist() for one in theirs.pieces]
 
 
-def test_only_where_it_pays(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_texts_vector_does_not_depend_on_what_is_embedded_beside_it(directory: Path) -> None:
+    made = load(directory, "int8")
+    together = made.embed_documents(TEXTS)
+    for urgent in (True, False):
+        for text, wanted in zip(TEXTS, together, strict=True):
+            (alone,) = made.embed_documents([text], urgent=urgent)
+            assert alone.vector.tobytes() == wanted.vector.tobytes()
+            assert [one.tokens.tobytes() for one in alone.pieces] == [one.tokens.tobytes() for one in wanted.pieces]
+
+
+def test_whether_it_pays_is_weighed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embed_eight, "PAYS", 0.0)
-    told = asked_in(load(directory, "auto"))
-    assert (told.precision, told.why) == ("fp32", "eight bits are hardly quicker on this processor")
-    assert told.milliseconds is not None
-    assert asked_in(load(directory, "int8")).precision == "int8"
+    first = load(tmp_path, "auto")
+    slow = "eight bits are hardly quicker on this processor"
+    assert (first.served.precision, first.served.why) == ("fp32", slow)
+    before = weighed_in(tmp_path).read_bytes()
+    monkeypatch.setattr(embed_eight, "seconds", lambda _: pytest.fail("timed again"))
+    assert (load(tmp_path, "auto").served.why, load(tmp_path, "fp32").served.why) == (slow, None)
+    assert load(tmp_path, "int8").served.precision == "int8"
+    assert weighed_in(tmp_path).read_bytes() == before
     monkeypatch.setattr(embed_eight, "PAYS", 1000.0)
-    assert asked_in(load(directory, "auto")).precision == "int8"
+    assert load(tmp_path, "auto").served.precision == "int8"
 
 
-def test_a_file_that_is_cut_off_is_made_again(directory: Path) -> None:
-    whole = file_of(directory).read_bytes()
-    file_of(directory).write_bytes(whole[: len(whole) // 2])
-    assert asked_in(load(directory, "int8")).precision == "int8"
-    assert file_of(directory).read_bytes() == whole
+@pytest.mark.parametrize("damage", ["cut off", "other bytes", "gone"])
+def test_a_file_that_is_not_whole_is_made_again(directory: Path, damage: str) -> None:
+    file, weighed = file_of(directory), weighed_in(directory).read_bytes()
+    whole, fingerprint = file.read_bytes(), load(directory, "int8").fingerprint
+    match damage:
+        case "cut off":
+            file.write_bytes(whole[: len(whole) // 2])
+        case "other bytes":
+            file.write_bytes(whole[:-100] + b"\x55" * 100)
+        case "gone":
+            file.unlink()
+    again = load(directory, "int8")
+    assert (again.served.precision, again.fingerprint) == ("int8", fingerprint)
+    assert file.read_bytes() == whole
+    assert weighed_in(directory).read_bytes() == weighed, "what was weighed stands"
 
 
-def test_a_damaged_file_is_noticed_and_the_next_start_makes_it_again(
-    directory: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"sha256": 5}'])
+def test_what_was_weighed_is_weighed_again_where_it_is_not_whole(directory: Path, damage: bytes) -> None:
+    weighed_in(directory).write_bytes(damage)
+    assert load(directory, "int8").served.precision == "int8"
+    assert msgspec.json.decode(weighed_in(directory).read_bytes(), type=embed_open.Weighed).milliseconds > 0
+
+
+def test_matrices_that_give_other_vectors_are_not_served(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole = file_of(directory).read_bytes()
-    file_of(directory).write_bytes(b"\x55" * len(whole))
+    """As a version of ONNX Runtime might, whose sums overflow."""
+    whole = embed_eight.quantise
+    monkeypatch.setattr(embed_eight, "quantise", lambda matrix: whole(matrix[::-1].copy()))
+    file_of(directory).unlink()
     with caplog.at_level(logging.WARNING):
-        told = asked_in(load(directory, "int8"))
-    assert told.precision == "fp32"
-    assert "differ" in (told.why or "")
-    assert "questions in eight bits" in caplog.text
-    assert asked_in(load(directory, "int8")).precision == "int8"
-    assert file_of(directory).read_bytes() == whole
+        made = load(directory, "int8")
+    assert made.served.precision == "fp32"
+    assert "differs here" in (made.served.why or "")
+    assert "other vectors" in caplog.text
+    monkeypatch.undo()
+    assert load(directory, "int8").served.precision == "int8"
 
 
-def test_where_nothing_can_be_kept_questions_are_embedded_in_full(directory: Path, tmp_path: Path) -> None:
+def test_another_models_matrices_are_not_kept(directory: Path) -> None:
+    other = directory / "eight-0123456789abcdef.bin"
+    other.write_bytes(b"of long ago")
+    load(directory, "int8")
+    assert other.exists(), "nothing was made anew"
+    file_of_ours = next(one for one in directory.glob("eight-*.bin") if one != other)
+    file_of_ours.unlink()
+    load(directory, "int8")
+    assert list(directory.glob("eight-*.bin")) == [file_of_ours]
+
+
+def test_where_nothing_can_be_kept_it_serves_in_full(directory: Path, tmp_path: Path) -> None:
     (tmp_path / file_of(directory).name).mkdir()
     made = load(tmp_path, "int8")
-    assert (asked_in(made).precision, asked_in(made).why) == ("fp32", "they do not run in eight bits here")
+    assert (made.served.precision, made.served.why) == ("fp32", "it does not run in eight bits here")
     assert len(made.embed_query("what?").vector) == made.dimensions
     assert not list(tmp_path.glob("*.new"))
 
 
 @pytest.mark.parametrize(("eight", "why"), [(0.0, "does not run so"), (0.9, "cosine 0.9000")])
-def test_a_model_that_loses_too_much_is_asked_in_full(
+def test_a_model_that_loses_too_much_serves_in_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eight: float, why: str
 ) -> None:
     packaged = Path(embed_check.__file__).parent / embed_check.PACKAGED
     record = msgspec.json.decode(packaged.read_bytes(), type=embed_check.Record)
     monkeypatch.setattr(embed_check, "_packaged", lambda: b"")
     embed_check.write(msgspec.structs.replace(record, eight=eight), tmp_path / f"checked-{record.key[:16]}.json")
-    told = asked_in(load(tmp_path, "auto"))
-    assert told.precision == "fp32"
-    assert why in (told.why or "")
+    served = load(tmp_path, "auto").served
+    assert served.precision == "fp32"
+    assert why in (served.why or "")
     assert not list(tmp_path.glob("eight-*"))
 
 
@@ -164,12 +206,3 @@ def test_what_is_always_large_is_made_even_at_the_cost_of_the_matrix() -> None:
     never = embed_eight.smoothing(np.zeros((2, 3), np.float32), np.zeros(3, np.float32))
     assert np.isfinite(never).all()
     assert (never > 0).all()
-
-
-def test_texts_that_are_padded_are_none_of_its_business(directory: Path) -> None:
-    folder = embed_files.find_model(embed_files.DEFAULT_MODEL)
-    assert isinstance(folder, Path)
-    eight = OnnxRuntime(folder, "mean").in_eight_bits(file_of(directory), [])
-    mask = np.array([[True, True, True], [True, True, False]])
-    with pytest.raises(ValueError, match="one at a time"):
-        eight.forward(np.array([[101, 2023, 102], [101, 102, 0]]), mask)

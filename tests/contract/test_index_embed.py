@@ -23,7 +23,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def embedder(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    made = embed.load(EmbeddingSettings(question_precision="fp32"), tmp_path_factory.mktemp("index"))
+    made = embed.load(EmbeddingSettings(precision="fp32"), tmp_path_factory.mktemp("index"))
     assert isinstance(made, Model)
     assert made.served.runtime == "onnx"
     return made

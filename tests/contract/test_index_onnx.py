@@ -45,7 +45,7 @@ def compared(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def load(model: Path | str, directory: Path, runtime: str = "auto") -> Model:
     settings = EmbeddingSettings.model_validate(
-        {"model": str(model), "runtime": runtime, "late_dimensions": 16, "question_precision": "fp32"}
+        {"model": str(model), "runtime": runtime, "late_dimensions": 16, "precision": "fp32"}
     )
     made = embed.load(settings, directory)
     assert isinstance(made, Model)
@@ -265,7 +265,7 @@ print(json.dumps({{"runtime": made.served.runtime, "fingerprint": made.fingerpri
 @pytest.mark.soak  # the suite has ten minutes
 def test_each_runtime_loads_its_own_libraries_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    onnx = run(LOADED.format(settings={}), tmp_path)
+    onnx = run(LOADED.format(settings={"precision": "fp32"}), tmp_path)
     torch = run(LOADED.format(settings={"runtime": "torch"}), tmp_path)
     assert (onnx["runtime"], onnx["libraries"]) == ("onnx", ["onnxruntime"])
     assert (torch["runtime"], torch["libraries"]) == ("torch", ["sentence_transformers", "torch", "transformers"])
@@ -297,7 +297,7 @@ def test_a_model_in_the_cache_of_hugging_face_is_found_by_its_name(
         link.symlink_to(os.path.relpath(blob, link.parent))
     monkeypatch.chdir(tmp_path)
     variables = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HOME": str(tmp_path / "hf")}
-    onnx = run(LOADED.format(settings={"model": "somebody/tiny"}), tmp_path, **variables)
+    onnx = run(LOADED.format(settings={"model": "somebody/tiny", "precision": "fp32"}), tmp_path, **variables)
     torch = run(LOADED.format(settings={"model": "somebody/tiny", "runtime": "torch"}), tmp_path, **variables)
     assert (onnx["runtime"], torch["runtime"]) == ("onnx", "torch")
     assert onnx["fingerprint"] == torch["fingerprint"]

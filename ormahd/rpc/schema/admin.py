@@ -31,21 +31,6 @@ class IndexHealth(Result):
     """True when nothing that was seen in the vault is still to be indexed."""
 
 
-class QuestionsHealth(Result):
-    """How questions are embedded, where that was weighed against embedding them as notes are."""
-
-    precision: str
-    """`fp32`, as notes are, or `int8`."""
-    why: str | None
-    """Why it is fp32."""
-    vectors: float | None
-    tokens: float | None
-    """In eight bits: the least cosine to what sentence-transformers gives, of vectors and token vectors."""
-    milliseconds: float | None
-    full_milliseconds: float | None
-    """Of the processor's time for one question, in eight bits and in full; null where it was not timed."""
-
-
 class EmbeddingHealth(Result):
     """What runs the embedding model, and what was measured of it."""
 
@@ -53,15 +38,17 @@ class EmbeddingHealth(Result):
     """`onnx`, `torch` or `hashing`."""
     version: str
     precision: str
+    """`fp32`, or `int8`: in eight bits."""
     why: str | None
-    """Why it is torch, where `embedding.runtime` left the choice."""
+    """Why it is nothing quicker, where the settings leave the choice."""
     vectors: float | None
     tokens: float | None
     """The least cosine to what sentence-transformers gives, of vectors and token vectors; null where nothing was compared."""
     texts: int
     """How many were compared."""
-    questions: QuestionsHealth | None
-    """Null where nothing was weighed: on torch."""
+    milliseconds: float | None
+    full_milliseconds: float | None
+    """Of the processor's time for one short note, some 36 tokens, in eight bits and in full; null where it is not in eight bits."""
 
 
 class SyncHealth(Result):
