@@ -6,13 +6,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
 
 from ormahd import heap, way
 from ormahd.errors import Unavailable
 from ormahd.index import cache
 from ormahd.index.database import Database
+from ormahd.index.embed import DocumentVectors
 from ormahd.index.meaning import Meaning
 from ormahd.index.rows import micros
 from ormahd.index.telling import Telling
@@ -20,6 +24,8 @@ from ormahd.index.vectors import ChromaTrouble
 
 FILL_BATCH = 128
 """Nodes that are embedded and committed together; a write that comes in between waits for the commit only."""
+AHEAD = 2
+"""Such batches at once: while one is written, or its last texts leave a core free, the next one is embedded."""
 GIVE_BACK_S = 3.0
 """After embedding or telling Chroma, until freed memory is returned: who handed the notes in is done with them as well."""
 RETRY_S = 30.0
@@ -30,6 +36,16 @@ IDLE_S = 60.0
 TIDY_S = 3600.0
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """Nodes whose texts are being embedded."""
+
+    meaning: Meaning
+    ids: Sequence[str]
+    made: Future[dict[bytes, DocumentVectors]]
+    """The vectors of those that were not in the cache, by the sha256 of what was embedded."""
 
 
 class Filler:
@@ -50,6 +66,8 @@ class Filler:
         self._failures = 0
         self._tidy_at = 0.0
         self._telling = Telling(database, applying)
+        self._beside = ThreadPoolExecutor(AHEAD, "index-embed")
+        self._begun: deque[_Begun] = deque()
         self.active: Meaning | None = None
         self.next: Meaning | None = None
         """A model that is being filled beside the active one, and replaces it when it is complete."""
@@ -116,6 +134,7 @@ class Filler:
             self._turn.notify_all()
         if self._thread is not None:
             self._thread.join()
+        self._beside.shutdown(cancel_futures=True)
         for meaning in (self.active, self.next):
             if meaning is not None:
                 meaning.close()
@@ -198,22 +217,41 @@ class Filler:
         return IDLE_S
 
     def _embed(self, meaning: Meaning) -> None:
-        ids = list(meaning.waiting)[:FILL_BATCH]
+        self._begin(meaning)
+        if not self._begun:
+            return  # nothing waits any more
+        begun = self._begun.popleft()
+        made, ids = begun.made.result(), begun.ids
+        now = micros(self._clock())
+        with self._applying:
+            with self._database.write() as connection:
+                # What was forgotten meanwhile leaves no embedding behind.
+                wanted = {one.sha for one in cache.sources(connection, ids).values()}
+                cache.put(connection, meaning.number, {sha: one for sha, one in made.items() if sha in wanted}, now)
+                delta = cache.follow(connection, meaning.number, ids, now)
+            meaning.take(delta)
+            for node_id in ids:  # also those that are gone, or changed meanwhile (`take` adds them again)
+                if node_id not in delta.waiting:
+                    meaning.waiting.pop(node_id, None)
+
+    def _begin(self, meaning: Meaning) -> None:
+        """Have as many batches under way as may be."""
+        while self._begun and self._begun[0].meaning is not meaning:
+            self._begun.popleft()
+        under_way = {node_id for one in self._begun for node_id in one.ids}
+        following = [one for one in list(meaning.waiting)[: (AHEAD + 1) * FILL_BATCH] if one not in under_way]
+        while len(self._begun) < AHEAD and (ids := following[:FILL_BATCH]):
+            del following[:FILL_BATCH]
+            self._begun.append(_Begun(meaning, ids, self._beside.submit(self._made, meaning, ids)))
+
+    def _made(self, meaning: Meaning, ids: Sequence[str]) -> dict[bytes, DocumentVectors]:
         with self._database.read() as connection:
             sources = cache.sources(connection, ids)
             known = cache.cached(connection, meaning.number, {one.sha for one in sources.values()})
         missing = {one.sha: one for one in sources.values() if one.sha not in known}
         texts = [one.content for one in missing.values()]
         vectors = meaning.embedder.embed_documents(texts, [one.heading for one in missing.values()]) if texts else []
-        now = micros(self._clock())
-        with self._applying:
-            with self._database.write() as connection:
-                cache.put(connection, meaning.number, dict(zip(missing, vectors, strict=True)), now)
-                delta = cache.follow(connection, meaning.number, ids, now)
-            meaning.take(delta)
-            for node_id in ids:  # also those that are gone, or changed meanwhile (`take` adds them again)
-                if node_id not in delta.waiting:
-                    meaning.waiting.pop(node_id, None)
+        return dict(zip(missing, vectors, strict=True))
 
     def _switch(self) -> None:
         """The next model is complete: it answers from now on, and the old one's vectors go."""

@@ -1,11 +1,12 @@
 """What was removed is in no file of the index afterwards, and the index answers as before."""
 
+import sqlite3
 from pathlib import Path
 
 from ormahd.core.note import Link
 from ormahd.index.index import Index
 from tests.contract.index_notes import apply, node_id, open_index, triples
-from tests.contract.test_index_vectors import nearest, note, path, vault
+from tests.contract.test_index_vectors import embedder_of, nearest, note, path, start, vault
 
 SECRET = "zebrafish kept in the harbour of Aarhus"
 WORDS = (b"zebrafish", b"Aarhus", b"Harbour master", b"narwhal", node_id(900).encode(), b"fact_n_00000384")
@@ -96,4 +97,20 @@ def test_readers_go_on_meanwhile(tmp_path: Path) -> None:
         thread.join()
     assert faults == []
     assert holding(tmp_path) == []
+    index.close()
+
+
+def test_what_goes_while_it_is_embedded_leaves_no_embedding(tmp_path: Path) -> None:
+    index = start(tmp_path)
+    embedder = embedder_of(index)
+    embedder.gate.clear()
+    apply(index, vault(300))  # two batches: one is embedded, one is to follow
+    apply(index, {}, [path(number) for number in range(0, 300, 2)])
+    embedder.gate.set()
+    assert index.wait_filled(30)
+    with sqlite3.connect(tmp_path / "index.sqlite3") as connection:
+        (kept,) = connection.execute("SELECT count(*) FROM document").fetchone()
+    connection.close()
+    assert kept == 150
+    assert index.verify(triples({name: data for at, (name, data) in enumerate(vault(300).items()) if at % 2})) == []
     index.close()
