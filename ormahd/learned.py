@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ormahd import way
 from ormahd.core.judgement import FILES, FOLDER, Small, model_name
 from ormahd.core.note import digest
 from ormahd.core.strength import FILE as STRENGTH
@@ -62,7 +63,7 @@ class Learned:
         found = digest(data)
         if found != self._strength:  # asked after every batch that a scan brings; parsed when it says something new
             self._strength = found
-            self._index.set_strength(read_strength(data))
+            self._index.set_strength(read_strength(data, pace=way.giving))
         with self._lock:
             self._look()
 

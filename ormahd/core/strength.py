@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import exp, log
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from ormahd.core.importance import WORTH_STORING
 from ormahd.core.line_time import read_time, write_time
@@ -39,6 +39,15 @@ MAX_STABILITY_DAYS = 365.0
 """A year without use is long enough for anything outside `core`."""
 REVIEW_EVERY_DAYS = 1.0
 """Uses within a day are one review: fifteen recalls in a minute took the original's stability to its cap."""
+
+T = TypeVar("T")
+
+
+class Pace(Protocol):
+    """What a caller who has time does between two steps of many, so that others come in between."""
+
+    def __call__(self, steps: Iterable[T], /) -> Iterator[T]: ...
+
 
 _GROWTH = 0.5
 _GROWTH_FADES = -0.5  # the stabler a memory is, the less one more use adds
@@ -94,12 +103,12 @@ def reinforce(stability: float, days_since_review: float) -> float:
     return max(current, min(current * (1 + growth), MAX_STABILITY_DAYS))
 
 
-def read_strength(data: bytes, problems: list[str] | None = None) -> dict[str, Strength]:
+def read_strength(data: bytes, problems: list[str] | None = None, *, pace: Pace = iter) -> dict[str, Strength]:
     """Node id to strength. Lines that cannot be read are skipped; a sentence for each is added to `problems`."""
-    rows, bad = _parse(data)
+    rows, bad = _parse(data, pace)
     if problems is not None:
         problems.extend(f"line {number} of strength.jsonl cannot be read: {why}" for number, _, why in bad)
-    return _by_node(rows.values())
+    return _by_node(rows.values(), pace)
 
 
 def last_uses(data: bytes) -> dict[str, datetime]:
@@ -113,18 +122,19 @@ def last_uses(data: bytes) -> dict[str, datetime]:
 
 
 def fold(
-    data: bytes, machine: str, events: Iterable[Access | Score], *, created: Mapping[str, datetime] | None = None
-) -> bytes:
+    data: bytes, machine: str, events: Iterable[Access | Score], *, created: Mapping[str, datetime] | None = None,
+    pace: Pace = iter,
+) -> bytes:  # fmt: skip
     """The file with `events` folded into the lines of `machine`: one line a node, in the order of their ids.
 
     `created` (node id to creation) starts the first day of a memory that was never reviewed. The same events in any
     order give the same bytes; no events give a canonical file back byte for byte.
     """
-    rows, bad = _parse(data)
+    rows, bad = _parse(data, pace)
     of_node: dict[str, list[dict[str, Any]]] = {}
     for row in rows.values():
         of_node.setdefault(row["node"], []).append(row)
-    for event in sorted(events, key=_order):
+    for event in pace(sorted(events, key=_order)):
         line = f"{event.node}@{machine}"
         group = of_node.setdefault(event.node, [])
         before = _joined(group)
@@ -136,7 +146,7 @@ def fold(
         if line not in rows:
             rows[line] = row
             group.append(row)
-    return _write(rows, bad)
+    return _write(rows, bad, pace)
 
 
 def _order(event: Access | Score) -> tuple[datetime, str, float]:
@@ -222,11 +232,11 @@ def _score(row: dict[str, Any], before: Strength, event: Score) -> bool:
     return True
 
 
-def _by_node(rows: Iterable[Mapping[str, Any]]) -> dict[str, Strength]:
+def _by_node(rows: Iterable[Mapping[str, Any]], pace: Pace) -> dict[str, Strength]:
     grouped: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
+    for row in pace(rows):
         grouped.setdefault(sys.intern(row["node"]), []).append(row)  # every room has each id: one copy of it
-    return {node: _joined(of_node) for node, of_node in grouped.items()}
+    return {node: _joined(of_node) for node, of_node in pace(grouped.items())}
 
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> Strength:
@@ -261,10 +271,10 @@ def _rank(value: Any) -> Any:
     return (False, 0.0, json.dumps(value, sort_keys=True))
 
 
-def _parse(data: bytes) -> tuple[dict[str, dict[str, Any]], list[tuple[int, bytes, str]]]:
+def _parse(data: bytes, pace: Pace = iter) -> tuple[dict[str, dict[str, Any]], list[tuple[int, bytes, str]]]:
     rows: dict[str, dict[str, Any]] = {}
     bad: list[tuple[int, bytes, str]] = []
-    for number, line in enumerate(data.splitlines(), start=1):
+    for number, line in enumerate(pace(data.splitlines()), start=1):
         if not line.strip():
             continue
         try:
@@ -283,8 +293,8 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _write(rows: Mapping[str, Mapping[str, Any]], bad: list[tuple[int, bytes, str]]) -> bytes:
-    lines = [encode(rows[line]).encode("utf-8", "surrogatepass") for line in sorted(rows)]
+def _write(rows: Mapping[str, Mapping[str, Any]], bad: list[tuple[int, bytes, str]], pace: Pace = iter) -> bytes:
+    lines = [encode(rows[line]).encode("utf-8", "surrogatepass") for line in pace(sorted(rows))]
     return b"".join(line + b"\n" for line in [*lines, *(line for _, line, _ in bad)])
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from ormahd import way
 from ormahd.actions.amend import leaving_core
 from ormahd.core.importance import importance
 from ormahd.core.node import Tier
@@ -68,7 +69,7 @@ def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterato
         created = {node_id: row.created for node_id, row in rows.items()}
         events: list[Access | Score] = [*uses.events]
         events += [Score(node_id, turn.now, score) for node_id, score in scores.items()]
-        return fold(data or b"", machine(ormah), events, created=created)
+        return fold(data or b"", machine(ormah), events, created=created, pace=way.giving)
 
     def edits() -> Sequence[Edit]:
         data = ormah.vault.read(FILE)
@@ -84,7 +85,7 @@ def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterato
             state.folding(uses.last, turn.run)
             state.folded(turn.run)
         return
-    was, now = read_strength(before or b""), read_strength(after)
+    was, now = (read_strength(one or b"", pace=way.giving) for one in (before, after))
     moved = sum(node not in was or was[node].importance != one.importance for node, one in now.items())
     times = sum(event.times for event in uses.events)
     used = len({event.node for event in uses.events})
