@@ -42,7 +42,7 @@ EVERY = 3
 """Of the sentences of `calibration.txt`, one in so many is compared."""
 SECONDS = 900.0
 """How long a comparison may take: a model of two gigabytes on a slow machine."""
-FORMAT = 4
+FORMAT = 5
 """Counts up when graph, rounding, comparison or record change, so that every model is compared again."""
 
 log = logging.getLogger(__name__)
