@@ -113,12 +113,14 @@ def _in_eight_bits(
         if eight is None or not _as_probed(about, eight, record) >= EIGHT_LEAST:
             eight, kept = _make(about, folder, record, file, kept)
     except (Unavailable, OSError) as error:
-        log.warning("%s is embedded with in full, not in eight bits: %s", folder, error)
+        log.warning("the model in %s serves in full, not in eight bits: %s", folder, error)
         return "it does not run in eight bits here"
     assert kept is not None
     cosine = _as_probed(about, eight, record)
     if not cosine >= EIGHT_LEAST:
-        log.warning("in eight bits %s gives other vectors than when it was compared (cosine %.6f)", folder, cosine)
+        log.warning(
+            "the model in %s gives other vectors in eight bits than when it was compared (cosine %.6f)", folder, cosine
+        )
         return f"in eight bits it differs here (cosine {cosine:.4f})"
     return (eight, kept) if kept.pays or precision == "int8" else slow
 

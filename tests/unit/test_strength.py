@@ -202,3 +202,22 @@ def test_merging_two_versions_of_a_line_is_symmetric_and_idempotent(one: list[Ac
         merged = merged_row(left, right)
         assert merged == merged_row(right, left) == merged_row(merged, right)
         assert merged.get("access_count", 0) == max(left.get("access_count", 0), right.get("access_count", 0))
+
+
+def test_long_work_goes_at_its_callers_pace() -> None:
+    data = fold(
+        b"", "here", [Score(f"{number:08x}-0000-4000-8000-000000000000", NOW, number / 50) for number in range(50)]
+    )
+    steps: list[object] = []
+
+    def pace(some):
+        for one in some:
+            steps.append(one)
+            yield one
+
+    assert read_strength(data, pace=pace) == read_strength(data)
+    assert len(steps) >= 50
+    steps.clear()
+    events = [Access(A, NOW), Access(B, NOW)]
+    assert fold(data, "here", events, pace=pace) == fold(data, "here", events)
+    assert len(steps) >= 50

@@ -9,15 +9,18 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
+import time
 import traceback
 from pathlib import Path
 
 import pytest
 
+from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.errors import Unavailable
 from ormahd.vault.excluded import Excluded, template_folders
-from ormahd.vault.scan import MARKER, Walk, walk
+from ormahd.vault.scan import MARKER, STRIDE, Walk, walk
 
 
 def git_ignored(root: Path):
@@ -245,3 +248,21 @@ def test_template_settings_may_be_anything(tmp_path: Path) -> None:
     (settings / "templates.json").unlink()
     os.mkfifo(settings / "templates.json")
     assert template_folders(tmp_path) == {"templates"}
+
+
+def test_a_walk_lets_those_pass_who_go_first(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(way, "LONGEST_S", 0.3)
+    for number in range(STRIDE):
+        folder.write(f"{number}.md", "")
+    took: list[float] = []
+
+    def look() -> None:
+        begun = time.monotonic()
+        assert len(folder.walk().changed) == STRIDE
+        took.append(time.monotonic() - begun)
+
+    with way.first():
+        walking = threading.Thread(target=look)
+        walking.start()
+        walking.join()
+    assert took[0] >= 0.3
