@@ -139,7 +139,7 @@ def fts_text(text: str) -> str:
     folded = fold(text)
     if folded.isascii() or not _unspaced().search(folded):
         # Most texts by far: words stay as they are, so there is no need to find them (ten times as fast).
-        spaced = folded if folded.isascii() else _strays().sub(" ", folded)
+        spaced = folded if folded.isascii() else _strays().sub(lambda stray: _gap(stray[0]), folded)
         return _lone_signs().sub(lambda sign: _fts_form(sign[0]), spaced)
     parts: list[str] = []
     end = 0
@@ -251,9 +251,9 @@ def _unspaced() -> re.Pattern[str]:
 
 @cache
 def _strays() -> re.Pattern[str]:
-    """What is outside of every word, and no ASCII: signs, and marks without a letter."""
+    """What is outside of every word, and no ASCII: signs, and marks without a letter (an underscore is none)."""
     marks = _marks()
-    return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])[{marks}]+")
+    return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])(?:_*+[{marks}]++)++")
 
 
 @cache

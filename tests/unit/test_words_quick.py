@@ -1,6 +1,6 @@
 """The quick way through `fts_text` gives the words that the thorough one gives."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ormahd.core import words
@@ -17,6 +17,8 @@ def thorough(text: str) -> str:
 
 
 @settings(max_examples=500, deadline=None)
+@example("_\u093f")
+@example("a \u093f_\u093fb __\u093f_ c_\u093f")
 @given(TEXTS.filter(lambda text: "'" not in words.fold(text) and "`" not in text))
 def test_quick_is_thorough(text: str) -> None:
     assert words.fts_text(text).split() == thorough(text).split()
