@@ -16,7 +16,7 @@ from ormahd import way
 from ormahd.core.judgement import FILES, FOLDER, Small, model_name
 from ormahd.core.note import digest
 from ormahd.core.strength import FILE as STRENGTH
-from ormahd.core.strength import read_strength
+from ormahd.core.strength import Pace, read_strength
 from ormahd.errors import OrmahError
 from ormahd.journal import whispers
 from ormahd.journal.feedback import Judgements, Seal
@@ -57,20 +57,20 @@ class Learned:
 
     # ------------------------------------------------------------ following
 
-    def read(self) -> None:
+    def read(self, pace: Pace = way.giving) -> None:
         """Take in what the vault has now, where that is something new."""
         data = self._vault.read(STRENGTH) or b""
         found = digest(data)
         if found != self._strength:  # asked after every batch that a scan brings; parsed when it says something new
             self._strength = found
-            self._index.set_strength(read_strength(data, pace=way.giving))
+            self._index.set_strength(read_strength(data, pace=pace))
         with self._lock:
             self._look()
 
     def committed(self, done: Committed) -> None:
         """Our own commits. What a sync brought may be anything."""
         if done.kind is Kind.SYNC or any(one.path == STRENGTH or FILES.ours(one.path) for one in done.changes):
-            self.read()
+            self.read(iter)  # without a pause: everybody who writes waits for this
 
     # ------------------------------------------------------------ judgements
 

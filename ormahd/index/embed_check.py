@@ -183,7 +183,7 @@ def compare(folder: Path, key: str) -> Record:
     if not min(vectors, tokens) >= LEAST:
         why = f"its vectors differ from those of sentence-transformers (cosine {vectors:.6f}, of tokens {tokens:.6f})"
         return Record(key, refused=why)
-    eight, eight_tokens = _compare_eight(folder, about, pooling, onnx, reference, texts)
+    eight, eight_tokens = _compare_eight(about, onnx, reference, texts)
     return Record(
         key, None, pooling, about.window, about.pad, about.query, about.document, len(texts),
         round(vectors, 7), round(tokens, 7), round(eight, 7), round(eight_tokens, 7),
@@ -192,16 +192,12 @@ def compare(folder: Path, key: str) -> Record:
     )  # fmt: skip
 
 
-def _compare_eight(
-    folder: Path, about: About, pooling: str, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]
-) -> tuple[float, float]:
+def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]) -> tuple[float, float]:
     """The least cosines in eight bits, vectors and token vectors; 0 where the model does not run so."""
     vectors = tokens = 1.0
     with tempfile.TemporaryDirectory() as place:
         try:
-            file = Path(place, "eight.bin")
-            onnx.round_off(file, measured(about))
-            eight = OnnxRuntime(folder, pooling, file)
+            eight = onnx.round_off(Path(place, "eight.bin"), measured(about))
         except Unavailable as unable:
             log.warning("%s", unable)
             return 0.0, 0.0

@@ -71,10 +71,11 @@ class OnnxRuntime:
             place = eight.parent
         self._session = _session(onnxruntime, graph, place, folder)
 
-    def round_off(self, file: Path, texts: Sequence[NDArray[np.int64]]) -> None:
-        """Write the matrices in eight bits to `file` (`embed_eight.py`), by what the model makes of `texts`, ids[tokens] each.
+    def round_off(self, file: Path, texts: Sequence[NDArray[np.int64]]) -> OnnxRuntime:
+        """Write the matrices in eight bits to `file` (`embed_eight.py`), by what the model makes of `texts`, ids[tokens] each; the
+        model with those.
 
-        Raises OSError where `file` cannot be written.
+        Raises Unavailable, with the reason, where that does not run here, and OSError where `file` cannot be written.
         """
         shape, weights, source = parts(self._folder)
         names = sorted(set(embed_eight.seen(shape).values()))
@@ -86,6 +87,7 @@ class OnnxRuntime:
             for name, values in zip(names, session.run(names, given), strict=True):
                 largest[name] = np.maximum(largest[name], np.abs(values).max(axis=0))
         embed_eight.store(shape, weights, source, largest, file)
+        return OnnxRuntime(self._folder, self._pooling, file)
 
     def give_back(self) -> None:
         """See `embed_model.Runtime`."""

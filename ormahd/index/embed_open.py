@@ -9,7 +9,6 @@ this processor is weighed once, not at each start, and kept beside the index.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from ormahd.errors import Unavailable
 from ormahd.index import embed_check, embed_eight, late
 from ormahd.index.embed import Served
 from ormahd.index.embed_check import EIGHT_LEAST, LEAST, Record, key_of, measured, one_pass, record_of, tokenizer
+from ormahd.index.embed_files import sha256_of
 from ormahd.index.embed_model import About, Runtime
 from ormahd.index.embed_onnx import OnnxRuntime, parts, unfit
 
@@ -106,17 +106,17 @@ def _in_eight_bits(
     kept = _kept(file.with_suffix(".json"))
     if kept is not None and not kept.pays and precision == "auto":
         return slow
+    cosine = 0.0
     try:
-        eight = None
-        if kept is not None and _sha256(file) == kept.sha256:
+        if kept is not None and file.exists() and sha256_of(file) == kept.sha256:
             eight = OnnxRuntime(folder, record.pooling, file)
-        if eight is None or not _as_probed(about, eight, record) >= EIGHT_LEAST:
+            cosine = _as_probed(about, eight, record)
+        if kept is None or not cosine >= EIGHT_LEAST:
             eight, kept = _make(about, folder, record, file, kept)
+            cosine = _as_probed(about, eight, record)
     except (Unavailable, OSError) as error:
         log.warning("the model in %s serves in full, not in eight bits: %s", folder, error)
         return "it does not run in eight bits here"
-    assert kept is not None
-    cosine = _as_probed(about, eight, record)
     if not cosine >= EIGHT_LEAST:
         log.warning(
             "the model in %s gives other vectors in eight bits than when it was compared (cosine %.6f)", folder, cosine
@@ -128,18 +128,16 @@ def _in_eight_bits(
 def _make(about: About, folder: Path, record: Record, file: Path, kept: Weighed | None) -> tuple[OnnxRuntime, Weighed]:
     """Write the matrices in eight bits, and what they are and take; what they took before on this machine stands."""
     full = OnnxRuntime(folder, record.pooling)
-    full.round_off(file, measured(about))
+    eight = full.round_off(file, measured(about))
     for other in file.parent.glob("eight-*.bin"):
         if other != file:
             other.unlink(missing_ok=True)  # another model's, or of other rounding: made again in a third of a second
-    eight = OnnxRuntime(folder, record.pooling, file)
-    sha256 = _sha256(file)
     if kept is None:
         lines = late.calibration()
         texts = [" ".join(lines[at * LINES : (at + 1) * LINES]) for at in range(TIMED)]
         quick, slow = embed_eight.seconds([lambda: one_pass(about, eight, texts), lambda: one_pass(about, full, texts)])
         kept = Weighed("", 1e3 * quick / TIMED, 1e3 * slow / TIMED)
-    kept = msgspec.structs.replace(kept, sha256=sha256)
+    kept = msgspec.structs.replace(kept, sha256=sha256_of(file))
     embed_check.write(kept, file.with_suffix(".json"))
     return eight, kept
 
@@ -150,12 +148,3 @@ def _kept(file: Path) -> Weighed | None:
         return msgspec.json.decode(file.read_bytes(), type=Weighed)
     except (OSError, msgspec.DecodeError):
         return None
-
-
-def _sha256(file: Path) -> str:
-    """Of a file; of none that cannot be read."""
-    try:
-        with file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError:
-        return ""
