@@ -366,11 +366,7 @@ class Ormah:
 
         Empty until the model is there. The text's embedding is kept for when the note is indexed.
         """
-        vectors = self.index.embed_ahead([(title, content)])
-        if vectors is None:
-            return []
-        with self.composing:
-            return self.index.search_vectors(vectors[0], limit)
+        return self.index.neighbours(title, content, limit)
 
 
 def _fixed(time: str | None) -> Clock | None:

@@ -23,6 +23,7 @@ from ormahd.index.fill import Filler
 from ormahd.index.kept import Kept
 from ormahd.index.late import Float
 from ormahd.index.meaning import Meaning
+from ormahd.index.neighbours import Neighbours
 from ormahd.index.reader import Reader
 from ormahd.index.rows import Difference, micros
 from ormahd.index.write import Entry, FirstPath
@@ -57,6 +58,8 @@ class Index(Reader):
         self.embedding = embedding
         self._vectors = vectors
         self._clock = clock
+        self.neighbours = Neighbours(self.embed_ahead, self.search_each)
+        """Of texts that are about to become notes; each one's embedding is kept, see `embed_ahead`."""
         self.first_path: FirstPath | None = None
         """Asked which of several files with one id had it first; set by whoever knows the history."""
         self.blob_id: Callable[[bytes], str] = write.git_blob

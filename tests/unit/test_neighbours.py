@@ -1,0 +1,85 @@
+"""What a text is near to, asked by several at once: one turn for those who wait, and each gets its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ormahd.index.late import Float
+from ormahd.index.neighbours import MOST_TOKENS, Near, Neighbours
+
+
+class Rooms:
+    """A model whose vector of a text is the number that it ends with, and notes that are called after such numbers."""
+
+    def __init__(self) -> None:
+        self.turns: list[list[str]] = []
+        self.begun = threading.Semaphore(0)
+        self.go = threading.Semaphore(0)
+        self.neighbours = Neighbours(self.embed, self.search)
+
+    def embed(self, texts: Sequence[tuple[str | None, str]]) -> list[Float] | None:
+        self.turns.append([content for _, content in texts])
+        self.begun.release()
+        assert self.go.acquire(timeout=30)
+        if "fail" in self.turns[-1]:
+            raise ValueError("no")
+        if "no model" in self.turns[-1]:
+            return None
+        return [np.array([float(content.rsplit(" ", 1)[1])], np.float32) for _, content in texts]
+
+    def search(self, vectors: Float, limit: int) -> list[Near]:
+        return [[(f"note {vector[0]:.0f}, place {place}", 1.0) for place in range(limit)] for vector in vectors]
+
+    def ask(self, *asked: tuple[str, int]) -> list[object]:
+        """What each was told. The first is under way when the others come, and those stand in line before it goes on."""
+        found: list[object] = [None] * len(asked)
+
+        def one(number: int, content: str, limit: int) -> None:
+            try:
+                found[number] = self.neighbours(None, content, limit)
+            except ValueError as error:
+                found[number] = str(error)
+
+        threads = [threading.Thread(target=one, args=(number, *each)) for number, each in enumerate(asked)]
+        threads[0].start()
+        assert self.begun.acquire(timeout=30)
+        for number, thread in enumerate(threads[1:], 1):
+            thread.start()
+            while len(self.neighbours._together._waiting) < number:
+                time.sleep(0.001)
+        for _ in asked:
+            self.go.release()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+        return found
+
+
+def test_those_who_wait_go_together_and_each_gets_its_own_and_no_more_than_it_asked_for() -> None:
+    rooms = Rooms()
+    found = rooms.ask(("text 0", 1), ("text 1", 3), ("text 2", 1), ("text 3", 2))
+    assert rooms.turns == [["text 0"], ["text 1", "text 2", "text 3"]]
+    assert found == [
+        [(f"note {number}, place {place}", 1.0) for place in range(limit)]
+        for number, limit in enumerate((1, 3, 1, 2))
+    ]  # fmt: skip
+
+
+def test_long_texts_do_not_make_one_endless_turn() -> None:
+    rooms = Rooms()
+    long = "x " * (MOST_TOKENS * 2)
+    found = rooms.ask(("text 0", 1), (f"{long} 1", 1), (f"{long} 2", 1), ("text 3", 1))
+    assert [len(turn) for turn in rooms.turns] == [1, 1, 1, 1]
+    assert found == [[(f"note {number}, place 0", 1.0)] for number in range(4)]
+
+
+@pytest.mark.parametrize("told", [("fail", "no"), ("no model", [])])
+def test_what_fails_reaches_those_it_is_for_and_the_next_ones_go_on(told: tuple[str, object]) -> None:
+    content, answer = told
+    rooms = Rooms()
+    assert rooms.ask((content, 1), ("text 1", 1)) == [answer, [("note 1, place 0", 1.0)]]
