@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from ormahd import paths
@@ -19,8 +19,7 @@ OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT
 """Variables that are no `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's space, the file, the vault."""
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """The settings in force, the file they were read from, and the origin of every value that is not a default."""
 
     settings: Settings

@@ -7,8 +7,9 @@ a version, and refused when that version is gone) stands in one place.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from ormahd.actions.caller import PERSON
 from ormahd.actions.views import stem
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A note as it stood when a decision was based on it."""
 
     id: str
@@ -40,8 +40,7 @@ class Seen:
     note: Note
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a transaction came to: `op` and `commit` None when nothing changed; `stored` when git was busy."""
 
     op: str | None

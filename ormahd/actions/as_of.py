@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ormahd.actions.views import iso
 from ormahd.core.strength import FILE as STRENGTH
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class AsOf:
+class AsOf(Struct, frozen=True):
     """The state that an answer stands for, and what it took to bring it back."""
 
     commit: str

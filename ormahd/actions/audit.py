@@ -7,9 +7,10 @@ its own. Everything else that was done, `history` tells.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ormahd.actions.views import headline, iso
 from ormahd.core.note import NoteKind, parse
@@ -36,8 +37,7 @@ _PAGE = 20
 """Ops whose words are read together."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
+class AuditRow(Struct, frozen=True):
     """One operation on one memory. `snapshot`: the memory as it was before. `detail`: what the op says of why."""
 
     id: str
@@ -52,8 +52,7 @@ class AuditRow:
     undone_by: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class MergeRow:
+class MergeRow(Struct, frozen=True):
     """One memory that became part of another. `snapshot`: the removed one as it was, with its connections. `reason`:
     what the op says of why (scores, verdict)."""
 
@@ -118,8 +117,7 @@ def _pairs(ormah: Ormah, op: Op, node_id: str | None = None) -> Iterator[tuple[_
             yield before, after
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     id: str
     note: Note
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ormahd.errors import BadRequest
 from ormahd.vault.git_name import repository_name
@@ -12,8 +13,7 @@ from ormahd.vault.git_name import repository_name
 PERSON = "person"
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """`agent` as the call named it, `cwd` an absolute path, or None where the caller did not say."""
 
     agent: str | None = None

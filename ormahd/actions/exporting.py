@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ormahd.actions.views import iso
 from ormahd.core.note import parse
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 MAX_PAGE = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(Struct, frozen=True):
     items: list[dict[str, Any]]
     next: str | None
 

@@ -6,8 +6,10 @@ tied to that prompt's vector (`whisper.affinity`). Source: seeds/affinity, "How 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd.actions.amend import amending, commit
 from ormahd.actions.views import headline
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
 _SOURCES: dict[str, Source] = {"explicit": "explicit", "implicit": "implicit"}
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """What a judgement came to. `counted` False: it was said before, and nothing was changed. `replaced`: it takes the place
     of the opposite judgement on the same whisper. `review`: a question about this memory was open, and is answered."""
 

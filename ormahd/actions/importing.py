@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
 from pydantic import Field, ValidationError
 
 from ormahd import way
@@ -56,14 +56,12 @@ class ImportLine(CreateNodeRequest):
     source: str = Field(default="", max_length=200)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     line: int
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     added: int
     skipped: int
     failed: list[Failure] = field(default_factory=list)
@@ -71,8 +69,7 @@ class Imported:
     redacted: int = 0
 
 
-@dataclass(slots=True)
-class _New:
+class _New(Struct):
     number: int
     line: ImportLine
     id: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ormahd.actions.views import headline, iso
 from ormahd.core.node import EdgeType
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 
-@dataclass(frozen=True, slots=True)
-class Belief:
+class Belief(Struct, frozen=True):
     """One end of an insight. `valid_until`, `outdated_reason`: where it does not hold any more."""
 
     id: str
@@ -30,8 +30,7 @@ class Belief:
     outdated_reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Evolution:
+class Evolution(Struct, frozen=True):
     """`newer` came of `older`. `time`: when that was noted (of an edge without a date: when the newer one was made)."""
 
     newer: Belief
@@ -41,8 +40,7 @@ class Evolution:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tension:
+class Tension(Struct, frozen=True):
     """Two that contradict each other. `settled`: one of them is outdated by now."""
 
     a: Belief
@@ -53,8 +51,7 @@ class Tension:
     settled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Insights:
+class Insights(Struct, frozen=True):
     text: str
     evolutions: list[Evolution]
     tensions: list[Tension]

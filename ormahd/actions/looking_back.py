@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ormahd.actions.views import headline
 from ormahd.core.note import NoteKind, parse, stem_short_id
@@ -23,8 +24,7 @@ CHARACTERS = 4_000_000
 """Of all differences in one answer; a frame holds 16 MiB. Notes beyond it are named without theirs (`cut`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoteChange:
+class NoteChange(Struct, frozen=True):
     """What became of one file. `change`: added, edited, removed, moved (perhaps edited too); `old_path` only then.
     `diff`: lines for people (`core.note_diff`); `cut`: some were left out. `node_id` None: the file is no memory."""
 
@@ -37,8 +37,7 @@ class NoteChange:
     cut: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OpView:
+class OpView(Struct, frozen=True):
     """An op and what it changed: the first `notes` of `total` files, by path."""
 
     op: Op

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ormahd.actions.caller import PERSON
 from ormahd.actions.purge_clean import BESIDE, Left, clean_beside, clean_derived, everywhere
@@ -34,8 +35,7 @@ _BINARY = 8000
 """Bytes in which git looks for a NUL to tell a binary file."""
 
 
-@dataclass(slots=True)
-class Purged:
+class Purged(Struct):
     """What a purge did, or with `dry_run` would do. Sizes in bytes, paths relative to the vault."""
 
     node_id: str | None

@@ -7,9 +7,10 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from ormahd.core.purge import Forgotten
@@ -24,8 +25,7 @@ _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
 log = logging.getLogger("ormah")
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """Where it still is, and why it was left alone. `path` is relative to the vault."""
 
     path: str

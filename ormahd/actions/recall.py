@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import headline, iso
@@ -23,8 +24,7 @@ SNIPPET = 200
 """Characters of a result in the text reply (seeds: the recall tool)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     id: str
     short_id: str
     title: str | None
@@ -41,8 +41,7 @@ class Hit:
     trace: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Recalled:
+class Recalled(Struct, frozen=True):
     text: str
     results: list[Hit]
     degraded: list[str] = field(default_factory=list)

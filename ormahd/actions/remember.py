@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ormahd import way
 from ormahd.actions.amend import amending, clean, commit, define, make_room_in_core
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from ormahd.vault.transaction import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(Struct, frozen=True):
     text: str
     node_id: str
     short_id: str

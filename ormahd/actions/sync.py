@@ -12,8 +12,9 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from ormahd.actions.caller import PERSON, Caller
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
@@ -42,8 +43,7 @@ PATIENCE: Final = 10.0
 """Seconds that a join waits for a file that is being edited."""
 
 
-@dataclass(slots=True)
-class Synced:
+class Synced(Struct):
     """What a sync came to: commits that came in and went out, and the conflicts that it met and set aside."""
 
     remote: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ormahd.actions.sync import Synced, join, network, one_at_a_time, only_as_root, sync_with
 from ormahd.errors import BadRequest, Conflict
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 MAX_URL: Final = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class SetUp:
+class SetUp(Struct, frozen=True):
     """What the remote is: `empty`, `ours` (it has this vault already), `joined` (another vault, which this one joined), or
     `would_join` (nothing was done yet: somebody is to agree first). `memories` of the other vault."""
 

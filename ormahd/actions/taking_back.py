@@ -7,8 +7,9 @@ both exclude each other nothing at all is changed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ormahd.actions.amend import amending
 from ormahd.actions.caller import PERSON
@@ -37,8 +38,7 @@ PLACE = "path"
 """`Clash.field` of a note whose old place is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clash:
+class Clash(Struct, frozen=True):
     """One thing that excludes the undo. `base`: what the op left; `ours`: today; `theirs`: what was before the op."""
 
     op: str
@@ -53,8 +53,7 @@ class Clash:
     """What is the matter with the note, as the rest of a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """What became of one file. `did`: removed, brought back, restored, moved back, or merged (with later edits)."""
 
     node_id: str | None
@@ -63,8 +62,7 @@ class Change:
     did: str
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(Struct, frozen=True):
     """An op that was taken back. `undo_op` is the undo's own op, by which it can be taken back again."""
 
     op: str
@@ -76,15 +74,13 @@ class Undone:
     changes: list[Change] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """An op that was left alone: it clashes, or (no clashes) nothing of it is left to be undone."""
 
     clashes: tuple[Clash, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """One op to take back. `pairs`: what it changed, by key (before, after); `parts`: empty for all of it."""
 
     op: Op
@@ -94,8 +90,7 @@ class Task:
     run: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     now: Version | None
     wanted: Version | None
     edited: bool

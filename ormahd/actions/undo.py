@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ormahd.actions.taking_back import ADOPTION, UNCOMMITTED, Clash, Left, Task, Undone, take_back
 from ormahd.actions.undo_part import narrowed
@@ -29,8 +30,7 @@ GONE = "nothing of it is left to undo"
 DONE = "it is undone already"
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What to take back: `ops` (ids of ops or commits, unique beginnings), or all of `run`, or what `job` did `since`.
     `node_id` and `edge` (`ID` or `TYPE:ID`) narrow one op to a part of it. `force`: a note that the op brought is removed
     although it was edited since."""
@@ -44,8 +44,7 @@ class Wish:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """An op that was passed over, and why."""
 
     op: str
@@ -54,8 +53,7 @@ class Skipped:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What an undo came to. Ops with conflicts were left alone as a whole; `run` names the undos when there are several."""
 
     undone: list[Undone] = field(default_factory=list)
@@ -64,8 +62,7 @@ class Outcome:
     run: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(Struct, frozen=True):
     """A merge that was taken back."""
 
     text: str
@@ -261,7 +258,9 @@ def _excluded(op: Op, left: Left) -> Conflict:
     more = f"; and {len(said) - NAMED} more" if len(said) > NAMED else ""
     data: dict[str, Any] = {
         "op": op.name,
-        "conflicts": [{name: getattr(clash, name) for name in Clash.__slots__} for clash in left.clashes[:SHOWN]],
+        "conflicts": [
+            {name: getattr(clash, name) for name in Clash.__struct_fields__} for clash in left.clashes[:SHOWN]
+        ],
     }
     return Conflict(
         f"{_quoted(op)} was not undone: {'; '.join(said[:NAMED])}{more}; nothing was changed",

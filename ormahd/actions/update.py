@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ormahd.actions.amend import Seen, amending, clean, commit, define, make_room_in_core, see
 from ormahd.actions.caller import Caller
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 CLEARABLE = ("title", "space", "tags", "valid_until", "outdated_reason")
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """What is to become of a node. `set` holds checked values by field name; `clear` names fields to take away."""
 
     set: Mapping[str, Any] = field(default_factory=dict)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ormahd.core.node import short_id
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from ormahd.index.rows import Edge, NodeRow
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeView:
+class EdgeView(Struct, frozen=True):
     """One connection; `id` is its other end."""
 
     id: str
@@ -29,14 +29,12 @@ class EdgeView:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionsView:
+class ConnectionsView(Struct, frozen=True):
     out: list[EdgeView] = field(default_factory=list)
     incoming: list[EdgeView] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(Struct, frozen=True):
     """A node with its connections; times are ISO 8601 in UTC."""
 
     text: str
@@ -67,8 +65,7 @@ class NodeView:
     as_of: AsOf | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """What changing one node came to. `commit` is None when nothing changed, or when git was busy (`stored`)."""
 
     text: str

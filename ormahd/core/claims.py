@@ -8,8 +8,9 @@ who the user is) is left out. `core/disagree.py` compares them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from ormahd.core.claim_words import (
     AMOUNTS,
@@ -55,8 +56,7 @@ class Sort(StrEnum):
     """and, or, to: what makes a list or a range."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """`key` is what is compared; `unit` tells which numbers can be compared at all; `amount` in that unit."""
 
     key: str
@@ -68,8 +68,7 @@ class Token:
     """The function words directly before it, in lower case: `on`, `is the`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     text: str
     tokens: tuple[Token, ...]
     """Without negations."""
@@ -83,8 +82,7 @@ class Claim:
     """Keys of the whole sentence, with what was cut off."""
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """A memory, read. `title` and `said`: the keys of all its title's, all its words."""
 
     claims: tuple[Claim, ...]

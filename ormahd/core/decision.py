@@ -11,9 +11,10 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, cast
+
+from msgspec import Struct
 
 from ormahd.core.line_time import read_time, write_time
 from ormahd.core.month_files import MonthFiles
@@ -28,8 +29,7 @@ _ID = 32
 Verdict = Literal["approved", "rejected"]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What a line says. `nodes`: full ids; `texts`: the sha256 of what each said (`journal.verdicts.text_key`); both sorted."""
 
     type: ProposalType

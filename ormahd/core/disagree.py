@@ -8,8 +8,9 @@ in the other order. Whatever else differs (a subject, a condition, a qualifier) 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from msgspec import Struct
 
 from ormahd.core.claim_words import (
     ANCHORS,
@@ -42,8 +43,7 @@ NEARLY = 0.2
 """Two measurements that differ by less than this share are one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(Struct, frozen=True):
     """`what`: number, date, time, value, opposite, negation, order. `one`, `other`: the two claims as written; `ends`: what
     stands in the place where they differ. `shared`: tokens that they have in common."""
 

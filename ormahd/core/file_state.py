@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(Struct, frozen=True):
     """Enough to see without reading that nothing changed. `path` is posix and relative to the vault's root, `digest` the
     sha256 (hex) of the file's bytes on the disk."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 from yaml.composer import Composer
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 from yaml.parser import Parser
@@ -56,8 +56,7 @@ class FrontmatterError(Exception):
         self.mend = mend
 
 
-@dataclass(slots=True)
-class Frontmatter:
+class Frontmatter(Struct):
     """Where the block stands in `text` (the whole file), and what is in it.
 
     Node marks count from `start`; `pairs` maps each key's text to its key and value node, in the file's order.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ormahd.core.injected import strip
 
@@ -30,8 +31,7 @@ class Author(StrEnum):
     """A notification, a hook's, a scheduler's or another agent's text: nobody asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A prompt, read. `text`: what the person wrote, whoever the author is taken for."""
 
     text: str

@@ -11,11 +11,11 @@ import binascii
 import json
 import math
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, cast
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.core.line_time import read_time, write_time
@@ -31,8 +31,7 @@ Source = Literal["explicit", "implicit"]
 """Said by somebody who meant to, or inferred by an agent from what happened."""
 
 
-@dataclass(frozen=True, slots=True)
-class Small:
+class Small(Struct, frozen=True):
     """A vector in eight bits a component: `steps` are int8, times `scale` they are the components."""
 
     steps: bytes
@@ -50,8 +49,7 @@ class Small:
         return np.frombuffer(self.steps, np.int8).astype(np.float32) * np.float32(self.scale)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """What a line says. `session_id` and `prompt_hash` are keyed hashes; `prompt` is None unless it is to be committed."""
 
     node_id: str

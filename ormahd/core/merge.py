@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, TypeVar
 
 import merge3
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd.core import strength
 from ormahd.core.frontmatter import FrontmatterError
@@ -34,8 +35,7 @@ difflib needs hours for some texts."""
 _LINE = TypeVar("_LINE", str, bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """A merge. With conflicts `data` is None, unless ours was to be kept (`keep_ours`)."""
 
     data: bytes | None

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from ormahd.core.frontmatter import Frontmatter, FrontmatterError, is_block, read, scalar
 from ormahd.core.markdown import dominant_eol, normalise
@@ -28,8 +29,7 @@ TextMerge = Callable[[list[str], list[str], list[str]], list[str] | None]
 """Three lists of lines to one, or None where they conflict."""
 
 
-@dataclass(frozen=True)
-class Sheet:
+class Sheet(Struct, frozen=True, dict=True):
     """A readable note's text, cut into the lines of each key. Raises Unusual for YAML that cannot be cut."""
 
     data: bytes

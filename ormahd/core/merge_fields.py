@@ -12,8 +12,10 @@ Where only one side changed a field, that side's value holds. Where both changed
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd.core.node import Tier
 from ormahd.core.note_values import Link, Note
@@ -24,8 +26,7 @@ _HEIGHT = {Tier.CORE: 2, Tier.WORKING: 1, Tier.ARCHIVAL: 0}
 _T = TypeVar("_T", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class MergeConflict:
+class MergeConflict(Struct, frozen=True):
     """One thing that both sides changed, each in its own way. The three versions as text; None: absent there."""
 
     path: str
@@ -41,8 +42,7 @@ class MergeConflict:
         return f"{self.path}: {self.field} was changed on both sides"
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """A note with what `Note` leaves out: other keys and unused lines of `edges`, both as written."""
 
     note: Note
@@ -56,8 +56,7 @@ class Side:
         return {link.key: link for link in self.note.links if not link.body}
 
 
-@dataclass(slots=True)
-class Wanted:
+class Wanted(Struct):
     """The merged note's values."""
 
     id: str

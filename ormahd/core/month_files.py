@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from ormahd.core.merge import merge_lines
 
@@ -17,8 +18,7 @@ T = TypeVar("T")
 _NAME = re.compile(r"\d{4}-\d{2}\.jsonl")
 
 
-@dataclass(frozen=True, slots=True)
-class MonthFiles(Generic[T]):
+class MonthFiles(Struct, Generic[T], frozen=True):
     """One kind of line."""
 
     folder: str

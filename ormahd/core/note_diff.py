@@ -14,9 +14,10 @@ Of a note that came or went every line has a `+` or a `-`. A file that is no rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from ormahd.core.frontmatter import FrontmatterError
 from ormahd.core.merge_bytes import Sheet
@@ -36,8 +37,7 @@ Name = Callable[[str], str | None]
 """What a wikilink's target is called, or None: then it is called as it is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoteDiff:
+class NoteDiff(Struct, frozen=True):
     """`text`: lines without a line break at the end, empty when the bytes are the same. `cut`: some were left out,
     and the last line says how many."""
 

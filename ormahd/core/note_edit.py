@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from ormahd.core.frontmatter import FrontmatterError
 from ormahd.core.markdown import conflict_line, link_target, normalise

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Literal
+
+from msgspec import Struct, field
 
 from ormahd.core.naming import stem_short_id
 from ormahd.core.node import EdgeType, NodeType, Tier
@@ -38,8 +39,7 @@ def claim(kind: NoteKind, node_id: str | None) -> str | None:
     return node_id if kind in _CLAIMING else None
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """An edge as the note has it. What `target` means is the index's business."""
 
     edge: EdgeType
@@ -62,8 +62,7 @@ def edge_key(edge: EdgeType, target: str) -> str:
     return f"{edge}:{stem_short_id(target) or target}"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Something that a person may want to mend. `line` counts from 1 in the file."""
 
     level: Literal["error", "warning", "info"]
@@ -75,8 +74,7 @@ class Problem:
         return self.what if self.line is None else f"line {self.line}: {self.what}"
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """A file of the vault as values. Of a BROKEN or FOREIGN one the fields that can be read are filled in."""
 
     path: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from ormahd.core.frontmatter import FrontmatterError, quoted, read, scalar
 from ormahd.core.markdown import conflict_line, dominant_eol, link_target, normalise

@@ -11,9 +11,11 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd.core.markdown import link_target
 from ormahd.core.node import EdgeType, NodeType, Tier, short_id
@@ -45,8 +47,7 @@ _NAME = re.compile(r"[^\s\[\](){}<>\"'`|#^/\\,:;=*]")
 """A character that a note's file name may have in a link."""
 
 
-@dataclass(frozen=True)
-class Forgotten:
+class Forgotten(Struct, frozen=True, dict=True):
     """What must be nowhere afterwards: a memory (`node_id`, full), and exact texts (`secrets`).
 
     `names`: folded titles, aliases and file names by which wikilinks lead to it, and to no other memory. `quotes`:
@@ -61,7 +62,7 @@ class Forgotten:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Forgotten:
-        """From what `dataclasses.asdict` and JSON made of it."""
+        """From what `asdict` and JSON made of it."""
         return cls(given["node_id"], *(tuple(given[key]) for key in ("secrets", "names", "quotes", "lines")))
 
     def knowing(self, versions: Iterable[Note], taken: Callable[[str], bool] = lambda _: False) -> Forgotten:

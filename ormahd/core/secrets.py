@@ -14,8 +14,9 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from ormahd.core import secret_rules
 from ormahd.core.secret_rules import Span
@@ -62,24 +63,21 @@ _WORD_REST = re.compile(r"[A-Za-z0-9_-]*+")
 _JWT_REST = re.compile(r"[A-Za-z0-9_.+/=-]*+")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One secret that was taken out: what kind, and the line (from 1) of the text as it was given."""
 
     kind: str
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Redacted:
+class Redacted(Struct, frozen=True):
     """A text without its secrets, and what was found (never the secret itself)."""
 
     text: str
     found: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     kind: str
     pattern: re.Pattern[str]
     whole: bool  # the match is the secret; else its last group is

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ormahd.core.frontmatter import Frontmatter, MappingNode, Node, ScalarNode, SequenceNode, is_block
 
@@ -19,8 +20,7 @@ class Unusual(Exception):
     """The block is written in a way that cannot be changed piece by piece."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A key of a block mapping and its lines; the numbers are characters of the file's text."""
 
     key: Node

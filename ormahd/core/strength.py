@@ -19,10 +19,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import exp, log
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
 
 from ormahd.core.importance import WORTH_STORING
 from ormahd.core.line_time import read_time, write_time
@@ -55,8 +56,7 @@ _SPACING = -0.2  # a use that comes late (small R) strengthens more
 _MAX_SPACING = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """A node was used. `review`: the use was confirmed (opened, or answered for) and so strengthens the memory."""
 
     node: str
@@ -65,8 +65,7 @@ class Access:
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Struct, frozen=True):
     """The scorer computed a node's importance."""
 
     node: str

@@ -11,9 +11,9 @@ import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.core import sql
@@ -30,8 +30,7 @@ KEEP_FREE_SHARE = 0.1
 """Of all documents: how many such embeddings are kept at most (and 1,000 in any case)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """What is embedded of a node."""
 
     heading: str | None
@@ -46,8 +45,7 @@ def source(title: str | None, path: str, content: str) -> Source:
     return Source(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())
 
 
-@dataclass(slots=True)
-class Delta:
+class Delta(Struct):
     """What changed for one model, to be repeated in memory once it is committed."""
 
     vectors: dict[str, Half] = field(default_factory=dict)
@@ -231,8 +229,7 @@ def df(connection: sqlite3.Connection, model: int) -> dict[int, int]:
     return dict(connection.execute("SELECT token, n FROM token_df WHERE model = ? AND n > 0", (model,)))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenVectors:
+class TokenVectors(Struct, frozen=True):
     """Token vectors of some nodes, one after the other, for MaxSim.
 
     Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, late / 2], see `late.cosines`). Nodes without

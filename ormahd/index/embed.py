@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd import heap
@@ -25,8 +25,7 @@ from ormahd.settings import EmbeddingSettings
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """One window of a text: its vector (unit, float32[dimensions]), its tokens' ids and small vectors (int8[n, late])."""
 
     vector: Float
@@ -34,8 +33,7 @@ class Piece:
     tokens: Int8
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentVectors:
+class DocumentVectors(Struct, frozen=True):
     pieces: tuple[Piece, ...]
     """At least one, also of an empty text."""
 
@@ -47,8 +45,7 @@ class DocumentVectors:
         return np.asarray(late.unit(np.mean([piece.vector for piece in self.pieces], axis=0)[None])[0], np.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class QueryVectors:
+class QueryVectors(Struct, frozen=True):
     """A question: its vector (unit, float32[dimensions]), its tokens' ids and small vectors (unit, float32[m, late])."""
 
     vector: Float
@@ -58,8 +55,7 @@ class QueryVectors:
     """The tokens' vectors before they were made small: unit, float32[m, dimensions]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(Struct, frozen=True):
     """What runs a model, and what was measured of it."""
 
     runtime: str

@@ -8,7 +8,8 @@ masked.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ormahd.index.embed_graph import INT64, POSITIONS, TOKENS, Shape, Weight, Writer
 
@@ -16,8 +17,7 @@ OURS = "com.microsoft"
 """ONNX Runtime's own operators."""
 
 
-@dataclass(frozen=True, slots=True)
-class Eight:
+class Eight(Struct, frozen=True):
     """Matrices W[rows, columns] in eight bits, one under the other, as a product takes them."""
 
     codes: Weight
@@ -29,8 +29,7 @@ class Eight:
     multiplied is rounded token by token instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """One product of a layer."""
 
     at: str

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 OPSET = 20
 """The first with Gelu; ONNX Runtime has it since 1.17."""
@@ -33,8 +34,7 @@ TOKENS = "tokens"
 """The output: float32[texts * tokens, width], the vectors of the last layer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """The numbers of one encoder."""
 
     layers: int
@@ -46,8 +46,7 @@ class Shape:
     """The position of a text's first token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(Struct, frozen=True):
     """Where one tensor, little endian, lies in a file."""
 
     dims: tuple[int, ...]

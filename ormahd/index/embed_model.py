@@ -8,11 +8,11 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd import way
@@ -41,8 +41,7 @@ RECIPE = 2
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """What a model says of itself, as sentence-transformers reads its files."""
 
     tokenizer: Any
@@ -235,8 +234,7 @@ Made = tuple[Float, NDArray[np.uint32], Float]
 """Of one window: its vector, its tokens' ids, its tokens' vectors (small once there is a basis)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ids:
+class Ids(Struct, frozen=True):
     """One window of a text as a model takes it."""
 
     ids: list[int]

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from ormahd.errors import Unavailable
 from ormahd.index import embed_check, embed_eight, late
@@ -33,8 +33,7 @@ LINES = 2
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A model on ONNX Runtime, ready."""
 
     about: About

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from ormahd import way
 from ormahd.line import Line, Place
@@ -18,8 +19,7 @@ W = TypeVar("W")
 M = TypeVar("M")
 
 
-@dataclass(eq=False, slots=True)
-class _Ticket(Generic[W, M]):
+class _Ticket(Struct, Generic[W, M], eq=False):
     windows: Sequence[W]
     place: Place = field(default_factory=Place)
     made: list[M] | None = None

@@ -9,8 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from ormahd import heap, way
 from ormahd.errors import Unavailable
@@ -38,8 +39,7 @@ TIDY_S = 3600.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
+class _Begun(Struct, frozen=True):
     """Nodes whose texts are being embedded."""
 
     meaning: Meaning

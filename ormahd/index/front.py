@@ -8,9 +8,9 @@ they fit the vault; they are looked for again each time there are four times as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.index.late import Float
@@ -38,8 +38,7 @@ def wide(rows: Half) -> Float:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Front:
+class Front(Struct, frozen=True):
     """The short forms of the first `rows` rows, in blocks like the rows themselves. Up to one block they are the rows as float32."""
 
     rows: int = 0

@@ -11,9 +11,10 @@ import bisect
 import time
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ormahd.core import sql
@@ -45,8 +46,7 @@ FEW_EXPIRED = 500
 """Expired nodes up to which it is quicker to know them all than to ask about each of some hundred."""
 
 
-@dataclass(slots=True)
-class Passing:
+class Passing(Struct):
     """The nodes that a filter lets through: `ids` in their order, and the key of each."""
 
     ids: list[str]
@@ -86,8 +86,7 @@ class Passing:
         return [one for one in found if one[0] not in gone][:limit]
 
 
-@dataclass(frozen=True, slots=True)
-class Posting:
+class Posting(Struct, frozen=True):
     """The rows of the full text table that a word is in, in order, and what it adds to their bm25 (positive: FTS5 adds up words)."""
 
     numbers: NDArray[np.int32]

@@ -14,8 +14,9 @@ from __future__ import annotations
 import sqlite3
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ormahd.core import sql
 from ormahd.core.node import EdgeType, is_node_id, short_id
@@ -27,8 +28,7 @@ SHORTS = 200
 """Short ids that are looked up together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """What a wikilink's text may be looked up by."""
 
     short: str | None

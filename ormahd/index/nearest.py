@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.index.front import BLOCK, Front, Half, wide
@@ -31,8 +31,7 @@ ENOUGH = 40
 """So many times as many rows are looked at at most, where vectors are such that shortening them tells little."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """Rows as they were at one moment; blocks may grow behind `used`, which this view does not see."""
 
     blocks: tuple[Half, ...]
@@ -63,8 +62,7 @@ class View:
         return np.concatenate(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Only:
+class Only(Struct, frozen=True):
     """Nodes that are wanted: these, but none of `gone`. `share`: about how many they are of all."""
 
     members: AbstractSet[str]

@@ -7,9 +7,9 @@ all others at each of these steps. Together a step is one turn for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ormahd.index.embed_together import Together
 from ormahd.index.late import Float
@@ -25,8 +25,7 @@ Embed = Callable[[Sequence[tuple[str | None, str]]], list[Float] | None]
 Search = Callable[[Float, int], list[Near]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     title: str | None
     content: str
     limit: int

@@ -12,10 +12,11 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind
@@ -52,8 +53,7 @@ class Files(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Build:
+class Build(Struct):
     """Makes one state after the other."""
 
     index: Index

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd.core import sql
 from ormahd.core.node import ABOUT_SELF, Connection, EdgeType, MemoryNode, NodeType, Strength, Tier, short_id
@@ -37,8 +39,7 @@ def moment_or_none(value: int | None) -> datetime | None:
     return None if value is None else moment(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """A resolved edge: both ends are nodes of this vault."""
 
     source: str
@@ -51,8 +52,7 @@ class Edge:
     """True: a wikilink in the body, which belongs to the person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unresolved:
+class Unresolved(Struct, frozen=True):
     """A link that leads to no node, or to more than one."""
 
     source: str
@@ -64,8 +64,7 @@ class Unresolved:
 _DEFAULT_STRENGTH = Strength()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRow:
+class NodeRow(Struct, frozen=True):
     """A node as the index knows it: every field of `MemoryNode`, and where it came from.
 
     A plain value, because ranking makes hundreds of them for one question; `node` gives the `MemoryNode`.
@@ -140,8 +139,7 @@ def _texts(listed: str) -> tuple[str, ...]:
     return () if listed == "[]" else tuple(json.loads(listed))  # most have none, and dozens are read for one question
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """What ranking asks of a node: some columns, because it looks at hundreds of nodes for one question."""
 
     id: str
@@ -173,8 +171,7 @@ def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """Which nodes may be found. None and an empty collection differ: an empty one lets nothing pass."""
 
     types: tuple[NodeType, ...] | None = None
@@ -226,8 +223,7 @@ class Filter:
         return " AND ".join(parts), values
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """Something that the index and the vault, or two parts of the index, do not agree on."""
 
     what: Literal["missing", "left over", "changed", "words", "vectors", "chroma", "damaged"]
@@ -236,8 +232,7 @@ class Difference:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(Struct, frozen=True):
     nodes: int
     by_tier: dict[str, int]
     by_type: dict[str, int]

@@ -10,7 +10,8 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ormahd.core import sql
 from ormahd.core.file_state import FileState
@@ -22,8 +23,7 @@ FirstPath = Callable[[str, Sequence[str]], str | None]
 """Which of several files with one id had it first (the history knows); None: no opinion."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A file that was read, ready to be stored."""
 
     path: str
@@ -67,8 +67,7 @@ def fingerprint(space: str | None, kind: str, title: str | None, content: str) -
     return int.from_bytes(hashlib.blake2b(joined.encode(errors="replace"), digest_size=8).digest(), "big", signed=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """What a batch did. `ids`: all nodes that may have come, changed or gone; `words`: whether the full text table did change."""
 
     ids: set[str]

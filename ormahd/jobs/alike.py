@@ -5,8 +5,9 @@ The composite is the original's: 0.6 cosine + 0.2 likeness of the titles + 0.2 w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ormahd.actions.views import headline
 from ormahd.core.words import overlap, words
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 COSINE, TITLE, WORDS = 0.6, 0.2, 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
+class Likeness(Struct, frozen=True):
     """Each part 0 to 1 (a cosine below 0 counts as 0)."""
 
     cosine: float

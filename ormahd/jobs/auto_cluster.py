@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ormahd.actions.amend import Seen, see
 from ormahd.actions.views import headline
@@ -41,8 +42,7 @@ CHUNK = 500
 """Notes read at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
+class _Move(Struct, frozen=True):
     row: NodeRow
     space: str
     there: int

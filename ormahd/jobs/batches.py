@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from ormahd.actions.views import iso
 from ormahd.jobs.job import Stopped
@@ -47,16 +48,14 @@ ENVELOPE: Final = 500
 CUT: Final = " …"
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """Where candidates come from: the jobs' own searches, best first, without what is connected or judged already."""
 
     pairs: Mapping[str, Callable[[Turn], Iterable[Pair]]]
     clusters: Callable[[Turn], Iterable[Sequence[Shown]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One question that was handed out: the memories it is about (id to the key of the text) and why it was asked."""
 
     keys: dict[str, str]
@@ -73,8 +72,7 @@ class Item:
         return list(self.keys.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Issued:
+class Issued(Struct, frozen=True):
     """What one receipt stands for, batch by batch."""
 
     items: dict[str, list[Item]] = field(default_factory=dict)
@@ -145,8 +143,7 @@ def _open(turn: Turn, batch: str, item: Item) -> bool:
 # ---------------------------------------------------------------- showing
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Struct, frozen=True):
     """The batches as an agent gets them, and what of the issued is among them."""
 
     batches: dict[str, Any]

@@ -8,10 +8,11 @@ newer one their dates say, never the judge.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
+
+from msgspec.structs import replace
 
 from ormahd.core.node import ProposalType
 from ormahd.errors import BadRequest, Conflict

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ormahd.core.claims import Read, read
 from ormahd.core.disagree import Disagreement, disagree
@@ -42,8 +43,7 @@ SERIES = 3
 """A memory that differs from so many others in one place is one of a series (a server each), and in no conflict."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """Two beliefs that may be in conflict. `by_rule`: what the rule says; `judged`: the verdict of an earlier run that could
     not be carried out then."""
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd.core.facts import lost
 from ormahd.core.node import EdgeType, NodeType, Tier
@@ -64,14 +66,13 @@ def clusters(turn: Turn) -> Iterator[list[Shown]]:
         yield [_shown(row) for row in batch[0].values()]
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Struct):
     """One run: which memories are still to be looked at, and what was asked."""
 
     turn: Turn
-    texts: dict[str, str] = field(init=False)
+    texts: dict[str, str] = field(default_factory=dict)
     """The keys of all texts that may be united, by id."""
-    left: list[str] = field(init=False)
+    left: list[str] = field(default_factory=list)
     """Whose neighbours were not looked at yet, the oldest first."""
     used: set[str] = field(default_factory=set)
     """What a change of this run is about, or would have been had nobody edited meanwhile."""

@@ -12,11 +12,12 @@ Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Dif
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import log
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ormahd.core import sql
 from ormahd.core.importance import importance
@@ -39,8 +40,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Faded:
+class Faded(Struct, frozen=True):
     """A memory whose lease is over, with the numbers it was decided by. Days."""
 
     node: str

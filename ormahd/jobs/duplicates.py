@@ -6,8 +6,9 @@ From each memory that was not looked at yet, its nearest neighbours are compared
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ormahd.core import sql
 from ormahd.core.node import NodeType, ProposalType
@@ -32,8 +33,7 @@ READ = 500
 Two = frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A candidate pair. `how`: that they say the same in the same words."""
 
     one: NodeRow
@@ -54,8 +54,7 @@ class Found:
         return Pair(_shown(self.one), _shown(self.other), self.like.composite)
 
 
-@dataclass(slots=True)
-class Search:
+class Search(Struct):
     """The candidates of one turn, and what became of them. `under`: by what name the memories are marked as looked at.
 
     A memory is marked only when every pair that it came up with is settled.

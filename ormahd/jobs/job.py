@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct, field
 
 from ormahd import way
 from ormahd.core.node import ProposalType as ProposalType  # noqa: PLC0414 - a job's word, too
@@ -29,8 +30,7 @@ class Stopped(Exception):
     """The run is to end: the daemon stops, or the job was paused. What was committed stands; the rest comes next time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """One file of a change. `data` None: the note goes. `expect`: sha256 of the version that `data` was made from; None:
     there is no file yet."""
 
@@ -44,8 +44,7 @@ def nothing() -> None:
     """A change of which nobody need be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One commit. `subject` is a sentence for people, `body` says why (scores, verdict).
 
     `edits` is called under the writers' lock and makes the files from the notes as they stand then; none: there is nothing
@@ -64,8 +63,7 @@ class Change:
     done: Callable[[], None] = nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """A change that a person has to decide on: kept as a proposal, once (seeds/data-model).
 
     `payload` is what the job needs to make the change when it is approved (JSON); `preview` what it would look like;
@@ -82,8 +80,7 @@ class Ask:
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """Work that needs no commit of the runner's: a scan, for one. Only counted."""
 
     applied: int = 0
@@ -95,8 +92,7 @@ class Done:
 Step = Change | Ask | Done
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """One run of one job: what it may use.
 
     `now` stands still during the run. `judge` None: jobs do what is safe without one. `near` is shared by the jobs of a run.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from ormahd.core.node import EdgeType, Tier
 from ormahd.index.rows import Edge, Filter, NodeRow
@@ -91,8 +92,7 @@ def ends(one: NodeRow, other: NodeRow) -> tuple[NodeRow, NodeRow]:
     return (one, other) if (one.created, one.id) >= (other.created, other.id) else (other, one)
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """A memory with what is to be asked about it, and what a judge said already that is not done yet."""
 
     row: NodeRow

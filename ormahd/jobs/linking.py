@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ormahd.actions.amend import Seen, clean, see
 from ormahd.actions.views import headline, stem
@@ -38,8 +39,7 @@ NAME = 60
 """Characters of a memory's name in a commit message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """An edge to be drawn, by full ids. `weight` None or 0: the default (an edge without weight carries nothing)."""
 
     source_id: str
@@ -67,8 +67,7 @@ def count_of(number: int) -> str:
     return f"{number} {'pair' if number == 1 else 'pairs'}"
 
 
-@dataclass(slots=True)
-class _Edited:
+class _Edited(Struct):
     """What is to become of one note."""
 
     seen: Seen

@@ -11,9 +11,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd.actions.amend import clean
 from ormahd.errors import Conflict as Used
@@ -41,8 +43,7 @@ ANOTHER = "ask for the next candidates: agent.maintenance {} (ormahctl maintenan
 Progress = Callable[[int, int, str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Handed:
+class Handed(Struct, frozen=True):
     """Phase one. `batches` are JSON values: the seeds' four keys."""
 
     receipt: str
@@ -51,8 +52,7 @@ class Handed:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """Phase two. `summary` counts what was applied, and as `skipped` what was not."""
 
     receipt: str

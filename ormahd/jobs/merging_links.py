@@ -7,8 +7,9 @@ Of two edges that come to be the same the larger weight, the earlier creation an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ormahd.actions.amend import see
 from ormahd.actions.views import headline, stem

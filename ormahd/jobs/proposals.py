@@ -11,9 +11,10 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ormahd.actions.amend import Outcome, amending, commit
 from ormahd.core import decision
@@ -55,8 +56,7 @@ class Kept(Enum):
     FULL = "full"
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """A proposal with the memories that it is about, as far as they are there. `by`: who decided."""
 
     row: Row
@@ -64,8 +64,7 @@ class Shown:
     by: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """`behind`: pending ones beyond `jobs.max_proposals`, which come up when there is room."""
 
     proposals: list[Shown]
@@ -73,8 +72,7 @@ class Listed:
     behind: int
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """What a decision came to. `commit` None: nothing was left to do, or git is busy (`stored`)."""
 
     text: str

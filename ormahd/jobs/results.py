@@ -7,9 +7,9 @@ memories that still read as they did. What does not pass is refused by name; the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ormahd.core.node import MAX_CONTENT, EdgeType, NodeType, Text, Title
@@ -78,8 +78,7 @@ MODELS: Final[Mapping[str, type[Result]]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """An item that came to nothing: where it stood (`merges[2]`), the id that is to blame, why."""
 
     item: str
@@ -87,8 +86,7 @@ class Refused:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """An item that may be applied: what it says, and the question that it answers."""
 
     name: str
@@ -96,8 +94,7 @@ class Taken:
     asked: Item
 
 
-@dataclass(slots=True)
-class Checked:
+class Checked(Struct):
     """The items of all lists, sorted."""
 
     taken: dict[str, list[Taken]] = field(default_factory=lambda: {name: [] for name in LIST})

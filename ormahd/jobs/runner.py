@@ -11,8 +11,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ormahd import way
 from ormahd.actions.caller import Caller
@@ -45,8 +46,7 @@ LOW_PRIORITY = 5
 Progress = Callable[[int, int, str], None]
 
 
-@dataclass(slots=True)
-class Ran:
+class Ran(Struct):
     """What one run of one job came to. `proposals`: what it planned; `asked`: of it, what waits for a person; `skipped`:
     what was dropped or is over the limit."""
 
@@ -67,8 +67,7 @@ class Ran:
     """Why what was skipped was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """A job as `status` and `ormahctl jobs` tell of it."""
 
     name: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ormahd.actions.amend import clean, see
 from ormahd.actions.views import headline, stem
@@ -170,8 +171,7 @@ def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
 # ---------------------------------------------------------------- the new memory
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """The memory that is to be."""
 
     id: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ormahd.core.line_time import read_time
 from ormahd.core.strength import FILE, Access, last_uses
@@ -18,8 +19,7 @@ CONFIRMED = ("get", "feedback")
 """Uses that strengthen: opened, or judged useful. What a search found or a whisper showed may have been looked past."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """Events of memories that there are; `last`: the number of the last event, of whatever memory. 0: there are none."""
 
     last: int

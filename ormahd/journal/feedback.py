@@ -10,11 +10,11 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.core.judgement import Judgement, Small
@@ -27,8 +27,7 @@ _LENGTH = 32
 """Hexadecimal digits of a keyed hash: 128 bits."""
 
 
-@dataclass(frozen=True)
-class Judgements:
+class Judgements(Struct, frozen=True, dict=True):
     """Judgements whose vectors are those of one model: an unchangeable value, sorted by memory.
 
     `matrix`: float32[n, dimensions], unit rows. `signals` float32[n], `implicit` bool[n], `times` float64[n] in seconds

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from ormahd.core import sql
 from ormahd.core.node import ProposalType
@@ -30,8 +31,7 @@ SHOWN = 20
 _ALPHABET = frozenset("0123456789abcdef-")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A proposal as it is kept. `nodes`: full ids; `op`: of the commit that came of it, where that is known."""
 
     id: str
@@ -50,8 +50,7 @@ class Row:
     op: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """What a proposal has come to."""
 
     id: str

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ormahd.journal.state import State
 
@@ -19,8 +20,7 @@ KEPT: Final = 200
 """Settled receipts that are remembered, so that who uses one twice is told so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     id: str
     time: datetime
     expires: datetime

@@ -4,8 +4,9 @@ a laptop that is rebooted daily."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from ormahd.journal.state import State
 
@@ -13,8 +14,7 @@ KEPT = 500
 """Runs of each job that are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(Struct, frozen=True):
     """What the book says of one job. Durations in milliseconds."""
 
     last_run: datetime | None = None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from ormahd.journal.state import State
 
@@ -20,8 +21,7 @@ MOST_HELD: Final = 500
 """Memories that a session is remembered to hold, the last ones: more than any context has room for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(Struct, frozen=True):
     """An earlier prompt. `vector`: float32 bytes of the model that `model` names, or None."""
 
     time: datetime
@@ -31,8 +31,7 @@ class Spoken:
     answered: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     prompts: int
     """So many, silent ones too."""
     last: datetime

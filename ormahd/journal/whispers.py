@@ -11,11 +11,11 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.core import sql
@@ -49,8 +49,7 @@ Float = NDArray[np.float32]
 log = logging.getLogger("ormah")
 
 
-@dataclass(frozen=True, slots=True)
-class Considered:
+class Considered(Struct, frozen=True):
     """A memory that was considered: its relevance before and after feedback's boost, and how it was shown (None: held
     back)."""
 
@@ -60,8 +59,7 @@ class Considered:
     shown: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
+class Logged(Struct, frozen=True):
     """A memory as it was considered for a prompt. `model` names whose `vector` it is."""
 
     event: str
@@ -76,8 +74,7 @@ class Logged:
     session_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """How often something was whispered, and why else not, since `since` (None: nothing is logged)."""
 
     since: datetime | None

@@ -4,8 +4,9 @@ can be stored and read. What they say is for the jobs to check."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from ormahd.core.quoting import harmless, shortened
 from ormahd.judge.port import Contrast, Duplicate, Judge, JudgeGone, Linked, Pair, Shown, Summary

@@ -8,9 +8,10 @@ What a judge writes is a proposal: whoever applies it validates it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from ormahd.core.node import EdgeType, NodeType
 
@@ -19,8 +20,7 @@ class JudgeGone(Exception):
     """Nobody answers: not there, too slow, out of budget. Whatever was asked stays open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """A memory as a judge sees it."""
 
     id: str
@@ -31,8 +31,7 @@ class Shown:
     created: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Two memories; `score` is what made them candidates, 0 to 1."""
 
     a: Shown
@@ -40,8 +39,7 @@ class Pair:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(Struct, frozen=True):
     """Whether both say the same; `title` and `content` are the united text (None: the keeper's own stays)."""
 
     same: bool
@@ -50,24 +48,21 @@ class Duplicate:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(Struct, frozen=True):
     """How `a` relates to `b`; None: not at all. Of supports, part_of, depends_on and related_to."""
 
     edge: EdgeType | None
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Contrast:
+class Contrast(Struct, frozen=True):
     """`evolution`: the later of the two replaced the other belief; `tension`: both stand, and they contradict."""
 
     kind: Literal["evolution", "tension", "none"]
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """One memory that says what a cluster says; None for `content`: the cluster is none."""
 
     title: str | None

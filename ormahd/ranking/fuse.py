@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ormahd.ranking.gather import Gathered
 from ormahd.settings import SearchSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(Struct, frozen=True):
     """A candidate after fusion. Ranks count from 1; None: not on that list."""
 
     node_id: str

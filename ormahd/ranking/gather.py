@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.index.rows import Candidate, Edge, Filter
@@ -58,8 +58,7 @@ class Searchable(Protocol):
     def idf(self, token_ids: NDArray[np.uint32]) -> Float: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(Struct, frozen=True):
     """A question as vectors: as the model pools it, and pooled by what its tokens tell."""
 
     vector: Float
@@ -71,8 +70,7 @@ class Meaning:
     """Per token, its inverse document frequency in the vault."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(Struct, frozen=True):
     """The two lists, each best first, and everything that is known of the notes on them."""
 
     by_words: list[tuple[str, float]]

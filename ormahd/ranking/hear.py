@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
+
+from msgspec import Struct
 
 from ormahd.core.node import ABOUT_SELF, SearchQuery
 from ormahd.core.words import IDENTITY_WORDS, QUESTION_WORDS, STOP_WORDS, is_question, query_terms, words
@@ -24,8 +25,7 @@ _IDLE = frozenset(
 """With these words alone a question has no topic: "what did we do yesterday" asks for a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """A question, understood. `chosen` is what may be found at all: the caller's filters, nothing expired."""
 
     text: str

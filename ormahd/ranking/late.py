@@ -7,10 +7,10 @@ frequency (names and rare words decide; best on short dialogue), and all alike (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.index.late import cosines
@@ -39,8 +39,7 @@ class Stored(Protocol):
     def packed(self) -> NDArray[np.uint8]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(Struct, frozen=True):
     """Per note: MaxSim weighted by rarity, MaxSim unweighted (both a mean cosine, up to 1), and its tokens."""
 
     rare: Float

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from ormahd.core.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.index.rows import Candidate
@@ -30,8 +30,7 @@ PIECES = 2
 took twice as long; one alone lost three points of mean reciprocal rank on notes of 200 to 800 words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """One result."""
 
     node_id: str
@@ -43,8 +42,7 @@ class Hit:
     text is, whatever else was found."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     results: list[Hit]
     degraded: list[str] = field(default_factory=list)
     trace: dict[str, Any] = field(default_factory=dict)
@@ -54,8 +52,7 @@ class Ranked:
     whatever space the caller works in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """The settings that ranking follows."""
 
     search: SearchSettings = field(default_factory=SearchSettings)

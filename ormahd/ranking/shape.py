@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.core.node import Tier
@@ -33,8 +33,7 @@ HALVINGS = 1000.0
 """Half-lives after which nothing is left of recency, whatever float64 says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What the vectors say of the candidates, in their order. NaN: the note has no vectors yet."""
 
     focus: Float
@@ -43,8 +42,7 @@ class Evidence:
     late: Late
 
 
-@dataclass(frozen=True, slots=True)
-class Shaped:
+class Shaped(Struct, frozen=True):
     """Scores of the candidates, in their order, and the numbers that they are made of, by name."""
 
     scores: Float

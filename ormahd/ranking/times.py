@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 DAY = timedelta(days=1)
 _UNITS = {"hour": timedelta(hours=1), "day": DAY, "week": 7 * DAY, "month": 30 * DAY}
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(Struct, frozen=True):
     """A stretch of time that a question names; `rest` is the question without the phrase."""
 
     after: datetime

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ormahd.core.node import Found
 
 
-@dataclass(slots=True)
-class Trace:
+class Trace(Struct):
     """How one candidate came to its score. `numbers` are by name what `shape` computed, unrounded."""
 
     node_id: str

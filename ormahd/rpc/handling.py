@@ -21,7 +21,7 @@ Handler = Callable[[Any, Caller, ProgressFn], schema.Result]
 
 
 def result(value: Any, kind: type[R]) -> R:
-    """An action's dataclass (or mapping) as the Struct of the wire; fields are matched by name."""
+    """An action's struct (or mapping) as the Struct of the wire; fields are matched by name."""
     return msgspec.convert(value, resolved(kind), from_attributes=True, strict=False)
 
 

@@ -8,12 +8,12 @@ change and a prompt should not go unanswered for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from ormahd.errors import BadRequest
 
@@ -56,8 +56,7 @@ NAME_CHARACTERS: Final = 1_000
 PATH_CHARACTERS: Final = 4_096
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One event of a session. What was not said is None."""
 
     harness: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ormahd.actions.caller import detect_space
 from ormahd.errors import BadRequest
@@ -33,8 +34,7 @@ RENEWED: Final = frozenset({"startup", "clear"})
 LOST: Final = "compact"
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
+class Transcript(Struct, frozen=True):
     """What ingestion is handed: something was said in this session. `path`: where the harness keeps it, as far as it says."""
 
     harness: str

@@ -17,9 +17,10 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator, MutableMapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from ormahd.errors import BadRequest, Conflict, Unavailable
 from ormahd.paths import MAX_SOCKET_PATH
@@ -33,8 +34,7 @@ LAUNCHD_NAME: Final = "ormahd"
 """The key of the socket in the launchd property list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
+class Listening(Struct, frozen=True):
     """A listening socket. `identity` is its file's device and inode; `ours`: we made the file and take it away again."""
 
     sock: socket.socket

@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from ormahd import way
 from ormahd.core.file_state import FileState

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from ormahd.errors import OrmahError
 from ormahd.vault.build import Builder, Fresh, Told
@@ -21,15 +22,14 @@ from ormahd.vault.intent import Intent
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Made:
+class Made(Struct):
     """The commits of ops, one on the other (None: HEAD has all of it), and what the index must say of their paths."""
 
     head: str | None
     """What the first of them is built on."""
     commits: list[str | None]
     told: Told
-    fresh: Fresh = field(repr=False)
+    fresh: Fresh
     written: Path | None = None
     """A file that is there as long as the objects are; None: they are not durable yet."""
 

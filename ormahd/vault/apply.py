@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ormahd.errors import Conflict, OrmahError
 from ormahd.line import Place
@@ -36,8 +37,7 @@ HELD = "another git command holds index.lock"
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, slots=True)
-class Queued:
+class Queued(Struct, eq=False):
     """An op that is decided and not in the history yet.
 
     `promised`: its intent is durable. Ops that wait together are promised together, before anything is written of them, or
@@ -64,8 +64,7 @@ class _LookAgain(Exception):
     """The branch has moved, and it must be found out with which ops: they become uncertain."""
 
 
-@dataclass(slots=True)
-class _Placed:
+class _Placed(Struct):
     op: Queued
     writes: list[tuple[int, Write]]
     commit: str | None = None

@@ -6,9 +6,10 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 Clock = Callable[[], datetime]
 """Gives the present as an aware UTC datetime."""
@@ -42,8 +43,7 @@ class Kind(StrEnum):
     PURGE = "purge"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One file of an op. `path` is posix and relative to the vault's root; `old` is the sha256 (hex) of the bytes
     that it replaced, None where there was no file; `data` is the new content, None where the file went away."""
 
@@ -53,8 +53,7 @@ class Change:
     data: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Struct, frozen=True):
     """An op that is in the history."""
 
     op: str

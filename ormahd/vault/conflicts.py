@@ -10,9 +10,11 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from ormahd.errors import Ambiguous, NotFound
 from ormahd.vault.change import is_op
@@ -24,8 +26,7 @@ SIDES = ("base", "ours", "theirs")
 MIN_PREFIX = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Aside:
+class Aside(Struct, frozen=True):
     """One conflict that waits for a person."""
 
     op: str
@@ -44,8 +45,7 @@ class Aside:
     """Side (or `aside`) to the file that holds its version, relative to the vault's root. A side without: removed there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
+class Versions(Struct, frozen=True):
     """A conflict to be set aside: the note's sides as bytes, None where one has no such file."""
 
     path: str

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
+
+from msgspec import Struct
 
 from ormahd.core.node import ABOUT_SELF, NodeType, Tier, is_node_id
 from ormahd.core.note import compose, path_for
@@ -40,8 +41,7 @@ SELF_TEXT = ": the person whose memories these are."
 Adopt = Literal["all", "ours", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """What a vault says of itself."""
 
     id: str
@@ -93,8 +93,7 @@ def find_card(root: Path) -> Card | None:
     return None if data is None else read_card(data, root)
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(Struct, frozen=True):
     """What kind of vault a folder becomes."""
 
     own: bool

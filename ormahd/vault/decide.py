@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from ormahd.core.node import short_id
 from ormahd.core.note import Note, NoteKind, Problem, adopt, adopted_id, parse
@@ -36,8 +37,7 @@ class Act(StrEnum):
     """Committed as it is, in the person's name."""
 
 
-@dataclass(slots=True)
-class File:
+class File(Struct):
     """A changed file as it was read. `at_head`: HEAD has exactly these bytes."""
 
     seen: Seen
@@ -54,8 +54,7 @@ class File:
         return self.note.digest
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """`node_id`: the id under which the file counts from now on, None: plain text. `data`: what the index (PLAIN) or the
     file (ADOPT, EDIT) gets."""
 
@@ -65,8 +64,7 @@ class Decision:
     problems: tuple[dict[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What a decision may ask."""
 
     vault_id: str

@@ -9,7 +9,8 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ormahd.errors import Conflict
 from ormahd.vault.files import Worktree
@@ -20,8 +21,7 @@ REMOVED = "0"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PathEntry:
+class PathEntry(Struct, frozen=True):
     """What a tree is to say of a path. `oid` None: the mode alone, of the file that is there. `was`: the id before, or
     None; `mode` REMOVED: no such path."""
 

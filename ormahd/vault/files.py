@@ -13,8 +13,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ormahd.errors import BadRequest, Conflict, Unavailable
 from ormahd.vault.change import sha256
@@ -68,8 +69,7 @@ class Displaced(Conflict):
         self.found = found
 
 
-@dataclass(slots=True)
-class Write:
+class Write(Struct):
     """One file on its way from `old` (sha256; None: absent) to `data` (None: removed). `token` names its staged twin."""
 
     path: str

@@ -11,9 +11,10 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from ormahd.errors import Internal, Unavailable
 from ormahd.vault.git_run import CONFIG, GitFailed, call, environment, executable
@@ -23,8 +24,7 @@ _ANY_PATHSPEC = {"GIT_LITERAL_PATHSPECS": "0"}
 """`check-ignore` knows no literal pathspecs; its paths get `./` before them, so that none of them is magic."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Who stands in a commit, without a time."""
 
     name: str
@@ -39,8 +39,7 @@ class Identity:
         return f"{self.name} <{self.email}> {seconds} +0000"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a repository keeps its things; `common` differs from `git_dir` in a linked worktree."""
 
     top: Path

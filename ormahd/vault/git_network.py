@@ -13,8 +13,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ormahd.errors import BadRequest, Conflict, OrmahError, Unavailable
 from ormahd.vault.git import Git
@@ -61,8 +62,7 @@ class Unreachable(Unavailable):
     """The remote does not answer, or not in time. Nothing is lost by it, and a later sync brings all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heads:
+class Heads(Struct, frozen=True):
     """What a remote has: its branches (full name to commit), and the one that it calls its own."""
 
     branches: Mapping[str, str]

@@ -15,8 +15,9 @@ import zlib
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ormahd.errors import Conflict
 from ormahd.vault.disk import Flusher, sync, sync_directory
@@ -32,8 +33,7 @@ LINES_KEPT = 300_000
 FILE, EXECUTABLE, LINK, TREE, GITLINK = b"100644", b"100755", b"120000", b"40000", b"160000"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One line of a tree: mode as git writes it, and the object's id in hex."""
 
     mode: bytes

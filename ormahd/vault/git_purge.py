@@ -7,7 +7,8 @@ fresh clone that it happens in, so that both see the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ormahd.core.node import short_id
 from ormahd.core.note import parse
@@ -28,8 +29,7 @@ Progress = Callable[[int, int, str], None]
 """(done, total or 0, stage)."""
 
 
-@dataclass(slots=True)
-class Survey:
+class Survey(Struct):
     """What was found. Paths are relative to the top of the repository, which is the vault."""
 
     forgotten: Forgotten

@@ -7,9 +7,10 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
+
+from msgspec import Struct
 
 from ormahd.vault.git_run import CONFIG, GitFailed, call, environment, executable
 
@@ -25,8 +26,7 @@ class Object(NamedTuple):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """A commit with what it changed against its first parent, or with `merge` against any of them."""
 
     oid: str

@@ -14,8 +14,10 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from ormahd.core.purge import Forgotten
 from ormahd.errors import Conflict
@@ -42,8 +44,7 @@ PATIENCE = 20.0
 At = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
+class Journal(Struct, frozen=True):
     """What is promised. `refs`: {name: (old id, new id)}; `drop`: refs that go, {name: id}; `symbolic`: those that go
     and only name another."""
 
@@ -53,7 +54,7 @@ class Journal:
     forgotten: Forgotten
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return json.dumps(asdict(self) | {"forgotten": asdict(self.forgotten)}).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Journal:

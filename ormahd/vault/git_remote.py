@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ormahd.errors import Conflict, NotFound
 from ormahd.vault.git import Git
@@ -12,8 +13,7 @@ from ormahd.vault.git_busy import in_use
 from ormahd.vault.git_run import GitFailed
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
+class Remote(Struct, frozen=True):
     """Where to sync with: a remote's name, its address, and the branch there. `known`: it is configured, so that git
     goes by its name (and by what else is configured for it)."""
 

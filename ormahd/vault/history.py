@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import dropwhile, islice
+
+from msgspec import Struct
 
 from ormahd.core.node import is_node_id
 from ormahd.core.note import parse, stem_short_id
@@ -30,8 +31,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _ID = re.compile(r"[0-9a-zA-Z]{4,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Struct, frozen=True):
     """One commit that touched the vault. `op`, `kind` and `run` are None for a commit made by hand, whose source is
     "person". `undone_by` is the op, or the commit, that took it back and was not itself taken back."""
 

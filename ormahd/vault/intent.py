@@ -15,10 +15,11 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ormahd.vault.change import Change, Kind, is_op, sha256
 from ormahd.vault.disk import sync_directory, write_durably
@@ -32,8 +33,7 @@ TOGETHER = ".together.json"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One file of an op: `base` are the bytes that were there (None: no file), `data` those to come (None: removed)."""
 
     path: str
@@ -50,8 +50,7 @@ class Step:
         return Change(self.path, self.node_id, self.old, self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """An op that is decided. `message` is the whole commit message; `person`: the author is the person."""
 
     op: str
@@ -123,8 +122,7 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text, validate=True)
 
 
-@dataclass(slots=True)
-class _Together:
+class _Together(Struct):
     """A file with the promises of several ops, as long as it is there. `left`: those that are not done; `own`: of these the ones
     that have a newer promise in a file of their own."""
 

@@ -6,8 +6,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ormahd.vault.change import Committed, Kind
 from ormahd.vault.vault import Vault
@@ -20,8 +21,7 @@ TRAIL = 64
 """Steps that are remembered for whoever follows trees more slowly: a scan asks once for what ten others have asked about meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One from a tree to the next that was followed: both commits, and the blob of each path that changed (None: gone)."""
 
     before: str | None

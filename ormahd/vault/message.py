@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ormahd.core.purge import GONE, Forgotten
 from ormahd.errors import BadRequest
@@ -25,8 +26,7 @@ _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: |\(cherry picked from commit ")
 _REVERTS = re.compile(r"This reverts commit [0-9a-f]{40,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A commit message taken apart. `trailers` holds every value of a key, in order."""
 
     subject: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from ormahd.errors import BadRequest, NotFound
 from ormahd.vault.change import is_op
@@ -17,8 +18,7 @@ _DAYS = {"today": 0, "yesterday": 1}
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """A commit that the vault stood at. `time`: when it was made; `moment`: what counts as the present in it, that is the
     time that was asked for, or the commit's own. `op`: None where it was made by hand, or lies beside HEAD's history."""
 

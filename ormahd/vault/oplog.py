@@ -11,8 +11,9 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from ormahd.vault import message
 from ormahd.vault.git import Git
@@ -54,8 +55,7 @@ class Entry(NamedTuple):
         return self.op or self.commit
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """The history as it was at `head`. `entries`: newest first, an op always before those it builds on."""
 
     head: str | None

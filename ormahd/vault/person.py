@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ormahd.errors import Conflict, VaultBusy
 from ormahd.vault.change import Kind
@@ -15,8 +16,7 @@ BUSY_S = 1.0
 """Seconds until a repository that somebody else holds is looked at again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One file of a commit. `data` None: it was deleted. `moved` are the paths that the note had before."""
 
     path: str

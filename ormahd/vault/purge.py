@@ -7,7 +7,6 @@ place of the old one while nobody writes (`replace`), and `finish` once nothing 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -15,8 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct, structs
 
 from ormahd.core.purge import Forgotten
 from ormahd.errors import Conflict, Unavailable, VaultBusy
@@ -40,8 +40,7 @@ class Stale(Conflict):
     """Today's files changed while the history was written anew, and hold it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
+class Remote(Struct, frozen=True):
     """Another repository that may have the old history. `push`: what a person types to put the new one there."""
 
     name: str
@@ -49,8 +48,7 @@ class Remote:
     push: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A history written anew, checked, and not in its place yet."""
 
     survey: Survey
@@ -145,7 +143,7 @@ def _still(clone: Store, looked: Survey) -> Survey | None:
     if since is None:
         return None
     count = len(since[0])
-    return dataclasses.replace(looked, refs=now, commits=looked.commits + count, changed=looked.changed + count)
+    return structs.replace(looked, refs=now, commits=looked.commits + count, changed=looked.changed + count)
 
 
 def _state(clone: Store, branch: str) -> tuple[str, int]:
@@ -156,7 +154,7 @@ def _state(clone: Store, branch: str) -> tuple[str, int]:
 
 def _filter(clone: Store, found: Survey, plan: Path, progress: Progress) -> None:
     data: dict[str, object] = {name: sorted(getattr(found, name)) for name in ("drop", "rewrite", "names")}
-    data |= {"messages": found.messages, "forgotten": asdict(found.forgotten)}
+    data |= {"messages": found.messages, "forgotten": structs.asdict(found.forgotten)}
     with open(
         os.open(plan, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w", encoding="utf-8"
     ) as file:
@@ -200,7 +198,7 @@ def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> bool
     store = Store(vault.git.common)
     now = store.refs()
     ours = {name: oid for name, oid in now.items() if name.startswith(OURS)}
-    journal = dataclasses.replace(
+    journal = structs.replace(
         prepared.journal, symbolic=tuple(store.symbolic()),
         drop={name: oid for name, oid in now.items() if name.startswith(REMOTE)},
     )  # fmt: skip
@@ -208,7 +206,7 @@ def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> bool
         refs = _follow(vault, prepared, ours)
         if refs is None:
             return False
-        journal = dataclasses.replace(
+        journal = structs.replace(
             journal, refs={**journal.refs, **{name: (ours[name], oid) for name, oid in refs.items()}}
         )
     check_staged(vault, prepared.survey.forgotten)

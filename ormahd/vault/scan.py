@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ormahd import way
 from ormahd.core.file_state import FileState
@@ -22,8 +23,7 @@ MARKER = ".ormah/vault.toml"
 """Without this file the folder is not the vault: a disk that is not mounted looks like an empty folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A file's stat. `changed_ns` is the later of mtime and ctime: when anything last happened to it."""
 
     path: str
@@ -33,8 +33,7 @@ class Seen:
     changed_ns: int
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(Struct):
     """What a walk found. Paths are posix and relative to the vault's root."""
 
     changed: dict[str, Seen] = field(default_factory=dict)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 
-@dataclass(slots=True)
-class ScanResult:
+
+class ScanResult(Struct):
     """What a scan did: numbers of files, paths with reasons, and when to come back (`time.monotonic`), or None."""
 
     indexed: int = 0

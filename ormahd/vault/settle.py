@@ -6,8 +6,9 @@ Used for ops that were acknowledged (`vault_busy` with `stored: true`, or a cras
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ormahd.core.merge import merge_file
 from ormahd.errors import Conflict

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+
+from msgspec import Struct, field
 
 from ormahd.core.merge import merge_file
 from ormahd.core.node import short_id
@@ -31,8 +32,7 @@ Line = tuple[str, str]
 """Mode and id of a path in a tree."""
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """What a join comes to. `changes`: by key, what is there now and what is to be."""
 
     base: str | None

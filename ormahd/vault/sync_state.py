@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from ormahd.errors import Conflict
 from ormahd.vault.git_refs import is_ancestor
@@ -14,8 +15,7 @@ from ormahd.vault.purge_records import check_same
 from ormahd.vault.vault import Vault
 
 
-@dataclass(slots=True)
-class SyncState:
+class SyncState(Struct):
     """Of one running vault. `busy` is held by the sync that is under way; `stopping` ends it."""
 
     busy: threading.Lock = field(default_factory=threading.Lock)

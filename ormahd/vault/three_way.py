@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ormahd.core.merge import MergeConflict, is_lines, merge_file, merge_lines
 from ormahd.core.note import parse
@@ -22,16 +23,14 @@ _LINK = b"120000"
 _SUBMODULE = b"160000"
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """A file in one state: where it stands, relative to the vault's root, and its bytes."""
 
     path: str
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """What a file should become. With `conflicts` it stays as it is; `version` None: there should be none."""
 
     version: Version | None

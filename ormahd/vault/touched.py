@@ -11,7 +11,8 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ormahd.core.node import short_id
 from ormahd.core.note import stem_short_id
@@ -22,8 +23,7 @@ TRAILS = 1_000
 """Notes of which it is remembered what was found, so that the next question looks at new commits only."""
 
 
-@dataclass(slots=True)
-class _Trail:
+class _Trail(Struct):
     """What is known of one note: its paths, the commits that were looked at, and those that changed it."""
 
     paths: set[str] = field(default_factory=set)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+
+from msgspec import Struct
 
 from ormahd.errors import BadRequest, Conflict, Internal
 from ormahd.vault.change import Change, Committed, Kind
@@ -15,8 +16,7 @@ from ormahd.vault.files import safe_path
 __all__ = ["Change", "Committed", "HistoryMoved", "Kind", "Transaction", "Wish"]
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What a transaction asks for one path; `expect` is the sha256 of the version it was decided on (None: no file)."""
 
     node_id: str | None

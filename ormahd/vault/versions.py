@@ -10,7 +10,8 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ormahd.core.node import short_id
 from ormahd.core.note import parse, stem_short_id
@@ -32,8 +33,7 @@ Text = tuple[str, bytes]
 """A file in one state: its path, relative to the vault's root, and its bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """One file of a commit: where it stood before and stands after, with the blobs' ids; None: no such file."""
 
     old_path: str | None

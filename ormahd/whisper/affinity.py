@@ -8,12 +8,12 @@ the most that it may be. Source: seeds/affinity; pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.journal.feedback import Judgement, Judgements
@@ -24,8 +24,7 @@ SHOWN = 20
 """Judgements that a trace names for one memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A judgement's part in a boost. `days` old; `weight` is what its signal counts."""
 
     judgement: Judgement
@@ -41,13 +40,12 @@ class Row:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Boost:
+class Boost(Struct, frozen=True):
     """What is added to a memory's relevance, and of how many `judgements` it was made."""
 
     value: float
     judgements: int
-    _rows: Callable[[], tuple[Row, ...]] = field(repr=False, compare=False, default=tuple)
+    _rows: Callable[[], tuple[Row, ...]] = tuple
 
     @property
     def rows(self) -> tuple[Row, ...]:

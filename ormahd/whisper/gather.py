@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from ormahd.core.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.core.stems import stems
@@ -32,8 +33,7 @@ class Readable(Searchable, Protocol):
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """Everything that was found. `here` and `elsewhere`: the best late interaction in the caller's space (or global) and
     in any other one."""
 

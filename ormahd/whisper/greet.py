@@ -8,9 +8,10 @@ it is gone (`Sessions.compacted`), and so the same question, what of it is missi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
+
+from msgspec import Struct, field
 
 from ormahd.core.node import Tier
 from ormahd.index.rows import GLOBAL, Edge, Filter, NodeRow
@@ -34,8 +35,7 @@ class Readable(Protocol):
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
+class Greeting(Struct, frozen=True):
     """The text, "" where nothing is to be said, and how it shows which memory (`context_key`)."""
 
     text: str = ""

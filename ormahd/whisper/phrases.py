@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from ormahd.core.words import fold
 
@@ -26,8 +27,7 @@ Sequence = tuple["str | Choice", ...]
 """What follows one another: a word, or a choice of sequences."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     options: tuple[Sequence, ...]
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ormahd.core.injected import MAINTENANCE
 from ormahd.core.words import is_question
@@ -89,8 +90,7 @@ class Whisper:
         return self._rerankers() if self.settings.reranker == "auto" else None
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """Where a course ended: the chosen, or silence; and how far it came."""
 
     silence: Silence | None = None

@@ -8,9 +8,10 @@ and `MARK` stand here too).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from msgspec import Struct
 
 from ormahd.core import quoting
 from ormahd.core.injected import ENTRY, MAINTENANCE, MARK, NOTICE, REMEMBERS, REVIEW, WHISPERS, alone, enclose, strip
@@ -54,8 +55,7 @@ class Review(Protocol):
     def event(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(Struct, frozen=True):
     text: str
     left_out: frozenset[str]
     """Ids for which the budget had no room: they were not shown."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ormahd.core.node import Tier
 from ormahd.journal import reviews, whispers
@@ -38,8 +39,7 @@ PROMPT: Final = 300
 """Characters of the earlier prompt, cut between words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(Struct, frozen=True):
     """A memory to judge: for the `prompt` (redacted, shortened) of the whisper `event` it was considered and held back."""
 
     node_id: str

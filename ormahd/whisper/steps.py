@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.core.node import Found
@@ -55,15 +55,14 @@ class Silence(StrEnum):
     """The model is not loaded yet, so that nothing can be judged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A prompt as it came in. `space`: where the caller works (None: global)."""
 
     prompt: str
     space: str | None
     session_id: str | None = None
     agent: str = "agent"
-    gone: Callable[[], bool] = field(default=bool, compare=False)
+    gone: Callable[[], bool] = bool
     """Whether nobody waits for the answer any more: then nothing of it was said."""
 
     def at_home(self, space: str | None) -> bool:
@@ -71,8 +70,7 @@ class Asked:
         return self.space is None or space in (self.space, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """An earlier prompt of the session. `vector`: unit, or None where the model was not there."""
 
     text: str
@@ -82,8 +80,7 @@ class Said:
     """True when memories were whispered for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(Struct, frozen=True):
     """What the session says of itself before this prompt. Without a session id: nothing."""
 
     recent: tuple[Said, ...] | None = None
@@ -96,8 +93,7 @@ class Before:
     """Prompts of this session so far, silent ones too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """A prompt, understood."""
 
     prompt: str
@@ -124,8 +120,7 @@ class Heard:
         return Intent.TEMPORAL in self.intents
 
 
-@dataclass(slots=True)
-class Candidate:
+class Candidate(Struct):
     """A memory under consideration. Each stage fills in its numbers; `dropped` names the one that let it go."""
 
     row: NodeRow
@@ -151,8 +146,7 @@ def context_key(row: NodeRow) -> str:
     return f"{row.id}:{row.digest[:8]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Whispered:
+class Whispered(Struct, frozen=True):
     """The answer: a text, or silence with its reason."""
 
     text: str

@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ormahd.core.node import NodeType, Strength, Tier
 from ormahd.index import cache, kept, kept_tokens, lookup, text

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ormahd.core.decision import FILES, FOLDER, Decision, decode, encode, key_of
 from ormahd.core.merge import merge_file

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import string
-from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
 
 from ormahd.core.frontmatter import Loader, PythonLoader, quoted, read, scalar
 from ormahd.core.node import EdgeType, NodeType, Tier

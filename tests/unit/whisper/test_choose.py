@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs
 
 from ormahd.core.node import Found, NodeType, Tier
 from ormahd.index.rows import NodeRow
@@ -326,7 +326,7 @@ def test_exploration_adds_the_best_of_those_that_feedback_does_not_know() -> Non
 def test_standing_preferences_have_a_gate_of_their_own() -> None:
     fits, less, out = candidate(0.55), candidate(0.51), candidate(0.49)
     there = candidate(0.6)
-    again = dataclasses.replace(there)
+    again = structs.replace(there)
     assert choose.standing([less, out, fits, again], [there], SETTINGS) == [fits, less]
     assert choose.standing([candidate(0.55)], [], SETTINGS.model_copy(update={"preferences": 0})) == []
 

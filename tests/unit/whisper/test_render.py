@@ -1,6 +1,5 @@
 """What an agent reads: memories as data, within a budget, and taken out again without a trace."""
 
-import dataclasses
 import json
 import unicodedata
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ormahd.core.injected import FRAMING
 from ormahd.core.node import NodeType, Tier
@@ -367,7 +367,7 @@ def test_the_event_cannot_break_the_mark() -> None:
 
 def test_rendering_changes_no_candidate() -> None:
     node = memory()
-    before = dataclasses.replace(node)
+    before = structs.replace(node)
     text(node)
     assert node == before
 
