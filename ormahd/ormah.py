@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
-from ormahd import paths
+from ormahd import paths, way
 from ormahd.config import Config
 from ormahd.core import note as codec
 from ormahd.core.file_state import FileState
@@ -173,8 +173,8 @@ class Ormah:
             log.info("the repository was not packed: %s", exc.message)
 
     def _load_model(self) -> None:
-        redact("")  # its patterns take most of a second to load, which the first memory should not wait for
         try:
+            way.give()  # the first question is often there already: it came with what started us
             embedder = load(self.settings.embedding, paths.index_dir(self.vault.root, self.vault.id))
             self.index.attach(embedder)
         except OrmahError as exc:
@@ -182,6 +182,8 @@ class Ormah:
         except Exception as exc:  # a broken library or model must not take the memory down with it
             log.exception("the model could not be loaded")
             self.warn(f"no vectors: {exc}")
+        way.give()
+        redact("")  # its patterns take a quarter of a second to load, which the first memory should not wait for
 
     def mend_git(self) -> None:
         """Have git, typed by hand in the vault, merge notes as we do."""

@@ -111,7 +111,7 @@ those in Latin script only long ones that mean nothing in English, where `pod`, 
 def words(text: str) -> list[str]:
     """The words of `text`, folded, in order, with repetitions."""
     found: list[str] = []
-    for piece in _pieces().finditer(fold(text)):
+    for piece in _pieces(fold(text)):
         found.extend(_units(piece))
     return found
 
@@ -126,7 +126,7 @@ def is_question(text: str) -> bool:
     """True when the text starts like a question (English) or ends with a question mark (of any script)."""
     if text.rstrip(_TRAILING).endswith(("?", "？", "؟", "⁇", "⁈", "՞")):
         return True
-    first = next((unit for piece in _pieces().finditer(fold(text[:200])) for unit in _units(piece)), "")
+    first = next((unit for piece in _pieces(fold(text[:200])) for unit in _units(piece)), "")
     return first in QUESTION_WORDS
 
 
@@ -140,10 +140,11 @@ def fts_text(text: str) -> str:
     if folded.isascii() or not _unspaced().search(folded):
         # Most texts by far: words stay as they are, so there is no need to find them (ten times as fast).
         spaced = folded if folded.isascii() else _strays().sub(lambda stray: _gap(stray[0]), folded)
-        return _lone_signs().sub(lambda sign: _fts_form(sign[0]), spaced)
+        signs = _ASCII_LONE_SIGNS if spaced.isascii() else _lone_signs()
+        return signs.sub(lambda sign: _fts_form(sign[0]), spaced)
     parts: list[str] = []
     end = 0
-    for piece in _pieces().finditer(folded):
+    for piece in _pieces(folded):
         parts.append(_gap(folded[end : piece.start()]))
         end = piece.end()
         if piece["run"]:
@@ -167,7 +168,7 @@ def fts_match(terms: Iterable[str]) -> str:
         clean = _NOT_TEXT.sub(" ", _fts_form(term)).replace('"', '""')
         if clean.strip():
             # One character of an unspaced script starts every pair it opens: a prefix finds it.
-            phrases.append(f'"{clean}" *' if _lone().fullmatch(clean) else f'"{clean}"')
+            phrases.append(f'"{clean}" *' if _is_lone(clean) else f'"{clean}"')
     return " OR ".join(phrases) or '""'
 
 
@@ -206,10 +207,28 @@ def _characters(run: str) -> list[str]:
     return _letters().findall(run)
 
 
+_ASCII_PIECES = re.compile(
+    r"(?P<run>(?!))|(?P<sign>(?<!\w)[a-z](?:\+\+|\#)(?![\w+\#]))|(?P<word>[^\W_]\w*+(?:(?:(?<=\d)\.(?=\d)|'(?=[^\W_]))\w*+)*+)",
+    re.ASCII,
+)
+_ASCII_LONE_SIGNS = re.compile(r"(?<!\w)(?<!\w')[a-z](?:\+\+|\#)(?![\w+\#])", re.ASCII)
+"""The same as `_all_pieces` and `_lone_signs` for texts in ASCII, most by far: those need no list of all marks, which takes
+longer to make than a question to answer, and what is found is found sooner."""
+
+
+def _pieces(folded: str) -> Iterator[re.Match[str]]:
+    """The words of a folded text, the runs of its unspaced scripts, its lone signs."""
+    return (_ASCII_PIECES if folded.isascii() else _all_pieces()).finditer(folded)
+
+
+@cache
 def _marks() -> str:
     """A character class of all marks, as ranges: `\\w` leaves them out, and words of Hindi or Tamil are cut without."""
     ranges: list[list[int]] = []
-    for code in _mark_codes():
+    first, last = 0x300, min(0x20000, sys.maxunicode)  # there are no marks of words above
+    for code, kind in enumerate(map(unicodedata.category, map(chr, range(first, last))), first):
+        if kind[0] != "M":
+            continue
         if ranges and code == ranges[-1][1] + 1:
             ranges[-1][1] = code
         else:
@@ -217,14 +236,8 @@ def _marks() -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
 
 
-def _mark_codes() -> Iterator[int]:
-    for code in range(0x300, min(0x20000, sys.maxunicode)):  # there are no marks of words above
-        if unicodedata.category(chr(code))[0] == "M":
-            yield code
-
-
 @cache
-def _pieces() -> re.Pattern[str]:
+def _all_pieces() -> re.Pattern[str]:
     marks, letter = _marks(), rf"[^\W_{_UNSPACED}]"
     unit = rf"[^\W{_UNSPACED}]*+(?:[{marks}]++[^\W{_UNSPACED}]*+)*+"
     return re.compile(
@@ -239,9 +252,9 @@ def _letters() -> re.Pattern[str]:
     return re.compile(rf"[{_UNSPACED}][{_marks()}]*+")
 
 
-@cache
-def _lone() -> re.Pattern[str]:
-    return re.compile(rf"[{_UNSPACED}][{_marks()}]*+")
+def _is_lone(term: str) -> bool:
+    """Whether it is one letter of an unspaced script, with its signs."""
+    return not term.isascii() and _letters().fullmatch(term) is not None
 
 
 @cache

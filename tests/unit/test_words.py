@@ -9,10 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ormahd.core import words as module
 from ormahd.core.words import (
     FTS_TOKENIZE,
     IDENTITY_WORDS,
     STOP_WORDS,
+    fold,
     fts_match,
     fts_text,
     is_question,
@@ -166,3 +168,14 @@ def test_word_lists_are_in_the_form_that_words_gives() -> None:
 def test_overlap() -> None:
     assert overlap(["a", "b"], ["b", "c"]) == pytest.approx(1 / 3)
     assert overlap([], []) == 0.0
+
+
+@given(st.text(st.sampled_from("ab7_.'+# -\"\n") | st.characters(max_codepoint=127), max_size=40))
+@example("c++ a'c# _c# 3.14'c++' x.y_'s")
+def test_a_text_in_ascii_is_cut_alike_with_and_without_the_marks_of_other_scripts(text: str) -> None:
+    folded = fold(text)
+    found = [[piece.span(name) for name in ("run", "sign", "word")] for piece in module._ASCII_PIECES.finditer(folded)]
+    every = [[piece.span(name) for name in ("run", "sign", "word")] for piece in module._all_pieces().finditer(folded)]
+    assert found == every
+    signs, every_sign = module._ASCII_LONE_SIGNS.finditer(folded), module._lone_signs().finditer(folded)
+    assert [sign.span() for sign in signs] == [sign.span() for sign in every_sign]
