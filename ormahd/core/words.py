@@ -17,7 +17,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 FTS_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
@@ -70,6 +70,8 @@ _ACCENTS = re.compile(
     "\u06e7\u06e8\u06ea-\u06ed\u00ad\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e01ef]+"
 )
+SHORT = 200
+"""Characters of a text whose words are remembered: 4 MB of them at most."""
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc\u02bb\u05f3\u00b4", "'"))
 _ENDINGS = frozenset({"s", "re", "ve", "ll", "d", "m"})
@@ -110,10 +112,20 @@ those in Latin script only long ones that mean nothing in English, where `pod`, 
 
 def words(text: str) -> list[str]:
     """The words of `text`, folded, in order, with repetitions."""
+    return list(_short(text)) if len(text) <= SHORT else _cut(text)
+
+
+def _cut(text: str) -> list[str]:
     found: list[str] = []
     for piece in _pieces(fold(text)):
         found.extend(_units(piece))
     return found
+
+
+@lru_cache(maxsize=4096)
+def _short(text: str) -> tuple[str, ...]:
+    """Titles and spaces are cut for one question after another, a question itself by each step that looks at it."""
+    return tuple(_cut(text))
 
 
 def query_terms(text: str) -> list[str]:

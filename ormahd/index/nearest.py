@@ -113,14 +113,15 @@ def _wanted(view: View, rows: NDArray[np.int64], only: Only) -> NDArray[np.int64
 def _owned(
     view: View, places: Mapping[str, tuple[int, int]], rows: NDArray[np.int64], exact: Float
 ) -> list[tuple[float, str]]:
-    """Whose these rows are, each with its best row's cosine: (-cosine, id), the nearest first."""
+    """Whose these rows are, the nearest row first, each with its best row's cosine: (-cosine, id), the nearest first."""
     best: dict[str, float] = {}
-    for row, cosine in zip(rows.tolist(), exact.tolist(), strict=True):
-        node_id = view.owners[row]
-        place = places.get(node_id)
-        if place is None:
-            continue  # it is gone
+    numbers = rows.tolist()
+    ids = [view.owners[row] for row in numbers]
+    for row, cosine, node_id, place in zip(numbers, exact.tolist(), ids, map(places.get, ids), strict=True):
+        # A node that is gone; or, as the rows come by their cosines, one that has a better row already.
+        if place is None or node_id in best:
+            continue
         # A dead row, unless it has other vectors since a moment ago, which this view does not see: those are compared in the end.
         if place[0] <= row < place[0] + place[1] or place[0] >= view.used:
-            best[node_id] = max(cosine, best.get(node_id, -math.inf))
+            best[node_id] = cosine
     return sorted([(-cosine, node_id) for node_id, cosine in best.items()])
