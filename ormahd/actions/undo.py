@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from ormahd.actions.taking_back import ADOPTION, UNCOMMITTED, Clash, Left, Task, Undone, take_back
 from ormahd.actions.undo_part import narrowed
@@ -258,9 +259,7 @@ def _excluded(op: Op, left: Left) -> Conflict:
     more = f"; and {len(said) - NAMED} more" if len(said) > NAMED else ""
     data: dict[str, Any] = {
         "op": op.name,
-        "conflicts": [
-            {name: getattr(clash, name) for name in Clash.__struct_fields__} for clash in left.clashes[:SHOWN]
-        ],
+        "conflicts": [asdict(clash) for clash in left.clashes[:SHOWN]],
     }
     return Conflict(
         f"{_quoted(op)} was not undone: {'; '.join(said[:NAMED])}{more}; nothing was changed",

@@ -138,8 +138,7 @@ def is_question(text: str) -> bool:
     """True when the text starts like a question (English) or ends with a question mark (of any script)."""
     if text.rstrip(_TRAILING).endswith(("?", "？", "؟", "⁇", "⁈", "՞")):
         return True
-    first = next((unit for piece in _pieces(fold(text[:200])) for unit in _units(piece)), "")
-    return first in QUESTION_WORDS
+    return next(iter(words(text[:SHORT])), "") in QUESTION_WORDS
 
 
 def fts_text(text: str) -> str:
@@ -152,8 +151,7 @@ def fts_text(text: str) -> str:
     if folded.isascii() or not _unspaced().search(folded):
         # Most texts by far: words stay as they are, so there is no need to find them (ten times as fast).
         spaced = folded if folded.isascii() else _strays().sub(lambda stray: _gap(stray[0]), folded)
-        signs = _ASCII_LONE_SIGNS if spaced.isascii() else _lone_signs()
-        return signs.sub(lambda sign: _fts_form(sign[0]), spaced)
+        return _lone_signs(*_scripts(spaced)).sub(lambda sign: _fts_form(sign[0]), spaced)
     parts: list[str] = []
     end = 0
     for piece in _pieces(folded):
@@ -219,18 +217,15 @@ def _characters(run: str) -> list[str]:
     return _letters().findall(run)
 
 
-_ASCII_PIECES = re.compile(
-    r"(?P<run>(?!))|(?P<sign>(?<!\w)[a-z](?:\+\+|\#)(?![\w+\#]))|(?P<word>[^\W_]\w*+(?:(?:(?<=\d)\.(?=\d)|'(?=[^\W_]))\w*+)*+)",
-    re.ASCII,
-)
-_ASCII_LONE_SIGNS = re.compile(r"(?<!\w)(?<!\w')[a-z](?:\+\+|\#)(?![\w+\#])", re.ASCII)
-"""The same as `_all_pieces` and `_lone_signs` for texts in ASCII, most by far: those need no list of all marks, which takes
-longer to make than a question to answer, and what is found is found sooner."""
-
-
 def _pieces(folded: str) -> Iterator[re.Match[str]]:
     """The words of a folded text, the runs of its unspaced scripts, its lone signs."""
-    return (_ASCII_PIECES if folded.isascii() else _all_pieces()).finditer(folded)
+    return _cutter(*_scripts(folded)).finditer(folded)
+
+
+def _scripts(folded: str) -> tuple[str, str]:
+    """The letters of unspaced scripts, and the marks, that a text may have: none where it is in ASCII, as most are. The list of
+    all marks takes longer to make than a question to answer, and without it what is found is found sooner."""
+    return ("", "") if folded.isascii() else (_UNSPACED, _marks())
 
 
 @cache
@@ -249,12 +244,13 @@ def _marks() -> str:
 
 
 @cache
-def _all_pieces() -> re.Pattern[str]:
-    marks, letter = _marks(), rf"[^\W_{_UNSPACED}]"
-    unit = rf"[^\W{_UNSPACED}]*+(?:[{marks}]++[^\W{_UNSPACED}]*+)*+"
+def _cutter(unspaced: str, marks: str) -> re.Pattern[str]:
+    letter, char = rf"[^\W_{unspaced}]", rf"[^\W{unspaced}]"
+    unit = rf"{char}*+(?:[{marks}]++{char}*+)*+" if marks else rf"{char}*+"
+    run = rf"(?:[{unspaced}][{marks}]*+)++" if unspaced else r"(?!)"
     return re.compile(
-        rf"(?P<run>(?:[{_UNSPACED}][{marks}]*+)++)"
-        rf"|(?P<sign>(?<![a-z0-9_])[a-z](?:\+\+|\#)(?![^\W{_UNSPACED}]|[{marks}+\#]))"
+        rf"(?P<run>{run})"
+        rf"|(?P<sign>(?<![a-z0-9_])[a-z](?:\+\+|\#)(?!{char}|[{marks}+\#]))"
         rf"|(?P<word>{letter}{unit}(?:(?:(?<=\d)\.(?=\d)|'(?={letter})){unit})*+)"
     )
 
@@ -282,7 +278,6 @@ def _strays() -> re.Pattern[str]:
 
 
 @cache
-def _lone_signs() -> re.Pattern[str]:
+def _lone_signs(unspaced: str, marks: str) -> re.Pattern[str]:
     """`c++` and `c#` where they are not the end of a longer word."""
-    marks = _marks()
-    return re.compile(rf"(?<![\w{marks}])(?<![\w{marks}]')[a-z](?:\+\+|\#)(?![^\W{_UNSPACED}]|[{marks}+\#])")
+    return re.compile(rf"(?<![\w{marks}])(?<![\w{marks}]')[a-z](?:\+\+|\#)(?![^\W{unspaced}]|[{marks}+\#])")

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.core.facts import lost
@@ -66,28 +65,25 @@ def clusters(turn: Turn) -> Iterator[list[Shown]]:
         yield [_shown(row) for row in batch[0].values()]
 
 
-class _Work(Struct):
+class _Work:
     """One run: which memories are still to be looked at, and what was asked."""
 
-    turn: Turn
-    texts: dict[str, str] = field(default_factory=dict)
-    """The keys of all texts that may be united, by id."""
-    left: list[str] = field(default_factory=list)
-    """Whose neighbours were not looked at yet, the oldest first."""
-    used: set[str] = field(default_factory=set)
-    """What a change of this run is about, or would have been had nobody edited meanwhile."""
-    met: set[frozenset[str]] = field(default_factory=set)
-    """Clusters that were asked about in this run, whatever the answer."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.texts: dict[str, str] = {}
+        """The keys of all texts that may be united, by id."""
+        self.used: set[str] = set()
+        """What a change of this run is about, or would have been had nobody edited meanwhile."""
+        self.met: set[frozenset[str]] = set()
+        """Clusters that were asked about in this run, whatever the answer."""
         index = self.turn.ormah.index
         alive = index.ids(Filter(tiers=(Tier.WORKING,), alive_at=self.turn.now))
-        self.texts = {}
         for at in range(0, len(alive), 500):
             self.turn.give()
             rows = index.notes(alive[at : at + 500], connections=False).values()
             self.texts |= {row.id: text_key(row.title, row.content) for row in rows if self._eligible(row)}
         self.left = self.turn.verdicts.unseen(Consolidator.name, self.texts)[::-1]
+        """Whose neighbours were not looked at yet, the oldest first."""
 
     def _eligible(self, row: NodeRow) -> bool:
         return (

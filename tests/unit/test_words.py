@@ -173,9 +173,15 @@ def test_overlap() -> None:
 @given(st.text(st.sampled_from("ab7_.'+# -\"\n") | st.characters(max_codepoint=127), max_size=40))
 @example("c++ a'c# _c# 3.14'c++' x.y_'s")
 def test_a_text_in_ascii_is_cut_alike_with_and_without_the_marks_of_other_scripts(text: str) -> None:
-    folded = fold(text)
-    found = [[piece.span(name) for name in ("run", "sign", "word")] for piece in module._ASCII_PIECES.finditer(folded)]
-    every = [[piece.span(name) for name in ("run", "sign", "word")] for piece in module._all_pieces().finditer(folded)]
+    folded, all_scripts = fold(text), (module._UNSPACED, module._marks())
+    assert module._scripts(folded) == ("", "")
+    found = [
+        [piece.span(name) for name in ("run", "sign", "word")] for piece in module._cutter("", "").finditer(folded)
+    ]
+    every = [
+        [piece.span(name) for name in ("run", "sign", "word")]
+        for piece in module._cutter(*all_scripts).finditer(folded)
+    ]
     assert found == every
-    signs, every_sign = module._ASCII_LONE_SIGNS.finditer(folded), module._lone_signs().finditer(folded)
+    signs, every_sign = module._lone_signs("", "").finditer(folded), module._lone_signs(*all_scripts).finditer(folded)
     assert [sign.span() for sign in signs] == [sign.span() for sign in every_sign]
