@@ -17,7 +17,7 @@ from typing import IO
 from msgspec import Struct
 
 from ormahd.errors import Internal, Unavailable
-from ormahd.vault.git_run import CONFIG, GitFailed, call, environment, executable
+from ormahd.vault.git_run import CONFIG, GitFailed, call, environment, executable, importing
 
 _GLOB = re.compile(r"[*?\[\\]")
 _ANY_PATHSPEC = {"GIT_LITERAL_PATHSPECS": "0"}
@@ -110,7 +110,8 @@ class Git:
     def check(self) -> None:
         """Open the repository with GitPython too, as programs do that read a vault beside us. Raises Unavailable where it does
         not open there. Not at the start: importing it takes 50 ms, and starts git once."""
-        import git as gitpython
+        with importing:
+            import git as gitpython
 
         try:
             gitpython.Repo(self.top, odbt=gitpython.GitCmdObjectDB, expand_vars=False).close()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ormahd.vault.disk import Flusher, sync, sync_directory
 from ormahd.vault.git import Git
+from ormahd.vault.git_run import importing
 
 CODES = {"commit": 1, "tree": 2, "blob": 3}
 
@@ -29,7 +30,8 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
         said = git.run("index-pack", "--stdin", input=body + hashlib.sha256(body).digest())
         sync_directory(folder)
         return folder / f"pack-{said.split()[-1].decode()}.idx"
-    from gitdb.pack import IndexWriter  # 0.05 s, and only where many write at once
+    with importing:
+        from gitdb.pack import IndexWriter  # 0.05 s, and only where many write at once
 
     index = IndexWriter()
     body, *parts = _parts(fresh)

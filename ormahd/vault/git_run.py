@@ -10,10 +10,15 @@ import functools
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ormahd.errors import NotFound, Unavailable
+
+importing = threading.Lock()
+"""Held while GitPython or gitdb is imported. They import each other in a circle: of two threads that enter it at different places,
+one meets a module of which only half is there."""
 
 _KEPT = {
     "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS",

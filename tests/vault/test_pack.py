@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,47 @@ def test_of_one_that_fails_nothing_is_left(tmp_path: Path, flusher: Flusher, mon
         assert vault.read("n3.md") is None
         put(vault, *[(f"n{number}.md", b"%d\n" % number) for number in range(40)])
         sound(vault.root)
+
+
+BOTH_AT_ONCE = """
+import sys, threading, time
+from pathlib import Path
+from ormahd.vault.disk import Flusher
+from ormahd.vault.git_pack import write_pack
+from tests.vault.git_house import open_vault
+
+inside = threading.Event()
+
+class Held:
+    # GitPython's import is held up for a while inside of gitdb's, which has not come to its packs yet.
+    def find_spec(self, name, path=None, target=None):
+        if name == "gitdb.base" and not inside.is_set():
+            inside.set()
+            time.sleep(0.3)
+
+with open_vault(Path(sys.argv[1])) as vault:
+    fresh, flusher, failed = {}, Flusher(), []
+    vault._objects.add_blob(b"one", fresh)
+    sys.meta_path.insert(0, Held())
+
+    def tried(work):
+        try:
+            work()
+        except BaseException as exc:
+            failed.append(repr(exc))
+
+    looking = threading.Thread(target=tried, args=[vault.git.check])
+    looking.start()
+    assert inside.wait(30)
+    tried(lambda: write_pack(vault.git, fresh, flusher))
+    looking.join()
+    flusher.close()
+    sys.exit("; ".join(failed) or None)
+"""
+
+
+def test_the_first_pack_and_the_first_look_of_gitpython_may_come_together(tmp_path: Path) -> None:
+    """A daemon that has just become ready opens the repository with GitPython, and may be writing many memories by then."""
+    command = [sys.executable, "-c", BOTH_AT_ONCE, str(tmp_path / "v")]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
