@@ -39,6 +39,14 @@ def wait_until(condition: Callable[[], Any], what: str | Callable[[], str], seco
     pytest.fail(f"waited {seconds:.0f} s for: {what if isinstance(what, str) else what()}")
 
 
+def save(file: Path, text: str) -> None:
+    """Write a file as most editors save: beside it, then in its place. One that is cut short and then filled can be met empty in
+    between, where the machine is busy for longer than a file has to rest; an emptied note is no memory until it is filled."""
+    beside = file.with_name(f".{file.name}.tmp")
+    beside.write_text(text)
+    os.replace(beside, file)
+
+
 @dataclass
 class House:
     """One vault and the daemon that keeps it. `home` is short, because a socket's path has 103 bytes."""

@@ -16,7 +16,7 @@ from ormahd.journal.runs import Runs
 from ormahd.journal.state import State
 from tests.blackbox.tours import head, path_of, walk_home
 from tests.blackbox.two_houses import level, two_houses
-from tests.house import House, open_house, wait_until
+from tests.house import House, open_house, save, wait_until
 
 ORDER = [
     "importance_scorer", "index_updater", "duplicate_merger", "conflict_detector", "auto_linker", "auto_cluster",
@@ -74,7 +74,7 @@ def say(house: House, node_id: str, old: str, new: str) -> None:
     file = house.vault / path_of(house, node_id)
     text = file.read_text()
     assert old in text
-    file.write_text(text.replace(old, new))
+    save(file, text.replace(old, new))
     wait_until(lambda: house.json("show", node_id)["content"].strip() == new.strip(), "the edit is taken in")
     walk_home(house)
 

@@ -20,7 +20,7 @@ import pytest
 
 from ormahd.core.note import NoteKind, parse
 from ormahd.errors import OrmahError, VaultBusy
-from tests.house import House, open_house, wait_until
+from tests.house import House, open_house, save, wait_until
 
 WORDS = ("bees", "ports", "tea", "rain", "keys", "trains", "maps", "songs", "bread", "stars")
 LEVEL = 8
@@ -143,10 +143,7 @@ def edit_by_hand(world: World, house: House) -> None:
             world.say(f"moved {node[:8]} to {moved}")
         return
     line = world.text().replace("\n\n", " ")
-    data = file.read_text() + f"\n{line}\n"
-    beside = file.with_name(".save.tmp")
-    beside.write_text(data)
-    os.replace(beside, file)
+    save(file, file.read_text() + f"\n{line}\n")
     wait_until(lambda: line in known(house).get(node, ""), f"{node} edited")
     world.wrote(node, known(house)[node])
     world.say(f"edited {node[:8]} by hand")
