@@ -84,6 +84,10 @@ class Filler:
             self._woken = True
             self._turn.notify_all()
 
+    def worked(self) -> None:
+        """Many texts were embedded by somebody else: when that is over, memory is given back as after work of our own."""
+        self._worked = time.monotonic()
+
     def pending(self) -> int:
         """Nodes that wait for their vectors."""
         meanings = [one for one in (self.active, self.next) if one is not None]

@@ -192,6 +192,7 @@ class Index(Reader):
             else:
                 with self._applying, self._database.write() as connection:
                     cache.put(connection, meaning.number, new, micros(self._clock()))
+                self._filler.worked()
         with self._database.read() as connection:
             return [
                 made[one.sha].vector if one.sha in made else cache.vector(connection, known[one.sha]) for one in sources

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ormahd.index import late, telling
+from ormahd.index import fill, late, telling
 from ormahd.index.embed import DocumentVectors, QueryVectors
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
@@ -31,6 +31,11 @@ class Counting(Hashing):
         self.gate = threading.Event()
         self.gate.set()
         self.failing = False
+        self.given_back = threading.Event()
+
+    def give_back(self) -> None:
+        super().give_back()
+        self.given_back.set()
 
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
@@ -293,6 +298,23 @@ def test_another_model_grows_beside_the_old_one_and_then_answers(tmp_path: Path)
     with index._database.read() as connection:
         assert connection.execute("SELECT count(*) FROM model").fetchone() == (1,)
         assert connection.execute("SELECT count(*) FROM document").fetchone() == (41,)
+    index.close()
+
+
+def test_memory_is_given_back_soon_after_many_were_embedded_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import embeds its texts itself; Chroma, whose filling used to end in it, is opened only after 20 quiet seconds."""
+    monkeypatch.setattr(fill, "GIVE_BACK_S", 0.05)
+    index = start(tmp_path / "index")
+    index.wait_filled(60)
+    embedder_of(index).given_back.clear()
+    index.embed_ahead([(None, "one that an agent stores")])
+    apply(index, vault(1))
+    assert not embedder_of(index).given_back.wait(0.5), "not after each memory"
+    index.embed_ahead([(None, WORDS[3])], urgent=False)
+    apply(index, vault(1, start=1))
+    assert embedder_of(index).given_back.wait(30)
     index.close()
 
 
