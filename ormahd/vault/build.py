@@ -30,13 +30,14 @@ class Builder:
         """The commit of each op (None: HEAD has all of it), and what the index must say."""
         root = self._objects.root(head)
         parent = head
+        person = self._git.identity()
         commits: list[str | None] = []
         told: Told = {}
         for intent in intents:
             changes = self._changes(intent, root, fresh)
             told |= changes
             tree = self._objects.edit(root, changes, fresh)
-            commit = self._commit(intent, tree, root, parent, head, fresh)
+            commit = self._commit(intent, tree, root, parent, head, person, fresh)
             commits.append(commit)
             if commit is not None:
                 root, parent = tree, commit
@@ -63,8 +64,9 @@ class Builder:
         return changes
 
     def _commit(
-        self, intent: Intent, tree: str, root: str | None, parent: str | None, head: str | None, fresh: Fresh
-    ) -> str | None:
+        self, intent: Intent, tree: str, root: str | None, parent: str | None, head: str | None, person: Identity | None,
+        fresh: Fresh,
+    ) -> str | None:  # fmt: skip
         """The op's commit. One that joins another commit has that as its second parent, also where nothing changes; where
         the result is just that commit, and nothing here goes beyond it, it is that commit: two machines that each made
         one of their own would answer each other for ever."""
@@ -77,18 +79,19 @@ class Builder:
             return other
         else:
             parents.append(other)
-        author, committer = self._who(intent)
+        author, committer = _who(intent, person)
         return self._objects.add_commit(tree, parents, author, committer, intent.message, fresh)
 
-    def _who(self, intent: Intent) -> tuple[str, str]:
-        person = self._git.identity()
-        seconds = int(intent.time.timestamp())
-        committer = person or DAEMON
-        if intent.person:
-            author = person or Identity("person", DAEMON.email)
-        else:
-            author = Identity.named(intent.source, DAEMON.email)
-        return author.line(seconds), committer.line(seconds)
+
+def _who(intent: Intent, person: Identity | None) -> tuple[str, str]:
+    """Author and committer, where git knows `person`."""
+    seconds = int(intent.time.timestamp())
+    committer = person or DAEMON
+    if intent.person:
+        author = person or Identity("person", DAEMON.email)
+    else:
+        author = Identity.named(intent.source, DAEMON.email)
+    return author.line(seconds), committer.line(seconds)
 
 
 def _within(git: Git, commit: str | None, other: str) -> bool:
