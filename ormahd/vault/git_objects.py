@@ -14,7 +14,7 @@ import threading
 import zlib
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -98,9 +98,11 @@ class Tree:
 class Objects:
     """Reads trees and blobs of the history, collects new objects, and makes them durable in one go."""
 
-    def __init__(self, git: Git, flusher: Flusher) -> None:
+    def __init__(self, git: Git, flusher: Flusher, packed: Callable[[], None] = lambda: None) -> None:
+        """`packed` is called after a pack was written."""
         self._git = git
         self._flusher = flusher
+        self._packed = packed
         self._hash = hashlib.sha256 if git.object_format == "sha256" else hashlib.sha1
         self._trees: OrderedDict[str, Tree] = OrderedDict()
         self._lines = 0
@@ -262,7 +264,9 @@ class Objects:
         """Make objects durable: as loose files, or as one pack when there are many. Returns a file that is there as long as
         they are, if nobody packs them."""
         if len(fresh) >= PACK_FROM:
-            return write_pack(self._git, fresh, self._flusher)
+            pack = write_pack(self._git, fresh, self._flusher)
+            self._packed()
+            return pack
         self._flusher.each(lambda item: self._write_loose(item[0], *item[1]), list(fresh.items()))
         self._flusher.each(sync_directory, [*{self.directory / oid[:2] for oid in fresh}, self.directory])
         return self._loose([*fresh][-1]) if fresh else self.directory

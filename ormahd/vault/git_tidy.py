@@ -32,7 +32,7 @@ def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
     """
     if loose_objects(git) <= beyond and packs(git) <= PACKS:
         return False
-    git.run("repack", "--geometric=2", "-d", "-l", "--quiet")
+    git.run("repack", "--geometric=2", "-d", "-l", "--write-midx", "--quiet")
     sync_directory(git.common / "objects" / "pack")
     write_graph(git)
     return True

@@ -28,6 +28,7 @@ from ormahd.vault.git import Git, Place, locate
 from ormahd.vault.git_busy import busy, clear_ours, clear_stale, under_way
 from ormahd.vault.git_index import discard
 from ormahd.vault.git_objects import Objects
+from ormahd.vault.git_packs import PackIndex
 from ormahd.vault.git_refs import find_commit
 from ormahd.vault.git_remote import set_value, value
 from ormahd.vault.git_tidy import tidy
@@ -87,7 +88,8 @@ class Vault:
         self._clock = clock
         self._ops = OpIds(clock, entropy)
         self._flusher = Flusher()
-        self._objects = Objects(self.git, self._flusher)
+        self._packs = PackIndex(self.git, self.lineage)
+        self._objects = Objects(self.git, self._flusher, self._packs.came)
         self._intents = Intents(root)
         self._applier = Applier(
             self.git, self._objects, Worktree(root), self._intents, self._flusher,
@@ -359,6 +361,7 @@ class Vault:
     def _stop(self) -> None:
         self._writer.close()
         self._flusher.close()
+        self._packs.close()
         self.git.close()
 
     def __enter__(self) -> Self:

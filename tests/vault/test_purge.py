@@ -79,9 +79,12 @@ def test_what_was_noted_of_the_old_commits_goes_too(house: House) -> None:
     assert tidy(house.vault.git, beyond=-1)
     graphs = house.vault.git.common / "objects/info/commit-graphs"
     assert graphs.exists()
+    listed = house.vault.git.common / "objects/pack/multi-pack-index"
+    assert listed.exists()
     purge_all(house.vault, GOING)
     gone(house)
     assert not graphs.exists()
+    assert not listed.exists(), "it names the objects of what is forgotten"
     assert tidy(house.vault.git, beyond=-1)
     house.git("commit-graph", "verify")
     house.git("fsck", "--full", "--strict")
