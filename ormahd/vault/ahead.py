@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
 from msgspec import Struct
@@ -47,6 +48,7 @@ class Ahead:
         self._builder = builder
         self._flusher = flusher
         self._begun: tuple[tuple[Intent, ...], Callable[[], Made]] | None = None
+        self._built: Future[Made] | None = None
 
     def begin(self, intents: Sequence[Intent]) -> None:
         """Begin to make the commits of these ops durable on what HEAD is now. Not of those that join another history: what
@@ -56,7 +58,13 @@ class Ahead:
             return
         self._drop()
         if not any(intent.joins or intent.entries for intent in wanted):
-            self._begun = wanted, self._flusher.beside(lambda: self._durable(wanted))
+            built: Future[Made] = Future()
+            self._begun = wanted, self._flusher.beside(lambda: self._durable(wanted, built))
+            self._built = built
+
+    def built(self) -> Callable[[], Made] | None:
+        """What gives what was begun, as soon as it is built, if not durable yet; None where nothing is begun."""
+        return None if self._begun is None or self._built is None else self._built.result
 
     def take(self, intents: Sequence[Intent], head: str | None) -> Made:
         """The commits of these ops on `head`: as they were begun, where nothing has changed since, else built now."""
@@ -74,8 +82,13 @@ class Ahead:
         if made.written is None or not made.written.exists():
             made.written = self._objects.write(made.fresh)
 
-    def _durable(self, intents: tuple[Intent, ...]) -> Made:
-        made = self._build(intents, self._git.head())
+    def _durable(self, intents: tuple[Intent, ...], built: Future[Made]) -> Made:
+        try:
+            made = self._build(intents, self._git.head())
+        except BaseException as exc:
+            built.set_exception(exc)
+            raise
+        built.set_result(made)
         if made.tip is not None:
             self.write(made)
         return made

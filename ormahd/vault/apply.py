@@ -16,18 +16,19 @@ from msgspec import Struct, field
 from ormahd.errors import Conflict, OrmahError
 from ormahd.line import Place
 from ormahd.vault.ahead import Ahead, Made
-from ormahd.vault.build import DAEMON, Builder
+from ormahd.vault.build import Builder
 from ormahd.vault.change import Committed
 from ormahd.vault.disk import Flusher, sync_directory
 from ormahd.vault.entries import check, settle
 from ormahd.vault.files import Worktree, Write
 from ormahd.vault.git import Git
 from ormahd.vault.git_busy import busy
-from ormahd.vault.git_index import IndexLock, NextIndex
+from ormahd.vault.git_index import IndexLock
 from ormahd.vault.git_objects import Objects
-from ormahd.vault.git_refs import Moved, find_commit, move_head
+from ormahd.vault.git_refs import Moved, find_commit
 from ormahd.vault.git_run import GitFailed
 from ormahd.vault.intent import Intent, Intents
+from ormahd.vault.landing import Landing
 from ormahd.vault.settle import late_save
 
 ATTEMPTS = 5
@@ -120,13 +121,15 @@ class Applier:
         if not self.lock.take(batch[0].intent.op):
             return HELD
         placed: list[_Placed] = []
+        landing: Landing | None = None
         keep = False
         try:
             why = busy(self.git, self.lock, held=True)
             if why is None:
                 self.at("locked")
+                landing = Landing(self.git, self._vault_id, self.flusher, self._ahead.built(), batch[-1].intent)
                 self._place(batch, refused, placed)
-                why = self._commit(placed) if placed else None
+                why = self._commit(placed, landing) if placed else None
             if why:
                 self._take_back(placed)
         except _LookAgain as exc:
@@ -139,6 +142,8 @@ class Applier:
             self._take_back(placed)
             raise
         finally:
+            if landing is not None:
+                landing.close()
             if not keep:
                 self.lock.release()
         if why:
@@ -240,47 +245,39 @@ class Applier:
 
     # History
 
-    def _commit(self, placed: Sequence[_Placed]) -> str | None:
+    def _commit(self, placed: Sequence[_Placed], landing: Landing) -> str | None:
         """Why it must wait, or None when HEAD has it. Until the branch has moved an exception undoes everything."""
-        index: NextIndex | None = None
-        moved = False
-        try:
-            for _ in range(ATTEMPTS):
-                head = self.git.head()
-                made = self._made(placed, head)
-                if index is None:
-                    index = NextIndex(self.git, self._vault_id, made.told)
-                    self._sync_folders(placed)
-                tip = made.tip
-                if tip is None:
-                    break  # HEAD has it already; the index is told nevertheless
-                self._ahead.write(made)
-                self.at("objects")
-                index.ready()
-                self.at("index-ready")
-                outcome = self._move(head, tip, placed)
-                if outcome is Moved.HELD:
-                    return "another git command holds the branch's lock"
-                if outcome is Moved.YES:
-                    break
-                if any(find_commit(self.git, one.op.intent.op, since=head) for one in placed):
-                    raise _LookAgain("an earlier attempt has moved the branch")
-                if why := busy(self.git, self.lock, held=True):
-                    return why
-            else:
-                return "the branch keeps moving under other commits"
-            moved = True
-        finally:
-            if index is not None and not moved:
-                index.drop()
+        for attempt in range(ATTEMPTS):
+            head = self.git.head()
+            made = self._made(placed, head)
+            index = landing.index(made.told)
+            if not attempt:
+                self._sync_folders(placed)
+            tip = made.tip
+            if tip is None:
+                break  # HEAD has it already; the index is told nevertheless
+            self._ahead.write(made)
+            self.at("objects")
+            index.ready()
+            self.at("index-ready")
+            outcome = self._move(head, tip, placed, landing)
+            if outcome is Moved.HELD:
+                return "another git command holds the branch's lock"
+            if outcome is Moved.YES:
+                break
+            if any(find_commit(self.git, one.op.intent.op, since=head) for one in placed):
+                raise _LookAgain("an earlier attempt has moved the branch")
+            if why := busy(self.git, self.lock, held=True):
+                return why
+        else:
+            return "the branch keeps moving under other commits"
         self.at("ref")
         self.objects.drop_replaced()
         try:
             for one in placed:
                 self.settle(one.op.intent)
-            index.publish()
+            landing.publish()
         except (OSError, GitFailed) as exc:
-            index.drop()
             raise _LookAgain(f"the index cannot be written: {exc}") from exc
         self.at("index")
         return None
@@ -300,17 +297,9 @@ class Applier:
                 folders |= self.worktree.folders(write)
         self.flusher.each(sync_directory, sorted(folders))
 
-    def _move(self, head: str | None, tip: str, placed: Sequence[_Placed]) -> Moved:
-        last = placed[-1].op.intent
+    def _move(self, head: str | None, tip: str, placed: Sequence[_Placed], landing: Landing) -> Moved:
         self.intents.moving([tip])
         self.at("moving")
-        outcome = move_head(
-            self.git,
-            head,
-            tip,
-            who=self.git.identity() or DAEMON,
-            seconds=int(last.time.timestamp()),
-            reason=f"ormah ({last.kind}): {last.message.splitlines()[0]}",
-        )
+        outcome = landing.move(head, tip, placed[-1].op.intent)
         self.intents.moved()
         return outcome

@@ -84,6 +84,7 @@ class NextIndex:
     def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None]) -> None:
         """`entries`: path relative to the top -> what HEAD will have there (None: nothing)."""
         self._git = git
+        self.entries = entries
         # A name of its own each time: the orphan of a killed life may still be writing under another one.
         self._file = git.git_dir / f"index.ormah-{vault_id}-{os.getpid()}-{next(_numbers)}"
         self._index = git.git_dir / "index"

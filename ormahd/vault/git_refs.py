@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from enum import Enum, auto
 
+from ormahd.errors import Internal
 from ormahd.vault import message
 from ormahd.vault.disk import sync_directory
 from ormahd.vault.git import Git, Identity
@@ -18,26 +20,45 @@ class Moved(Enum):
     """Somebody holds the lock of the ref."""
 
 
-def move_head(git: Git, old: str | None, new: str, *, who: Identity, seconds: int, reason: str) -> Moved:
-    """Move what HEAD names (the branch, or HEAD itself where it is detached) from `old` (None: no commit yet) to `new`,
-    with a line in the reflog. YES only after it was read back."""
-    branch = git.branch()
-    env = {
-        "GIT_COMMITTER_NAME": who.name,
-        "GIT_COMMITTER_EMAIL": who.email,
-        "GIT_COMMITTER_DATE": f"@{seconds} +0000",
-    }
-    try:
-        git.run("update-ref", "-m", reason, "HEAD", new, old or git.null, env=env)
-    except GitFailed as exc:
-        if git.head() != old:
-            return Moved.RACED
-        if "File exists" in exc.stderr or "Unable to create" in exc.stderr:
-            return Moved.HELD
-        raise
-    ref = git.git_dir / "HEAD" if branch is None else git.common / branch
-    sync_directory(ref.parent)
-    return Moved.YES if _arrived(git, new) else Moved.RACED
+class HeadMover:
+    """A git that moves what HEAD names (the branch, or HEAD itself where it is detached), with a line in the reflog. It starts when
+    it is made and then waits to be told from where to where, so that nobody has to wait for its start. Told nothing, it does nothing.
+    """
+
+    def __init__(self, git: Git, *, who: Identity, seconds: int, reason: str) -> None:
+        self._git = git
+        self.said = (who, seconds, reason)
+        env = {
+            "GIT_COMMITTER_NAME": who.name,
+            "GIT_COMMITTER_EMAIL": who.email,
+            "GIT_COMMITTER_DATE": f"@{seconds} +0000",
+        }
+        self._child: subprocess.Popen[bytes] | None = git.start("update-ref", "-m", reason, "--stdin", env=env)
+
+    def move(self, old: str | None, new: str) -> Moved:
+        """From the commit `old` (None: no commit yet) to `new`; once only. YES only after it was read back."""
+        git, child = self._git, self._child
+        if child is None:
+            raise Internal("HEAD is moved once by each of these")
+        self._child = None
+        branch = git.branch()
+        _, complaint = child.communicate(f"update HEAD {new} {old or git.null}\n".encode())
+        if child.returncode:
+            said = complaint.decode("utf-8", "replace")
+            if git.head() != old:
+                return Moved.RACED
+            if "File exists" in said or "Unable to create" in said:
+                return Moved.HELD
+            raise GitFailed(["update-ref"], child.returncode, said)
+        ref = git.git_dir / "HEAD" if branch is None else git.common / branch
+        sync_directory(ref.parent)
+        return Moved.YES if _arrived(git, new) else Moved.RACED
+
+    def drop(self) -> None:
+        """Nothing is to be moved."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.communicate()
 
 
 def _arrived(git: Git, new: str) -> bool:

@@ -1,0 +1,123 @@
+"""The index and the branch are begun beside the files: used where nothing came between, made anew or dropped where something did."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ormahd.errors import Conflict, Unavailable
+from tests.house import wait_until
+from tests.vault.git_house import git, open_vault, put, sound
+from tests.vault.test_together import Held, subjects
+
+NOTE = "space/a.md"
+
+
+def begun(root: Path) -> list[Path]:
+    return list((root / ".git").glob("index.ormah-*"))
+
+
+def children() -> list[str]:
+    """The gits that we have started to write, and that still run (Linux)."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if parent == os.getpid() and {b"update-ref", b"update-index"}.intersection(words):
+                found.append(b" ".join(words).decode())
+    return found
+
+
+def test_both_are_begun_before_a_file_is_placed(tmp_path: Path) -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    def at(step: str) -> None:
+        if step == "staged" and armed:
+            wait_until(lambda: begun(vault.root), "the next index is begun")
+            wait_until(
+                lambda: any("update-ref" in line for line in children()) or sys.platform != "linux", "a git waits"
+            )
+            seen.append(((vault.root / NOTE).exists(), vault.head() == before))
+
+    armed: list[bool] = []
+    with open_vault(tmp_path / "v", at=at) as vault:
+        before = vault.head()
+        armed.append(True)
+        done = put(vault, (NOTE, b"1\n"))
+        assert done is not None
+        assert seen == [(False, True)], "nothing is changed yet"
+        assert (
+            git(vault.root, "reflog", "-1", "--format=%H %gs") == f"{done.commit} ormah (remember): remember: a thing"
+        )
+        assert (begun(vault.root), children()) == ([], [])
+        sound(vault.root)
+
+
+def test_a_save_in_the_last_moment_leaves_nothing_of_what_was_begun(tmp_path: Path) -> None:
+    def at(step: str) -> None:
+        if step == "staged" and armed:
+            (vault.root / NOTE).write_bytes(b"typed\n")
+
+    armed: list[bool] = []
+    with open_vault(tmp_path / "v", at=at) as vault:
+        put(vault, (NOTE, b"1\n"))
+        head = vault.head()
+        armed.append(True)
+        with pytest.raises(Conflict):
+            put(vault, (NOTE, b"2\n"))
+        armed.clear()
+        assert (begun(vault.root), children()) == ([], [])
+        assert not (vault.root / ".git/index.lock").exists()
+        assert vault.head() == head
+        assert (vault.root / NOTE).read_bytes() == b"typed\n"
+
+
+def test_of_those_that_go_together_one_is_refused(tmp_path: Path) -> None:
+    """The index that was begun has the refused one too: another is made, and the branch moves in the name of the last that went."""
+    held = Held(tmp_path / "v")
+
+    def step(name: str) -> None:
+        if name == "staged" and held.go.is_set() and held.steps.count("staged") == 2:
+            last = held.vault._writer._queue[-1].intent.steps[0].path
+            (held.vault.root / last).parent.mkdir(exist_ok=True)
+            (held.vault.root / last).write_bytes(b"a person's\n")
+            refused.append(last)
+
+    refused: list[str] = []
+    held.more = step
+    with held.vault as vault:
+        held.run()
+        (number,) = held.errors
+        assert refused == [f"s{number}/{number}.md"]
+        assert isinstance(held.errors[number], Conflict)
+        assert f"remember: {number}" not in subjects(vault.root)
+        assert git(vault.root, "ls-files", refused[0]) == ""
+        last = subjects(vault.root)[-1]
+        assert git(vault.root, "reflog", "-1", "--format=%gs") == f"ormah (remember): {last}"
+        assert (begun(vault.root), children()) == ([], [])
+        (vault.root / refused[0]).unlink()
+        sound(vault.root)
+
+
+def test_a_git_that_does_not_start_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_vault(tmp_path / "v") as vault:
+        put(vault, (NOTE, b"1\n"))
+        head = vault.head()
+
+        def none(*_: object, **__: object) -> subprocess.Popen[bytes]:
+            raise OSError(11, "Resource temporarily unavailable")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(vault.git), "start", none)
+            with pytest.raises(Unavailable, match="nothing was changed"):
+                put(vault, (NOTE, b"2\n"))
+        assert vault.head() == head
+        assert vault.read(NOTE) == b"1\n"
+        assert put(vault, (NOTE, b"2\n")) is not None
+        sound(vault.root)
