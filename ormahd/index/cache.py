@@ -70,7 +70,7 @@ def models(connection: sqlite3.Connection) -> list[int]:
 
 def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Source]:
     found: dict[str, Source] = {}
-    for some in sql.chunks(ids):
+    for some in sql.sets(ids):
         rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
         rows = sql.table(connection, ("n.id", "n.title", "f.path", "t.content"), rest, some)
         found |= {row[0]: source(*row[1:]) for row in rows}
@@ -80,7 +80,7 @@ def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Sou
 def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) -> dict[bytes, int]:
     """Which texts are embedded already: document by sha256."""
     found: dict[bytes, int] = {}
-    for some in sql.chunks(list(shas)):
+    for some in sql.sets(list(shas)):
         rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(some)})"
         known = sql.lookup(connection, "hex(sha)", "document", rest, (model, *some))
         found |= {bytes.fromhex(sha): document for sha, document in known.items()}
@@ -161,7 +161,7 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
 def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes, int]]:
     """Document, its sha256 and number of pieces, by node."""
     found: dict[str, tuple[int, bytes, int]] = {}
-    for some in sql.chunks(ids):
+    for some in sql.sets(ids):
         rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(some)})"
         names = ("e.id", "d.document", "hex(d.sha)", "d.pieces")
         rows = sql.table(connection, names, rest, (model, *some))
@@ -172,7 +172,7 @@ def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict
 def _pieces(connection: sqlite3.Connection, column: str, documents: Collection[int]) -> Iterator[tuple[int, bytes]]:
     """(document, blob) of each piece, in order."""
     table = "vector" if column == "vector" else "token"
-    for some in sql.chunks(sorted(set(documents))):
+    for some in sql.sets(sorted(set(documents))):
         rest = (
             f"FROM document d JOIN {table} ON key BETWEEN d.document << 16 AND (d.document << 16) + 65535 "
             f"WHERE d.document IN ({sql.marks(some)})"
@@ -248,12 +248,12 @@ Pieces = tuple[int, ...]
 def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Pieces]) -> dict[str, bytes]:
     """Token vectors of the given pieces of nodes, as `late.pack` has them; nodes without any are left out."""
     documents: dict[str, int] = {}
-    for some in sql.chunks(list(pieces)):
+    for some in sql.sets(list(pieces)):
         rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(some)})"
         documents |= sql.lookup(connection, "id", "document", rest, (model, *some))
     keys = {one: [document << 16 | piece for piece in pieces[one]] for one, document in documents.items()}
     found: dict[int, bytes] = {}
-    for part in sql.chunks([key for some in keys.values() for key in some]):
+    for part in sql.sets([key for some in keys.values() for key in some]):
         found |= sql.blobs(connection, "key", "vectors", f"FROM token WHERE key IN ({sql.marks(part)})", part)
     joined = {one: b"".join(found.get(key, b"") for key in some) for one, some in keys.items()}
     return {one: packed for one, packed in joined.items() if packed}

@@ -250,7 +250,7 @@ class Kept:
     def _named(self, read: Snapshot, numbers: NDArray[np.int64]) -> Passing:
         """Those of these files that are nodes."""
         rows: list[tuple[str, int]] = []
-        for some in sql.chunks(numbers.tolist()):
+        for some in sql.sets(numbers.tolist()):
             rows += _read(read, f"FROM node n WHERE n.held = 1 AND n.number IN ({sql.marks(some)})", some)
         return _passing(rows)
 

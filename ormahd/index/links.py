@@ -83,7 +83,7 @@ def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterabl
     keys: set[str] = set()
     for node_id in ids:
         keys |= {node_id, short_id(node_id)}
-    for some in sql.chunks(numbers):
+    for some in sql.sets(numbers):
         rows = sql.table(connection, ("key",), f"FROM name WHERE number IN ({sql.marks(some)})", some)
         keys |= {row[0] for row in rows}
     return keys
@@ -93,12 +93,12 @@ def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers
     """Resolve the edges that one of `keys` may concern, and all that the notes `numbers` write."""
     found: dict[int, list[Any]] = {}
     columns = ("edge", "short", "file", "whole", "target")
-    for some in sql.chunks(sorted(keys)):
+    for some in sql.sets(sorted(keys)):
         for column in ("short", "file", "whole"):
             extra = " AND whole <> file" if column == "whole" else ""  # lets SQLite take the partial index
             rest = f"FROM edge WHERE {column} IN ({sql.marks(some)}){extra}"
             found |= {row[0]: row for row in sql.table(connection, columns, rest, some)}
-    for numbered in sql.chunks(numbers):
+    for numbered in sql.sets(numbers):
         rest = f"FROM edge WHERE number IN ({sql.marks(numbered)})"
         found |= {row[0]: row for row in sql.table(connection, columns, rest, numbered)}
     aims = {edge: Target(short, file, whole) for edge, short, file, whole, _ in found.values()}
@@ -174,7 +174,7 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, o
     if ids is None:
         rows = connection.execute(_RESOLVED).fetchall()
     ends = [end for end, wanted in (("n.id", out), ("e.target", into)) if wanted]
-    for some in [] if ids is None else sql.chunks(ids, BOTH):
+    for some in [] if ids is None else sql.sets(ids, BOTH):
         either = " UNION ALL ".join(f"{_RESOLVED} AND {end} IN ({sql.marks(some)})" for end in ends)
         rows += sql.table(connection, _EDGE, f"FROM ({either})", [*some] * len(ends))
     found = [

@@ -79,7 +79,7 @@ def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[
         )
         out.setdefault(edge.source, []).append(made)
     found: dict[str, NodeRow] = {}
-    for some in sql.chunks(ids):
+    for some in sql.sets(ids):
         rest = f"FROM {NODE_FROM} WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
         for row in sql.table(connection, NODE_COLUMNS, rest, some):
             found[row[0]] = node_row(row, out.get(row[0], ()), strength)
@@ -89,7 +89,7 @@ def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[
 def candidates(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength]) -> dict[str, Candidate]:  # fmt: skip
     """What ranking asks of nodes, by id; unknown ids are left out."""
     found: dict[str, Candidate] = {}
-    for some in sql.chunks(ids):
+    for some in sql.sets(ids):
         rest = f"FROM node n JOIN text t USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
         for row in sql.table(connection, CANDIDATE_COLUMNS, rest, some):
             found[row[0]] = candidate(row, strength)
@@ -126,7 +126,7 @@ def files(connection: sqlite3.Connection, paths: Sequence[str] | None = None) ->
     if paths is None:
         return {row[0]: FileState(*row) for row in connection.execute(f"SELECT {', '.join(names)} FROM file")}
     found: dict[str, FileState] = {}
-    for some in sql.chunks(paths):
+    for some in sql.sets(paths):
         rows = sql.table(connection, names, f"FROM file WHERE path IN ({sql.marks(some)})", some)
         found |= {row[0]: FileState(*row) for row in rows}
     return found
@@ -141,7 +141,7 @@ def keep(connection: sqlite3.Connection, ids: Sequence[str], chosen: Filter) -> 
     """Those of `ids` that the filter lets through."""
     condition, values = chosen.sql()
     kept: set[str] = set()
-    for some in sql.chunks(ids):
+    for some in sql.sets(ids):
         # By number: left to itself SQLite takes the index of the filter, and walks half of the nodes.
         these = f"SELECT number FROM node WHERE held = 1 AND id IN ({sql.marks(some)})"
         rest = f"FROM ({these}) CROSS JOIN node n USING (number) WHERE {condition}"

@@ -264,7 +264,7 @@ class Meaning:
         with self._lock:
             batch = dict(itertools.islice(self._unsettled.items(), most))
         held: dict[str, int] = {}
-        for some in sql.chunks(list(batch)):
+        for some in sql.sets(list(batch)):
             rest = f"FROM chroma_pending WHERE model = ? AND id IN ({sql.marks(some)})"
             held |= sql.lookup(connection, "id", "pieces", rest, (self.number, *some))
         ids: list[str] = []

@@ -162,7 +162,7 @@ def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter
             last = max(scores.values())
             scores = {number: score for number, score in scores.items() if score != last}
         found: list[tuple[float, str]] = []
-        for some in sql.chunks(list(scores)):
+        for some in sql.sets(list(scores)):
             # By number: left to itself SQLite takes the index of the filter, and walks half of the nodes.
             named = f"FROM node n NOT INDEXED WHERE n.number IN ({sql.marks(some)}) AND {condition}"
             nodes, ids = sql.columns(connection, ("n.number", "n.id"), named, (*some, *values))
@@ -189,7 +189,7 @@ def search_plain(
 def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
     """(number, path, content, title, tags, aliases) of files; title is None and tags is None for plain ones."""
     found: list[tuple[Any, ...]] = []
-    for some in sql.chunks(numbers):
+    for some in sql.sets(numbers):
         rest = f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE f.number IN ({sql.marks(some)})"
         columns = ("f.number", "f.path", "t.content", "n.title", "n.tags", "n.aliases")
         found += map(tuple, sql.table(connection, columns, rest, some))

@@ -112,7 +112,7 @@ def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[Entry]
 
 def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:
     found: dict[str, tuple[int, str | None]] = {}
-    for some in sql.chunks(paths):
+    for some in sql.sets(paths):
         rows = sql.table(
             connection, ("path", "number", "node_id"), f"FROM file WHERE path IN ({sql.marks(some)})", some
         )
@@ -122,7 +122,7 @@ def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, 
 
 def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
     found: list[int] = []
-    for some in sql.chunks(sorted(ids)):
+    for some in sql.sets(sorted(ids)):
         (numbers,) = sql.columns(connection, ("number",), f"FROM file WHERE node_id IN ({sql.marks(some)})", some)
         found += map(int, numbers)
     return found
@@ -186,7 +186,7 @@ def _put(
 def _choose(connection: sqlite3.Connection, ids: Collection[str], first_path: FirstPath | None) -> None:
     """Of the files that claim an id, one is the node: the one that had it first (DESIGN section 12)."""
     claims: dict[str, list[tuple[int, str, int, int]]] = {}
-    for some in sql.chunks(sorted(ids)):
+    for some in sql.sets(sorted(ids)):
         columns = ("id", "number", "path", "created", "held")
         rows = sql.table(connection, columns, f"FROM file JOIN node USING (number) WHERE node_id IN ({sql.marks(some)})", some)  # fmt: skip
         for node_id, *claim in rows:

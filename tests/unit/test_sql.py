@@ -93,3 +93,12 @@ def test_a_thousand_rows_of_many_columns_are_more_than_one_statement_takes():
         rows = [tuple(range(at, at + 17)) for at in range(1000)]
         sql.put(connection, "INSERT INTO t", rows)
         assert connection.execute("SELECT * FROM t ORDER BY 1").fetchall() == rows
+
+
+@given(st.integers(0, 1200))
+def test_sets_hold_the_same_and_come_in_few_sizes(count: int) -> None:
+    values = list(range(count))
+    found = sql.sets(values)
+    assert [*dict.fromkeys(value for some in found for value in some)] == values
+    assert {len(some) for some in found} <= set(sql.SIZES)
+    assert all(len(some) <= 250 for some in sql.sets(values, 250))
