@@ -85,7 +85,7 @@ class Filler:
             self._turn.notify_all()
 
     def worked(self) -> None:
-        """Many texts were embedded by somebody else: when that is over, memory is given back as after work of our own."""
+        """Many texts were embedded, here or by who stores them: some seconds after the last of it memory is given back."""
         self._worked = time.monotonic()
 
     def pending(self) -> int:
@@ -184,7 +184,7 @@ class Filler:
                     meaning.wipe_now()
             if meaning.waiting:
                 self._embed(meaning)
-                self._worked = time.monotonic()
+                self.worked()
                 return 0.0
         if self.next is not None:
             self._switch()

@@ -47,8 +47,8 @@ class Ahead:
         self._objects = objects
         self._builder = builder
         self._flusher = flusher
-        self._begun: tuple[tuple[Intent, ...], Callable[[], Made]] | None = None
-        self._built: Future[Made] | None = None
+        self._begun: tuple[tuple[Intent, ...], Callable[[], Made], Callable[[], Made]] | None = None
+        """Ops, and what waits for their commits to be durable, and to be built."""
 
     def begin(self, intents: Sequence[Intent]) -> None:
         """Begin to make the commits of these ops durable on what HEAD is now. Not of those that join another history: what
@@ -59,18 +59,17 @@ class Ahead:
         self._drop()
         if not any(intent.joins or intent.entries for intent in wanted):
             built: Future[Made] = Future()
-            self._begun = wanted, self._flusher.beside(lambda: self._durable(wanted, built))
-            self._built = built
+            self._begun = wanted, self._flusher.beside(lambda: self._durable(wanted, built)), built.result
 
     def built(self) -> Callable[[], Made] | None:
         """What gives what was begun, as soon as it is built, if not durable yet; None where nothing is begun."""
-        return None if self._begun is None or self._built is None else self._built.result
+        return None if self._begun is None else self._begun[2]
 
     def take(self, intents: Sequence[Intent], head: str | None) -> Made:
         """The commits of these ops on `head`: as they were begun, where nothing has changed since, else built now."""
         wanted = tuple(intents)
         if self._begun is not None and self._begun[0] == wanted:
-            _, wait = self._begun
+            _, wait, _ = self._begun
             self._begun = None
             made = wait()
             if made.head == head:

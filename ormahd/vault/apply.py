@@ -142,10 +142,10 @@ class Applier:
             self._take_back(placed)
             raise
         finally:
-            if landing is not None:
-                landing.close()
             if not keep:
                 self.lock.release()
+            if landing is not None:  # after the lock: whatever goes wrong with ending it, nobody waits for that
+                landing.close()
         if why:
             return why
         self.at("unlocked")

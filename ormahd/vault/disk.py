@@ -87,8 +87,8 @@ class Flusher:
             raise errors[0]
 
     def beside(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Begin `work`, which may use `each`, in a thread of its own; what was begun before, and `BESIDE` less one at most is under
-        way, may be waited for in it. Calling what is returned waits for it, and gives its result or raises its error."""
+        """Begin `work`, which may use `each`, in a thread of its own; it may wait for what was begun before it, because `BESIDE` are
+        at work at once. Calling what is returned waits for it, and gives its result or raises its error."""
         if self._other is None:
             self._other = ThreadPoolExecutor(BESIDE, thread_name_prefix="vault-beside")
         return self._other.submit(work).result

@@ -27,7 +27,6 @@ class HeadMover:
 
     def __init__(self, git: Git, *, who: Identity, seconds: int, reason: str) -> None:
         self._git = git
-        self.said = (who, seconds, reason)
         env = {
             "GIT_COMMITTER_NAME": who.name,
             "GIT_COMMITTER_EMAIL": who.email,

@@ -13,14 +13,14 @@ from ormahd.errors import OrmahError
 from ormahd.vault.ahead import Made
 from ormahd.vault.build import DAEMON, Told
 from ormahd.vault.disk import Flusher
-from ormahd.vault.git import Git, Identity
+from ormahd.vault.git import Git
 from ormahd.vault.git_index import NextIndex
 from ormahd.vault.git_refs import HeadMover, Moved
 from ormahd.vault.intent import Intent
 
 
 class Landing:
-    """Of one batch, by one thread. Only with index.lock held."""
+    """Of one batch, by one thread. Begun and used only with index.lock held."""
 
     def __init__(
         self, git: Git, vault_id: str, flusher: Flusher, built: Callable[[], Made] | None, last: Intent
@@ -30,10 +30,11 @@ class Landing:
         self._vault_id = vault_id
         self._index: NextIndex | None = None
         self._mover: HeadMover | None = None
-        self._wait = flusher.beside(lambda: self._begin(built, last))
+        self._last = last
+        self._wait = flusher.beside(lambda: self._begin(built))
 
-    def _begin(self, built: Callable[[], Made] | None, last: Intent) -> None:
-        self._mover = _mover(self._git, last)
+    def _begin(self, built: Callable[[], Made] | None) -> None:
+        self._mover = _mover(self._git, self._last)
         if built is not None:
             self._index = NextIndex(self._git, self._vault_id, built().told)
 
@@ -50,11 +51,10 @@ class Landing:
     def move(self, head: str | None, tip: str, last: Intent) -> Moved:
         """Move the branch from `head` to `tip`, in the name of the op `last`."""
         mover, self._mover = self._mover, None
-        if mover is None or mover.said != _said(self._git, last):
-            if mover is not None:
-                mover.drop()
-            mover = _mover(self._git, last)
-        return mover.move(head, tip)
+        if mover is not None and last is not self._last:
+            mover.drop()
+            mover = None
+        return (mover or _mover(self._git, last)).move(head, tip)
 
     def publish(self) -> None:
         """Put the index that was asked for in the old one's place: the branch has moved."""
@@ -64,22 +64,17 @@ class Landing:
 
     def close(self) -> None:
         """End what was not needed; an index that was not published goes."""
-        with contextlib.suppress(
-            OrmahError, OSError
-        ):  # told to whoever asked for the index; where nobody did, nothing lacks
-            self._wait()
-        if self._mover is not None:
-            self._mover.drop()
-        if self._index is not None:
-            self._index.drop()
+        try:
+            # What went wrong is told to whoever asks for the index; where nobody did, nothing lacks.
+            with contextlib.suppress(OrmahError, OSError):
+                self._wait()
+        finally:
+            if self._mover is not None:
+                self._mover.drop()
+            if self._index is not None:
+                self._index.drop()
 
 
 def _mover(git: Git, last: Intent) -> HeadMover:
-    who, seconds, reason = _said(git, last)
-    return HeadMover(git, who=who, seconds=seconds, reason=reason)
-
-
-def _said(git: Git, last: Intent) -> tuple[Identity, int, str]:
-    """Who, when and why, for the reflog."""
     reason = f"ormah ({last.kind}): {last.message.splitlines()[0]}"
-    return git.identity() or DAEMON, int(last.time.timestamp()), reason
+    return HeadMover(git, who=git.identity() or DAEMON, seconds=int(last.time.timestamp()), reason=reason)

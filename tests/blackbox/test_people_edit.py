@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import House, open_house, wait_until
+from tests.house import House, open_house, save, wait_until
 
 PERSON = "Ada Person"
 
@@ -41,9 +41,7 @@ def test_in_place(note: tuple[House, str, Path]) -> None:
 
 def test_replaced_by_rename_as_editors_save(note: tuple[House, str, Path]) -> None:
     house, node_id, file = note
-    swap = file.with_name(f".{file.name}.swp")
-    swap.write_text(file.read_text().replace("noon", "dusk"))
-    swap.replace(file)
+    save(file, file.read_text().replace("noon", "dusk"))
     wait_until(lambda: first(house, "dusk") == node_id, "found")
     wait_until(lambda: committed_by_person(house, file), "committed")
 

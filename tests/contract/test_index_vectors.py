@@ -3,21 +3,19 @@
 import shutil
 import sqlite3
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ormahd.index import fill, late, telling
+from ormahd.index import late
 from ormahd.index.embed import DocumentVectors, QueryVectors
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from ormahd.index.vectors import UNCLEAN_ENDS
 from tests.contract.index_notes import apply, node_id, note, open_index, triples
-from tests.contract.serving import until
 
 WORDS = [f"word{number}" for number in range(200)]
 
@@ -108,45 +106,6 @@ def test_a_few_notes_are_found_at_once_and_many_soon(tmp_path: Path) -> None:
     assert index.degraded == []
     assert nearest(index, "only210 " + " ".join(WORDS[20:30]), 2)[0] == node_id(210)
     assert index.verify(triples(vault(320))) == []
-    index.close()
-
-
-def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all vectors are compared anyway it is open to learn, and to be compared; else its memory is given back."""
-    monkeypatch.setattr(telling, "STAY_S", 0.3)
-    index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
-    apply(index, vault(50))
-    assert index.wait_filled(60, settled=True)
-    active = index._filler.active
-    assert active is not None
-    until(lambda: active.rests)
-    assert active.chroma is None
-    assert index.degraded == []
-    assert index.verify(triples(vault(50))) == []  # which opens it
-    until(lambda: active.chroma is None)
-    apply(index, vault(1, start=50), [path(3)])
-    assert index.wait_filled(60, settled=True)
-    assert nearest(index, "only50", 1) == [node_id(50)]
-    index.close()
-
-    index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
-    active = index._filler.active
-    assert active is not None
-    time.sleep(0.5)
-    assert (active.chroma, active.rests) == (None, True)  # not even opened
-    files = {name: data for name, data in vault(51).items() if name != path(3)}
-    shutil.rmtree(tmp_path / "index" / "chroma")  # found out when it is needed, and mended
-    apply(index, vault(1, start=51))
-    assert index.wait_filled(60, settled=True)
-    assert index.verify(triples(files | vault(1, start=51))) == []
-    index.close()
-
-    index = open_index(tmp_path / "index", attach=True, exact_pieces=10)
-    active = index._filler.active
-    assert active is not None
-    until(lambda: active.chroma is not None)  # more vectors than are compared at once
-    time.sleep(0.5)
-    assert active.chroma is not None
     index.close()
 
 
@@ -301,23 +260,6 @@ def test_another_model_grows_beside_the_old_one_and_then_answers(tmp_path: Path)
     index.close()
 
 
-def test_memory_is_given_back_soon_after_many_were_embedded_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An import embeds its texts itself; Chroma, whose filling used to end in it, is opened only after 20 quiet seconds."""
-    monkeypatch.setattr(fill, "GIVE_BACK_S", 0.05)
-    index = start(tmp_path / "index")
-    index.wait_filled(60)
-    embedder_of(index).given_back.clear()
-    index.embed_ahead([(None, "one that an agent stores")])
-    apply(index, vault(1))
-    assert not embedder_of(index).given_back.wait(0.5), "not after each memory"
-    index.embed_ahead([(None, WORDS[3])], urgent=False)
-    apply(index, vault(1, start=1))
-    assert embedder_of(index).given_back.wait(30)
-    index.close()
-
-
 def test_a_failing_model_keeps_no_note_out(tmp_path: Path) -> None:
     index = start(tmp_path / "index")
     embedder = embedder_of(index)
@@ -404,19 +346,4 @@ def test_a_long_note_is_found_by_each_of_its_parts_and_shrinks_again(tmp_path: P
     assert index.wait_filled(60, settled=True)
     assert nearest(index, "needle", 21)[0] != node_id(50)
     assert index.verify(triples(vault(20) | {path(50): note(50, "short now")})) == []
-    index.close()
-
-
-def test_what_nobody_has_any_more_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ormahd.index.cache.KEEP_FREE_US", -1)
-    index = start(tmp_path / "index")
-    apply(index, vault(30))
-    assert index.wait_filled(60, settled=True)
-    apply(index, {}, [path(number) for number in range(10)])
-    assert index.wait_filled(60, settled=True)
-    tidy(index)
-    with index._database.read() as connection:
-        for table in ("document", "vector", "token"):
-            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (20,)
-    assert index.verify() == []
     index.close()

@@ -121,3 +121,20 @@ def test_a_git_that_does_not_start_changes_nothing(tmp_path: Path, monkeypatch: 
         assert vault.read(NOTE) == b"1\n"
         assert put(vault, (NOTE, b"2\n")) is not None
         sound(vault.root)
+
+
+def test_a_fault_of_ours_in_what_was_begun_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    with open_vault(tmp_path / "v") as vault:
+        put(vault, (NOTE, b"1\n"))
+        with monkeypatch.context() as patched:
+            patched.setattr(vault._writer._applier._ahead._builder, "build", fault)
+            with pytest.raises(RuntimeError, match="a fault of ours"):
+                put(vault, (NOTE, b"2\n"))
+        assert not (vault.root / ".git/index.lock").exists()
+        assert (begun(vault.root), children()) == ([], [])
+        assert vault.read(NOTE) == b"1\n"
+        assert put(vault, (NOTE, b"3\n")) is not None
+        sound(vault.root)

@@ -8,17 +8,12 @@ import pytest
 
 from ormahd.vault import git_packs
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import git, open_vault, put, sound
+from tests.vault.git_house import batch, git, open_vault, sound
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(git_packs, "EVERY", 3)
-
-
-def batch(vault: Vault, turn: int) -> None:
-    """As many files as make a pack."""
-    put(vault, *((f"t{turn}/{number}.md", b"%d %d\n" % (turn, number)) for number in range(30)))
 
 
 def listed(vault: Vault) -> Path:

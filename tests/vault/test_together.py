@@ -14,7 +14,7 @@ from ormahd.vault.change import Committed
 from ormahd.vault.intent import decode
 from ormahd.vault.vault import Vault
 from tests.house import wait_until
-from tests.vault.git_house import git, open_vault, put, sound
+from tests.vault.git_house import batch, git, open_vault, put, sound
 
 OTHERS = 6
 
@@ -137,7 +137,7 @@ def test_many_small_packs_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     with open_vault(tmp_path / "v") as vault:
         for turn in range(4):
-            put(vault, *((f"t{turn}/{number}.md", b"%d %d\n" % (turn, number)) for number in range(30)))
+            batch(vault, turn)
         assert git_tidy.packs(vault.git) == 4
         assert not vault.tidy()
         monkeypatch.setattr(git_tidy, "PACKS", 3)

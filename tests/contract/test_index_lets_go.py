@@ -1,0 +1,83 @@
+"""What nobody needs is let go: Chroma rests, memory is given back, embeddings of texts that are gone are dropped."""
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from ormahd.index import fill, telling
+from tests.contract.index_notes import apply, node_id, open_index, triples
+from tests.contract.serving import until
+from tests.contract.test_index_vectors import WORDS, embedder_of, nearest, path, start, tidy, vault
+
+
+def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all vectors are compared anyway it is open to learn, and to be compared; else its memory is given back."""
+    monkeypatch.setattr(telling, "STAY_S", 0.3)
+    index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
+    apply(index, vault(50))
+    assert index.wait_filled(60, settled=True)
+    active = index._filler.active
+    assert active is not None
+    until(lambda: active.rests)
+    assert active.chroma is None
+    assert index.degraded == []
+    assert index.verify(triples(vault(50))) == []  # which opens it
+    until(lambda: active.chroma is None)
+    apply(index, vault(1, start=50), [path(3)])
+    assert index.wait_filled(60, settled=True)
+    assert nearest(index, "only50", 1) == [node_id(50)]
+    index.close()
+
+    index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
+    active = index._filler.active
+    assert active is not None
+    time.sleep(0.5)
+    assert (active.chroma, active.rests) == (None, True)  # not even opened
+    files = {name: data for name, data in vault(51).items() if name != path(3)}
+    shutil.rmtree(tmp_path / "index" / "chroma")  # found out when it is needed, and mended
+    apply(index, vault(1, start=51))
+    assert index.wait_filled(60, settled=True)
+    assert index.verify(triples(files | vault(1, start=51))) == []
+    index.close()
+
+    index = open_index(tmp_path / "index", attach=True, exact_pieces=10)
+    active = index._filler.active
+    assert active is not None
+    until(lambda: active.chroma is not None)  # more vectors than are compared at once
+    time.sleep(0.5)
+    assert active.chroma is not None
+    index.close()
+
+
+def test_memory_is_given_back_soon_after_many_were_embedded_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import embeds its texts itself; Chroma, whose filling used to end in it, is opened only after 20 quiet seconds."""
+    monkeypatch.setattr(fill, "GIVE_BACK_S", 0.05)
+    index = start(tmp_path / "index")
+    index.wait_filled(60)
+    embedder_of(index).given_back.clear()
+    index.embed_ahead([(None, "one that an agent stores")])
+    apply(index, vault(1))
+    assert not embedder_of(index).given_back.wait(0.5), "not after each memory"
+    index.embed_ahead([(None, WORDS[3])], urgent=False)
+    apply(index, vault(1, start=1))
+    assert embedder_of(index).given_back.wait(30)
+    index.close()
+
+
+def test_what_nobody_has_any_more_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ormahd.index.cache.KEEP_FREE_US", -1)
+    index = start(tmp_path / "index")
+    apply(index, vault(30))
+    assert index.wait_filled(60, settled=True)
+    apply(index, {}, [path(number) for number in range(10)])
+    assert index.wait_filled(60, settled=True)
+    tidy(index)
+    with index._database.read() as connection:
+        for table in ("document", "vector", "token"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (20,)
+    assert index.verify() == []
+    index.close()
