@@ -12,7 +12,10 @@ import logging
 import logging.handlers
 import os
 import sys
-from collections.abc import Mapping
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
@@ -24,6 +27,10 @@ from ormahd.settings import LogSettings
 NAME: Final = "ormahd.log"
 OURS: Final = ("ormah", "ormahd")
 """Our loggers. What guests (Chroma, transformers) say is kept from `warning` on."""
+LATER: Final = "later"
+"""An attribute of records that may wait for others to be written with, up to `PAUSE_S`: the lines that come by the hundred. Each line
+was two writes and four other calls of the system, and every thread that answered a request stood in line for them."""
+PAUSE_S: Final = 0.1
 EARLY: Final = 10_000
 """Lines kept until the file's place is known: it depends on the vault, which is not open yet."""
 _PRIORITY: Final = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
@@ -36,15 +43,15 @@ class Logs:
         self._settings = settings
         self._foreground = foreground
         self._file: _File | None = None
-        self._early = logging.handlers.MemoryHandler(EARLY, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
-        self._stderr = logging.StreamHandler(sys.stderr) if foreground else None
+        self._stderr = _Stream(sys.stderr) if foreground else None
+        self._spool = _Spool()
         root = logging.getLogger()
         root.setLevel(logging.WARNING)
-        root.addHandler(self._early)
+        root.addHandler(self._spool)
         if self._stderr is not None:
             journal = "JOURNAL_STREAM" in environ and settings.format == "text"
             self._stderr.setFormatter(_Journal() if journal else formatter(settings.format))
-            root.addHandler(self._stderr)
+            self._spool.to(self._stderr)
         for name in OURS:
             logging.getLogger(name).setLevel(settings.level.upper())
         logging.captureWarnings(True)
@@ -64,12 +71,7 @@ class Logs:
         """
         self._file = _File(directory, self._settings, take_stderr=not self._foreground)
         self._file.setFormatter(formatter(self._settings.format))
-        root = logging.getLogger()
-        root.addHandler(self._file)
-        root.removeHandler(self._early)
-        self._early.setTarget(self._file)
-        self._early.flush()
-        self._early.close()
+        self._spool.to_all(self._file)
         if not self._foreground:
             faulthandler.enable()
 
@@ -80,7 +82,7 @@ class Logs:
 
     def close(self) -> None:
         root = logging.getLogger()
-        for handler in (self._early, self._stderr, self._file):
+        for handler in (self._spool, self._stderr, self._file):
             if handler is not None:
                 root.removeHandler(handler)
                 handler.close()
@@ -90,6 +92,100 @@ class Logs:
 def formatter(kind: str) -> logging.Formatter:
     """The formatter of `log.format`: `text` or `json`."""
     return _Json() if kind == "json" else _Text()
+
+
+class _Stream(logging.StreamHandler[Any]):
+    """Writes several records in one go."""
+
+    def say(self, records: Sequence[logging.LogRecord]) -> None:
+        self.acquire()
+        try:
+            self.stream.write(_text(self, records))
+            self.flush()
+        except (OSError, ValueError):
+            self.handleError(records[-1])
+        finally:
+            self.release()
+
+
+class _Spool(logging.Handler):
+    """What every record comes by on its way to where it is written. Order is kept: whoever may not wait takes those that wait along."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._outputs: list[_Stream | _File] = []
+        self._early: deque[logging.LogRecord] | None = deque(maxlen=EARLY)
+        """What was said so far; None since `to_all`."""
+        self._waiting: list[logging.LogRecord] = []
+        self._said = 0.0
+        self._due = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def to(self, output: _Stream | _File) -> None:
+        """Write there too from now on."""
+        self.acquire()
+        try:
+            self._outputs.append(output)
+        finally:
+            self.release()
+
+    def to_all(self, output: _File) -> None:
+        """Write there too from now on, and first what was said so far."""
+        self.acquire()
+        try:
+            self.flush()
+            if self._early:
+                output.say(list(self._early))
+            self._early = None
+            self._outputs.append(output)
+        finally:
+            self.release()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._early is not None:
+            self._early.append(record)
+        self._waiting.append(record)
+        if self._closed or not getattr(record, LATER, False) or time.monotonic() - self._said > PAUSE_S:
+            self.flush()
+            return
+        try:
+            record.msg, record.args = record.getMessage(), None  # what it speaks of may change meanwhile
+        except (TypeError, ValueError):
+            self._waiting.remove(record)
+            self.handleError(record)
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+            self._thread.start()
+        if not self._due.is_set():
+            self._due.set()
+
+    def flush(self) -> None:
+        self.acquire()
+        try:
+            waiting, self._waiting = self._waiting, []
+            if waiting:
+                self._said = time.monotonic()
+                for output in self._outputs:
+                    output.say(waiting)
+        finally:
+            self.release()
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._due.wait()
+            time.sleep(PAUSE_S)
+            self._due.clear()
+            self.flush()
+
+    def close(self) -> None:
+        self._closed = True
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.flush()
+        super().close()
 
 
 class _File(logging.handlers.RotatingFileHandler):
@@ -112,6 +208,25 @@ class _File(logging.handlers.RotatingFileHandler):
             os.dup2(fd, 2)
         return TextIOWrapper(open(fd, "ab", buffering=0), encoding="utf-8", errors="replace", write_through=True)
 
+    def emit(self, record: logging.LogRecord) -> None:
+        self.say([record])
+
+    def say(self, records: Sequence[logging.LogRecord]) -> None:
+        """Write several records in one go, into a new file where this one would grow too large."""
+        self.acquire()
+        try:
+            text = _text(self, records)
+            if self.stream is None:
+                self.stream = self._open()
+            size = os.fstat(self.stream.fileno()).st_size
+            if 0 < self.maxBytes < size + len(text.encode("utf-8", "replace")) and size:
+                self.doRollover()
+            self.stream.write(text)
+        except (OSError, ValueError):
+            self.handleError(records[-1])
+        finally:
+            self.release()
+
     def reopen(self) -> None:
         self.acquire()
         try:
@@ -120,6 +235,17 @@ class _File(logging.handlers.RotatingFileHandler):
                 old.close()
         finally:
             self.release()
+
+
+def _text(handler: logging.StreamHandler[Any], records: Sequence[logging.LogRecord]) -> str:
+    """The lines of records; of one that cannot be said logging itself complains."""
+    lines = []
+    for record in records:
+        try:
+            lines.append(handler.format(record) + handler.terminator)
+        except (TypeError, ValueError):
+            handler.handleError(record)
+    return "".join(lines)
 
 
 def _when(record: logging.LogRecord) -> str:

@@ -131,11 +131,14 @@ class Desk:
 
 
 def request(agent: str | None, method: str, milliseconds: float, outcome: str) -> None:
-    """The one line that a request leaves."""
+    """The one line that a request leaves; written with others where many come (`logs.LATER`)."""
     who = _printable(agent or "-")
     log.info(
         "%s %s %.1f ms %s", who, method, milliseconds, outcome,
-        extra={"fields": {"agent": who, "method": method, "ms": round(milliseconds, 1), "outcome": outcome}},
+        extra={
+            "later": True,
+            "fields": {"agent": who, "method": method, "ms": round(milliseconds, 1), "outcome": outcome},
+        },
     )  # fmt: skip
 
 

@@ -10,9 +10,10 @@ import sys
 
 import pytest
 
-from ormahd.logs import Logs, formatter
+from ormahd.logs import LATER, Logs, formatter
 from ormahd.settings import LogSettings
 from ormahd.supervisor import LABEL, Supervisor, is_supervised
+from tests.house import wait_until
 
 
 @pytest.fixture
@@ -111,3 +112,52 @@ def test_without_a_supervisor_nothing_is_told(monkeypatch):
     assert not is_supervised({"LISTEN_PID": "1"}, 2)
     assert is_supervised({"LISTEN_PID": "2"}, 2)
     assert is_supervised({"XPC_SERVICE_NAME": LABEL}, 2) == (sys.platform == "darwin")
+
+
+def lines_of(directory) -> list[str]:
+    return [line.split(": ", 1)[1] for line in (directory / "ormahd.log").read_text().splitlines()]
+
+
+def test_lines_that_may_wait_are_written_together_and_soon(logs, tmp_path):
+    logs().to_file(tmp_path)
+    ours = logging.getLogger("ormahd.x")
+    what = ["one"]
+    for _ in range(50):
+        ours.info("%s", what, extra={LATER: True})
+    what[0] = "changed meanwhile"
+    assert len(lines_of(tmp_path)) < 50, "each was written by itself"
+    wait_until(lambda: len(lines_of(tmp_path)) == 50, "all of them")
+    assert set(lines_of(tmp_path)) == {"['one']"}
+
+
+def test_who_may_not_wait_comes_after_those_that_were_before(logs, tmp_path):
+    logs().to_file(tmp_path)
+    ours = logging.getLogger("ormahd.x")
+    for number in range(5):
+        ours.info("request %d", number, extra={LATER: True})
+    ours.warning("trouble")
+    assert lines_of(tmp_path) == [*(f"request {number}" for number in range(5)), "trouble"]
+
+
+def test_what_waits_is_written_on_the_way_out(logs, tmp_path):
+    log = logs()
+    log.to_file(tmp_path)
+    for number in range(5):
+        logging.getLogger("ormahd.x").info("request %d", number, extra={LATER: True})
+    log.close()
+    assert lines_of(tmp_path) == [f"request {number}" for number in range(5)]
+
+
+def test_a_file_turns_over_before_it_grows_too_large(logs, tmp_path):
+    log = logs(max_bytes=1024 * 64, keep=2)
+    log.to_file(tmp_path)
+    for number in range(3000):
+        logging.getLogger("ormahd.x").info("request %d: %s", number, "x" * 40, extra={LATER: number % 10 > 0})
+    log.close()
+    files = sorted(tmp_path.glob("ormahd.log*"))
+    assert [file.name for file in files] == ["ormahd.log", "ormahd.log.1", "ormahd.log.2"]
+    assert all(file.stat().st_size <= 64 * 1024 for file in files)
+    told = [
+        line.split("request ")[1].split(":")[0] for file in reversed(files) for line in file.read_text().splitlines()
+    ]
+    assert told == [str(number) for number in range(3000 - len(told), 3000)], "lines were lost or changed places"
