@@ -15,10 +15,11 @@ from collections.abc import Iterable
 class Place:
     """One who wants something done."""
 
-    __slots__ = ("_gate", "_leads", "_waits", "done")
+    __slots__ = ("_gate", "_leads", "_taken", "_waits", "done")
 
     def __init__(self) -> None:
         self.done = False
+        self._taken = False
         self._leads = False
         self._waits = False
         self._gate = threading.Lock()
@@ -38,13 +39,19 @@ class Line:
         with self._lock:
             if place.done:
                 return False
-            if not self._led:
+            if not self._led and not place._taken:
                 self._led = True
                 return True
             place._waits = True
             self._waiting.append(place)
         place._gate.acquire()
         return place._leads
+
+    def take(self, places: Iterable[Place]) -> None:
+        """What these stand for is seen to by us, also after we have passed on: they wait until it is `done`, and lead no more."""
+        with self._lock:
+            for place in places:
+                place._taken = True
 
     def done(self, places: Iterable[Place]) -> None:
         """What these stand for is done: whoever waits for it goes on."""
@@ -58,7 +65,7 @@ class Line:
         with self._lock:
             while self._waiting:
                 place = self._waiting.popleft()
-                if place._waits:
+                if place._waits and not place._taken:
                     place._leads = True
                     self._wake(place)
                     return

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from ormahd import paths, way
 from ormahd.config import Config
@@ -50,6 +51,8 @@ LOOKS = 3
 RECENT = 100_000
 """Short ids remembered as drawn: far more than can be on their way at once."""
 
+T = TypeVar("T")
+
 
 def present() -> datetime:
     return datetime.now(UTC)
@@ -74,9 +77,6 @@ class Ormah:
         self.syncing = SyncState()
         self.writing = threading.RLock()
         """Held from seeing a note to committing its change, by everything that edits notes that exist."""
-        self.composing = threading.Lock()
-        """Held while it is worked out what a new memory is linked with: of many that begin at once none was any sooner ready, and
-        each step took ten times as long, because they took turns within it."""
         self.reconciler = Reconciler(
             vault,
             known=self._known,
@@ -363,12 +363,15 @@ class Ormah:
         embedder = self.index.embedder
         return None if embedder is None else embedder.embed_query(text)
 
-    def neighbours(self, title: str | None, content: str, limit: int) -> list[tuple[str, float]]:
-        """The nodes nearest in meaning to a text that is about to be stored: (id, cosine), best first.
+    def neighbours(
+        self, title: str | None, content: str, limit: int, work: Callable[[list[tuple[str, float]]], T]
+    ) -> T:
+        """What `work` makes of the nodes nearest in meaning to a text that is about to be stored: (id, cosine), best first. Of many that
+        ask at once it runs one after the other, in the thread of any of them.
 
         Empty until the model is there. The text's embedding is kept for when the note is indexed.
         """
-        return self.index.neighbours(title, content, limit)
+        return self.index.neighbours(title, content, limit, work)
 
 
 def _fixed(time: str | None) -> Clock | None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from ormahd import way
 from ormahd.actions.amend import amending, clean, commit, define, make_room_in_core
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import EdgeView, edge_view, headline, stem
@@ -37,6 +36,15 @@ class Remembered(Struct, frozen=True):
     degraded: list[str] = field(default_factory=list)
 
 
+class _Draft(Struct, frozen=True):
+    """A memory that is worked out and not stored yet."""
+
+    node_id: str
+    path: str
+    data: bytes
+    links: list[tuple[Link, NodeRow]]
+
+
 def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Remembered:
     """Store one memory; `request.space` is final.
 
@@ -56,41 +64,44 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
         request_link.model_copy(update={"reason": clean(ormah, request_link.reason, found)})
         for request_link in request.connections
     ]
-    # outside every lock: this is the slow part, and it changes nothing
-    near = ormah.neighbours(title, content, ormah.settings.linking.neighbours + 1)
+    many = ormah.settings.linking.neighbours + 1
 
-    def attempt() -> Remembered:
-        way.give()
-        with ormah.composing:
-            known = ormah.index.equal(request.space, request.type, title, content)
-            if known is not None:
-                row = ormah.index.note(known)
-                return Remembered(
-                    f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known), row.path,
-                    space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
-                )  # fmt: skip
-            now = ormah.moment()
-            node_id = ormah.new_id()
-            made = _links(ormah, links, near, request.space)
-            data = codec.compose(
-                id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
-                source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
-                content=content, links=[link for link, _ in made], everywhere=request.everywhere,
+    def draft(near: list[tuple[str, float]]) -> Remembered | _Draft:
+        known = ormah.index.equal(request.space, request.type, title, content)
+        if known is not None:
+            row = ormah.index.note(known)
+            return Remembered(
+                f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known), row.path,
+                space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
             )  # fmt: skip
-            path = ormah.place(
-                node_id,
-                type=request.type,
-                space=request.space,
-                title=title,
-                content=content,
-                created=request.created or now,
-            )
+        now = ormah.moment()
+        node_id = ormah.new_id()
+        made = _links(ormah, links, near, request.space)
+        data = codec.compose(
+            id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
+            source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
+            content=content, links=[link for link, _ in made], everywhere=request.everywhere,
+        )  # fmt: skip
+        path = ormah.place(
+            node_id,
+            type=request.type,
+            space=request.space,
+            title=title,
+            content=content,
+            created=request.created or now,
+        )
+        return _Draft(node_id, path, data, made)
+
+    def store(drawn: Remembered | _Draft) -> Remembered:
+        if isinstance(drawn, Remembered):
+            return drawn
+        node_id, path, made = drawn.node_id, drawn.path, drawn.links
         name = headline(title, content)
         body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in made)
         demoted: list[NodeRow] = []
 
         def fill(tx: Transaction) -> None:
-            tx.put(path, data, node_id=node_id, expect=None)
+            tx.put(path, drawn.data, node_id=node_id, expect=None)
             if about_self:
                 define(ormah, tx, path, defined=True)
             if request.tier is Tier.CORE:
@@ -106,8 +117,10 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
     # two callers with the same memory at once are one memory; different ones need not wait for each other
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
         if about_self or request.tier is Tier.CORE:
-            return amending(ormah, attempt)
-        return attempt()
+            # outside every lock: this is the slow part, and it changes nothing
+            near = ormah.neighbours(title, content, many, lambda near: near)
+            return amending(ormah, lambda: store(draft(near)))
+        return store(ormah.neighbours(title, content, many, draft))
 
 
 def _links(

@@ -1,18 +1,22 @@
-"""What a text that is about to become a note is near to: looked up for all who ask at once.
+"""What a text that is about to become a note is near to, and what becomes of that, worked out for all who ask at once.
 
-One by one, each of many writers embedded its text, asked the cache for it, and compared it with every note, and took turns with
-all others at each of these steps. Together a step is one turn for all of them.
+One by one, each of many writers embedded its text, asked the cache for it, compared it with every note and composed its note, and took
+turns with all others at each of these steps. Together a step is one turn for all of them: whoever comes first does it for those who
+wait. While he composes the notes the next one embeds, for which nobody needs the interpreter.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
-from ormahd.index.embed_together import Together
+from ormahd import way
 from ormahd.index.late import Float
+from ormahd.line import Line, Place
 
 MOST_TOKENS = 512
 """In one turn, padding counted: about one forward pass."""
@@ -23,13 +27,20 @@ Near = list[tuple[str, float]]
 """Nodes, each with its cosine, best first."""
 Embed = Callable[[Sequence[tuple[str | None, str]]], list[Float] | None]
 Search = Callable[[Float, int], list[Near]]
+T = TypeVar("T")
 
 
-class _Asked(Struct, frozen=True):
+class _Asked(Struct, eq=False):
     title: str | None
     content: str
     limit: int
+    work: Callable[[Near], Any]
+    place: Place = field(default_factory=Place)
+    near: Near | None = None
+    made: Any = None
+    error: BaseException | None = None
 
+    @property
     def tokens(self) -> int:
         """About how many."""
         return 2 + (len(self.title or "") + len(self.content)) // CHARACTERS
@@ -42,15 +53,68 @@ class Neighbours:
         """`embed`: vectors of texts (title, content), or None without a model; `search`: of each vector the nearest nodes."""
         self._embed = embed
         self._search = search
-        self._together = Together[_Asked, Near](self._each, _Asked.tokens, most=MOST_TOKENS)
+        self._line = Line()
+        self._lock = threading.Lock()
+        self._waiting: list[_Asked] = []
+        self._working = threading.Lock()
+        """Held by whoever does the `work` of a turn."""
 
-    def __call__(self, title: str | None, content: str, limit: int) -> Near:
-        """The nodes nearest in meaning to a text; none without a model."""
-        return self._together([_Asked(title, content, limit)])[0]
+    def __call__(self, title: str | None, content: str, limit: int, work: Callable[[Near], T]) -> T:
+        """What `work` makes of the nodes nearest in meaning to a text (none without a model). It runs in the thread of one of those who
+        ask, one at a time, and must not wait for any of them. Whatever went wrong, with it or before it, is raised here."""
+        asked = _Asked(title, content, limit, work)
+        with self._lock:
+            self._waiting.append(asked)
+        if self._line.lead(asked.place):
+            self._lead(asked)
+        if asked.error is not None:
+            raise asked.error
+        made: T = asked.made
+        return made
 
-    def _each(self, asked: Sequence[_Asked]) -> list[Near]:
-        vectors = self._embed([(one.title, one.content) for one in asked])
-        if vectors is None:
-            return [[] for _ in asked]
-        found = self._search(np.stack(vectors), max(one.limit for one in asked))
-        return [near[: one.limit] for one, near in zip(asked, found, strict=True)]
+    def _lead(self, until: _Asked) -> None:
+        """Turn after turn, up to the one with `until`; then the next one leads, while the work of these turns is done."""
+        turns: list[_Asked] = []
+        try:
+            while until not in turns:
+                way.give()
+                turn = self._take()
+                turns += turn
+                self._look_up(turn)
+        finally:
+            self._line.pass_on()
+        with self._working:
+            for one in turns:
+                if one.near is not None:
+                    try:
+                        one.made = one.work(one.near)
+                    except BaseException as exc:  # noqa: BLE001 - raised by whoever asked
+                        one.error = exc
+        self._line.done(one.place for one in turns)
+
+    def _take(self) -> list[_Asked]:
+        """The longest beginning of those who wait that fits into one turn; at least one."""
+        turn: list[_Asked] = []
+        longest = 0
+        with self._lock:
+            for asked in self._waiting:
+                longest = max(longest, asked.tokens)
+                if turn and (len(turn) + 1) * longest > MOST_TOKENS:
+                    break
+                turn.append(asked)
+            del self._waiting[: len(turn)]
+        self._line.take(asked.place for asked in turn)
+        return turn
+
+    def _look_up(self, turn: Sequence[_Asked]) -> None:
+        try:
+            vectors = self._embed([(one.title, one.content) for one in turn])
+            found: Sequence[Near] = [[] for _ in turn]
+            if vectors is not None:
+                found = self._search(np.stack(vectors), max(one.limit for one in turn))
+        except BaseException as exc:  # noqa: BLE001 - each of those who asked gets it
+            for one in turn:
+                one.error = exc
+        else:
+            for one, near in zip(turn, found, strict=True):
+                one.near = near[: one.limit]

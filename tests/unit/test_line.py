@@ -73,6 +73,25 @@ def test_done_in_the_moment_of_his_turn() -> None:
         assert line.lead(Place())
 
 
+def test_whose_thing_is_seen_to_does_not_lead_and_waits_for_it() -> None:
+    line, taken, early, next_one = Line(), Place(), Place(), Place()
+    assert line.lead(Place())
+    found: dict[str, list[bool]] = {"taken": [], "early": [], "next": []}
+    threads = [waiting(line, taken, found["taken"])]
+    line.take([taken, early])
+    threads.append(waiting(line, next_one, found["next"]))
+    line.pass_on()
+    threads[1].join(30)
+    assert found == {"taken": [], "early": [], "next": [True]}, "the one who is seen to was asked to lead"
+    line.pass_on()
+    threads.append(waiting(line, early, found["early"]))  # nobody leads: he must not either
+    line.done([taken, early])
+    for thread in threads:
+        thread.join(30)
+    assert found == {"taken": [False], "early": [False], "next": [True]}
+    assert line.lead(Place())
+
+
 def test_many_together(quick_turns: None) -> None:
     """Threads whose things are done by whoever leads, in parts, or by somebody who never stands in line."""
     line, lock = Line(), threading.Lock()

@@ -30,7 +30,17 @@ class Rooms:
             raise ValueError("no")
         if "no model" in self.turns[-1]:
             return None
-        return [np.array([float(content.rsplit(" ", 1)[1])], np.float32) for _, content in texts]
+        return [self.vector(content) for _, content in texts]
+
+    @classmethod
+    def instant(cls) -> Neighbours:
+        """Of rooms in which nobody waits."""
+        rooms = cls()
+        return Neighbours(lambda texts: [rooms.vector(content) for _, content in texts], rooms.search)
+
+    @staticmethod
+    def vector(content: str) -> Float:
+        return np.array([float(content.rsplit(" ", 1)[1])], np.float32)
 
     def search(self, vectors: Float, limit: int) -> list[Near]:
         return [[(f"note {vector[0]:.0f}, place {place}", 1.0) for place in range(limit)] for vector in vectors]
@@ -41,7 +51,7 @@ class Rooms:
 
         def one(number: int, content: str, limit: int) -> None:
             try:
-                found[number] = self.neighbours(None, content, limit)
+                found[number] = self.neighbours(None, content, limit, lambda near: near)
             except ValueError as error:
                 found[number] = str(error)
 
@@ -50,7 +60,7 @@ class Rooms:
         assert self.begun.acquire(timeout=30)
         for number, thread in enumerate(threads[1:], 1):
             thread.start()
-            while len(self.neighbours._together._waiting) < number:
+            while len(self.neighbours._waiting) < number:
                 time.sleep(0.001)
         for _ in asked:
             self.go.release()
@@ -83,3 +93,81 @@ def test_what_fails_reaches_those_it_is_for_and_the_next_ones_go_on(told: tuple[
     content, answer = told
     rooms = Rooms()
     assert rooms.ask((content, 1), ("text 1", 1)) == [answer, [("note 1, place 0", 1.0)]]
+
+
+def test_what_goes_wrong_with_ones_own_work_reaches_no_other() -> None:
+    neighbours = Rooms.instant()
+
+    def work(near: Near) -> str:
+        if near[0][0].startswith("note 3"):
+            raise LookupError("not with 3")
+        return near[0][0]
+
+    found: list[object] = [None] * 8
+
+    def one(number: int) -> None:
+        try:
+            found[number] = neighbours(None, f"text {number}", 1, work)
+        except LookupError as error:
+            found[number] = str(error)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert found == [f"note {number}, place 0" if number != 3 else "not with 3" for number in range(8)]
+
+
+def test_while_one_composes_the_next_one_embeds_and_composes_after_him() -> None:
+    rooms, composing, enough = Rooms(), threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def slow(near: Near) -> None:
+        composing.set()
+        assert enough.wait(30)
+        done.append(near[0][0])
+
+    def quick(near: Near) -> None:
+        done.append(near[0][0])
+
+    first = threading.Thread(target=lambda: rooms.neighbours(None, "text 1", 1, slow))
+    first.start()
+    rooms.go.release()
+    assert composing.wait(30)
+    second = threading.Thread(target=lambda: rooms.neighbours(None, "text 2", 1, quick))
+    second.start()
+    assert rooms.begun.acquire(timeout=30)
+    assert rooms.begun.acquire(timeout=30), "the second does not embed while the first composes"
+    rooms.go.release()
+    second.join(0.1)
+    assert done == []
+    enough.set()
+    for thread in (first, second):
+        thread.join(30)
+    assert done == ["note 1, place 0", "note 2, place 0"]
+
+
+def test_many_who_ask_again_and_again() -> None:
+    neighbours, alone, wrong = Rooms.instant(), threading.Lock(), []
+
+    def work(near: Near) -> str:
+        if not alone.acquire(blocking=False):
+            wrong.append("two at once")
+        time.sleep(0)
+        alone.release()
+        return near[0][0]
+
+    def one(number: int) -> None:
+        for turn in range(60):
+            text = f"text {100 * number + turn}"
+            if neighbours(None, text, 1, work) != f"note {100 * number + turn}, place 0":
+                wrong.append(text)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert wrong == []
