@@ -115,6 +115,10 @@ class Applier:
         """Bring ops into the history, in order; why it must wait, or None. Those that are through have a `result` (None
         when HEAD had it all). `refused` is asked when a file is not as expected: a new intent to try, or None to leave
         the op out. An exception means that nothing of the batch was done."""
+        with self.worktree.held():
+            return self._apply(batch, refused)
+
+    def _apply(self, batch: Sequence[Queued], refused: Refused) -> str | None:
         if why := busy(self.git, self.lock):
             self.lock.release()  # one that a repair left us; nobody is to wait for it while we wait
             return why
@@ -229,10 +233,11 @@ class Applier:
     def _finish(self, one: _Placed) -> None:
         intent = one.op.intent
         if one.commit is not None:
+            stats = {number: write.stat for number, write in one.writes}
+            changes = tuple(step.change(stats.get(number)) for number, step in enumerate(intent.steps))
             one.op.result = Committed(
-                intent.op, one.commit, intent.kind, intent.source, intent.subject, intent.time,
-                tuple(step.change for step in intent.steps), one.parent,
-            )  # fmt: skip
+                intent.op, one.commit, intent.kind, intent.source, intent.subject, intent.time, changes, one.parent
+            )
         try:
             for number, write in one.writes:
                 late = self.worktree.finish(write)

@@ -43,6 +43,10 @@ class Kind(StrEnum):
     PURGE = "purge"
 
 
+Stat = tuple[int, int, int]
+"""(bytes, mtime in nanoseconds, inode) of a file: as long as it has these, it has the bytes it had."""
+
+
 class Change(Struct, frozen=True):
     """One file of an op. `path` is posix and relative to the vault's root; `old` is the sha256 (hex) of the bytes
     that it replaced, None where there was no file; `data` is the new content, None where the file went away."""
@@ -51,6 +55,8 @@ class Change(Struct, frozen=True):
     node_id: str | None
     old: str | None
     data: bytes | None
+    stat: Stat | None = None
+    """Of the file with `data`, as it was put in its place; None: not known."""
 
 
 class Committed(Struct, frozen=True):

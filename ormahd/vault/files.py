@@ -18,8 +18,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ormahd.errors import BadRequest, Conflict, Unavailable
-from ormahd.vault.change import sha256
-from ormahd.vault.disk import copy_bytes, exists, forget, move, read_regular, rename2, sync
+from ormahd.vault.change import Stat, sha256
+from ormahd.vault.disk import copy_bytes, exists, forget, move, read_regular, rename2, sync, write_all
 
 STAGING = ".ormah/tmp"
 MAX_COMPONENT = 255
@@ -77,10 +77,14 @@ class Write(Struct):
     data: bytes | None
     token: str
     placed: bool = False
+    gone: bool = False
+    """Nothing is left under the token: the file was new."""
     beside: bool = False
     """The twin stands beside the file instead of in `.ormah/tmp`: the folder is another file system."""
     made: list[str] = field(default_factory=list)
     """Folders that had to be made, outermost first."""
+    stat: Stat | None = None
+    """Of the staged twin: the file has the same once it is placed."""
 
 
 class Worktree:
@@ -88,6 +92,18 @@ class Worktree:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._held: int | None = None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """The folder of staged twins stays open for the block; by one thread, which those that stage beside it end before."""
+        fd = self._open_staging()
+        try:
+            self._held = fd
+            yield
+        finally:
+            self._held = None
+            os.close(fd)
 
     @contextlib.contextmanager
     def parent(self, path: str, made: list[str] | None = None) -> Iterator[tuple[int, str]]:
@@ -136,6 +152,16 @@ class Worktree:
         except FileNotFoundError:
             return None
 
+    def absent(self, path: str) -> bool:
+        """Whether nothing at all is at `path`, asked in one call; `read` takes twelve to be sure of what is there."""
+        try:
+            os.lstat(self.root / safe_path(path))
+        except FileNotFoundError:
+            return os.path.isdir(self.root)
+        except OSError:  # whoever looks closer says what is in the way
+            return False
+        return False
+
     # The steps of one change, in their order: stage, place, then finish or take_back
 
     def stage(self, write: Write) -> None:
@@ -150,10 +176,11 @@ class Worktree:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(token, flags, 0o666, dir_fd=staging)
             try:
-                with open(fd, "wb", closefd=False) as file:
-                    file.write(write.data)
+                write_all(fd, write.data)
                 if mode is not None:
                     os.fchmod(fd, mode)
+                found = os.fstat(fd)
+                write.stat = found.st_size, found.st_mtime_ns, found.st_ino
                 sync(fd)
             finally:
                 os.close(fd)
@@ -189,10 +216,12 @@ class Worktree:
     def _add(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
         try:
             move(staging, token, folder, name)
+            write.gone = True
         except FileExistsError:
             found = read_regular(folder, name, write.path)
             if found != write.data:
                 raise Displaced(write.path, found) from None
+            write.stat = None
 
     def _replace(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
         found = read_regular(folder, name, write.path)
@@ -237,7 +266,7 @@ class Worktree:
                 self._twin(write) as (staging, token),
             ):
                 self._take_back(write, folder, name, staging, token)
-            write.placed = False
+            write.placed = write.gone = False
         with self._twin(write) as (staging, token):
             forget(staging, token)
         for made in reversed(write.made):
@@ -264,6 +293,8 @@ class Worktree:
     def finish(self, write: Write) -> bytes | None:
         """Forget the displaced version once the op is in the history. When somebody wrote into it after the exchange
         (an editor that had the file open), the bytes that came too late are returned."""
+        if write.gone:
+            return None
         late = None
         with self._twin(write) as (staging, token):
             if write.placed and write.old is not None:
@@ -302,12 +333,18 @@ class Worktree:
             with self.parent(write.path) as (folder, _):
                 yield folder, f".{write.token}.tmp"
             return
-        try:
-            fd = os.open(self.root / STAGING, _DIRECTORY)
-        except FileNotFoundError:
-            (self.root / STAGING).mkdir(mode=0o700, exist_ok=True)
-            fd = os.open(self.root / STAGING, _DIRECTORY)
+        if self._held is not None:
+            yield self._held, write.token
+            return
+        fd = self._open_staging()
         try:
             yield fd, write.token
         finally:
             os.close(fd)
+
+    def _open_staging(self) -> int:
+        try:
+            return os.open(self.root / STAGING, _DIRECTORY)
+        except FileNotFoundError:
+            (self.root / STAGING).mkdir(mode=0o700, exist_ok=True)
+            return os.open(self.root / STAGING, _DIRECTORY)

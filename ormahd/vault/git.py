@@ -17,6 +17,7 @@ from typing import IO
 from msgspec import Struct
 
 from ormahd.errors import Internal, Unavailable
+from ormahd.vault.disk import read_small
 from ormahd.vault.git_run import CONFIG, GitFailed, call, environment, executable, importing
 
 _GLOB = re.compile(r"[*?\[\\]")
@@ -262,7 +263,7 @@ class Git:
     def branch(self) -> str | None:
         """The full name of the branch that HEAD is on (`refs/heads/main`), also before its first commit; None: detached."""
         try:
-            text = (self.git_dir / "HEAD").read_text("utf-8").strip()
+            text = read_small(self.git_dir / "HEAD").decode("utf-8").strip()
         except OSError as exc:
             raise Unavailable(f"{self.git_dir}/HEAD cannot be read: {exc}", hint="`git status` says more") from exc
         return text[5:].strip() if text.startswith("ref:") else None

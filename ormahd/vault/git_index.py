@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from ormahd.vault.disk import sync_directory
+from ormahd.vault.disk import read_small, sync_directory, write_small
 from ormahd.vault.git import Git
 from ormahd.vault.git_objects import Entry
 from ormahd.vault.git_run import GitFailed
@@ -44,7 +44,7 @@ class IndexLock:
         if self.ours():
             return True
         content = self._mark + f"{op} pid {os.getpid()}\n".encode()
-        self._twin.write_bytes(content)
+        write_small(self._twin, content)
         try:
             os.link(self._twin, self.path)
         except FileExistsError:
@@ -64,8 +64,7 @@ class IndexLock:
     def ours(self) -> bool:
         """Whether the lock that is there bears our mark. Since only one daemon has the vault, it is then ours."""
         try:
-            with open(self.path, "rb") as file:
-                found = file.read(200)
+            found = read_small(self.path)
         except OSError:
             return False
         words = found.split(b" ", 3)

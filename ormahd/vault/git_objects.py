@@ -11,7 +11,6 @@ import hashlib
 import os
 import secrets
 import threading
-import zlib
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +19,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from ormahd.errors import Conflict
-from ormahd.vault.disk import Flusher, sync, sync_directory
+from ormahd.vault.disk import Flusher, sync, sync_directory, write_all
 from ormahd.vault.git import Git
-from ormahd.vault.git_pack import write_pack
+from ormahd.vault.git_pack import deflated, write_pack
 
 PACK_FROM = 20
 """Objects in one go (four ops) from which a pack is cheaper than that many files and flushes: 1.6 ms instead of 8.6, and 2.8 instead
@@ -283,8 +282,7 @@ class Objects:
             temporary = self.directory / f"tmp_obj_{secrets.token_hex(8)}"  # git's own name for it: `git gc` tidies it
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
             try:
-                with open(fd, "wb", closefd=False) as file:
-                    file.write(zlib.compress(f"{kind} {len(data)}\0".encode() + data, 1))
+                write_all(fd, deflated(kind, f"{kind} {len(data)}\0".encode() + data))
                 sync(fd)
                 _rename_into(temporary, path)
             finally:

@@ -15,11 +15,13 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from ormahd.vault.disk import Flusher, sync, sync_directory
+from ormahd.vault.disk import Flusher, sync, sync_directory, write_all
 from ormahd.vault.git import Git
 from ormahd.vault.git_run import importing
 
 CODES = {"commit": 1, "tree": 2, "blob": 3}
+STORED = {"commit": 1024, "tree": 4096}
+"""Bytes up to which objects are stored, not compressed: a commit of an op has 550, a folder of 60 notes 4,000."""
 
 
 def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> Path:
@@ -73,13 +75,25 @@ def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
             first = size & 0x7F
             size >>= 7
         header.append(first)
-        parts.append(bytes(header) + zlib.compress(data, 1))
+        parts.append(bytes(header) + deflated(kind, data))
     return parts
+
+
+def deflated(kind: str, data: bytes) -> bytes:
+    """`data` as zlib has it (RFC 1950); `kind` is that of the object. Small commits and trees are stored as they are, as git itself does
+    it with `core.compression=0`: they are five of an op's six objects, compressing one takes 12 to 30 us, with the interpreter given
+    away meanwhile, and saves 200 bytes of a commit and a third of a tree, which is stored as a delta once it is packed anew."""
+    size = len(data)
+    if size > STORED.get(kind, 0):
+        return zlib.compress(data, 1)
+    lengths = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
+    return b"\x78\x01\x01" + lengths + data + zlib.adler32(data).to_bytes(4, "big")
 
 
 def _write(path: Path, data: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
-    with open(fd, "wb") as file:
-        file.write(data)
-        file.flush()
+    try:
+        write_all(fd, data)
         sync(fd)
+    finally:
+        os.close(fd)

@@ -21,8 +21,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ormahd.vault.change import Change, Kind, is_op, sha256
-from ormahd.vault.disk import sync_directory, write_durably
+from ormahd.vault.change import Change, Kind, Stat, is_op, sha256
+from ormahd.vault.disk import sync_directory, write_durably, write_small
 from ormahd.vault.entries import PathEntry
 
 FOLDER = ".ormah/intent"
@@ -45,9 +45,9 @@ class Step(Struct, frozen=True):
     def old(self) -> str | None:
         return None if self.base is None else sha256(self.base)
 
-    @property
-    def change(self) -> Change:
-        return Change(self.path, self.node_id, self.old, self.data)
+    def change(self, stat: Stat | None = None) -> Change:
+        """What the op did here; `stat` of the file that it left, where that is known."""
+        return Change(self.path, self.node_id, self.old, self.data, stat)
 
 
 class Intent(Struct, frozen=True):
@@ -230,7 +230,7 @@ class Intents:
 
     def moving(self, commits: Iterable[str]) -> None:
         """Note where the branch is about to be moved, so that a lock left behind by it is known as ours."""
-        self._moving.write_text("\n".join(commits), "ascii")
+        write_small(self._moving, "\n".join(commits).encode("ascii"))
 
     def moved(self) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path, PurePosixPath
 
 from ormahd.core.file_state import FileState
-from ormahd.vault.change import Change, sha256
+from ormahd.vault.change import Change, Stat, sha256
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.scan import Seen
 
@@ -31,8 +31,7 @@ def read_stable(root: Path, seen: Seen) -> bytes | None:
     try:
         if not _same(os.fstat(fd), seen):
             return None
-        with open(fd, "rb", closefd=False) as file:
-            data = file.read(seen.size + 1)
+        data = os.read(fd, seen.size + 1)  # all of it in one, or it is not what was seen
         return data if len(data) == seen.size and _same(os.fstat(fd), seen) else None
     finally:
         os.close(fd)
@@ -44,12 +43,14 @@ def _same(found: os.stat_result, seen: Seen) -> bool:
     )  # fmt: skip
 
 
-def state_of(root: Path, path: str, data: bytes) -> FileState | None:
-    """The state of a file that was just written with `data`; None when it holds something else by now."""
+def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> FileState | None:
+    """The state of a file that was just written with `data`; None when it holds something else by now. With the stat that it was
+    `given` it is not read, which takes ten calls of the system: who saves into it within one tick of the clock (4 ms) is met by the
+    scan, which reads what is that young."""
     try:
         found = os.lstat(root / path)
         seen = Seen(path, found.st_size, found.st_mtime_ns, found.st_ino, 0)
-        if read_stable(root, seen) != data:
+        if given != (seen.size, seen.mtime_ns, seen.inode) and read_stable(root, seen) != data:
             return None
     except OSError:
         return None
@@ -107,7 +108,7 @@ def as_files(root: Path, changes: Iterable[Change]) -> tuple[dict[str, tuple[byt
             removals[change.path] = None
         else:
             # None: somebody saved over it meanwhile, and the scan will bring that in
-            state = state_of(root, change.path, change.data)
+            state = state_of(root, change.path, change.data, change.stat)
             if state is not None:
                 upserts[change.path] = (change.data, state)
     return upserts, list(removals)

@@ -32,7 +32,7 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
         said += _late_saves(applier, intent)
         op.result = Committed(
             intent.op, commit, intent.kind, intent.source, intent.subject, intent.time,
-            tuple(step.change for step in intent.steps),
+            tuple(step.change() for step in intent.steps),
         )  # fmt: skip
         applier.intents.done(intent.op)
     else:

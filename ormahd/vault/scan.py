@@ -117,6 +117,7 @@ class _Walker:
         self.fresh: dict[str, Seen] = {}
         self.old: list[str] = []
         self.homes: set[str] | None = None
+        self.ways: dict[str, bool] = {}
 
     def skip(self, path: str, why: str) -> None:
         self.out.skipped.append((path, why))
@@ -273,19 +274,28 @@ class _Walker:
 
     def lstat(self, path: str) -> os.stat_result | None:
         """The stat of `path` when no link and no other repository lies on the way to it; None: not there."""
-        *folders, name = path.split("/")
-        at = self.base
         try:
-            for folder in folders:
-                at += "/" + folder
-                if not stat.S_ISDIR(os.lstat(at).st_mode) or os.path.lexists(at + "/.git"):
-                    return None
-            return os.lstat(at + "/" + name)
+            return os.lstat(self.base + "/" + path) if self.passable(path.rpartition("/")[0]) else None
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as exc:
             self.skip(path, f"cannot be looked at: {exc.strerror}")
             return None
+
+    def passable(self, folder: str) -> bool:
+        """Whether neither a link nor another repository is `folder`, or above it: asked once about each, in one walk."""
+        if not folder:
+            return True
+        known = self.ways.get(folder)
+        if known is None:
+            at = self.base + "/" + folder
+            known = (
+                self.passable(folder.rpartition("/")[0])
+                and stat.S_ISDIR(os.lstat(at).st_mode)
+                and not os.path.lexists(at + "/.git")
+            )
+            self.ways[folder] = known
+        return known
 
 
 def _is_text(path: str) -> bool:

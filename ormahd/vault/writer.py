@@ -161,7 +161,7 @@ class Writer:
         steps = []
         for path, wish in tx.wishes.items():
             promised = path in self._promised
-            now = self.read(path)
+            now = None if wish.expect is None and not promised and applier.worktree.absent(path) else self.read(path)
             digest = None if now is None else sha256(now)
             if digest != wish.expect:
                 gone = wish.data is None and now is None and not promised

@@ -52,7 +52,7 @@ class SmallIndex:
                 continue
             if change.data is None:
                 removals.append(change.path)
-            elif (state := state_of(self.vault.root, change.path, change.data)) is not None:
+            elif (state := state_of(self.vault.root, change.path, change.data, change.stat)) is not None:
                 upserts[change.path] = (change.data, state)
         with self.changed:
             self.commits.append(done)

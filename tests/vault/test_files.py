@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ormahd.errors import Unavailable
 from ormahd.vault import disk, files
 from ormahd.vault.files import STAGING, Displaced, Worktree, Write
+from ormahd.vault.reading import state_of
 from tests.vault.git_house import sha
 
 
@@ -162,3 +164,56 @@ def test_a_folder_on_another_file_system(tree: Worktree) -> None:
         assert os.listdir(tree.root / "m") == []
     finally:
         os.system(f"umount {tree.root}/m")
+
+
+def test_nothing_at_all_is_told_from_what_is_in_the_way(tree: Worktree) -> None:
+    save(tree, "a.md", b"1")
+    (tree.root / "link").symlink_to("nowhere")
+    assert [tree.absent(path) for path in ("a.md", "b.md", "no/folder.md", "link", "a.md/below.md")] == [
+        False, True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_a_vault_that_is_gone_has_nothing_absent(tmp_path: Path) -> None:
+    tree = Worktree(tmp_path / "gone")
+    assert not tree.absent("a.md")
+    with pytest.raises(Unavailable, match="is gone"):
+        tree.read("a.md")
+
+
+def test_many_twins_through_one_open_folder(tree: Worktree) -> None:
+    writes = [Write(f"space/{number}.md", None, b"%d" % number, f"op.{number}") for number in range(20)]
+    before = len(os.listdir("/dev/fd"))
+    with tree.held():
+        for write in writes:
+            tree.stage(write)
+        assert len(staged(tree)) == 20
+        for write in writes:
+            tree.place(write)
+            assert tree.finish(write) is None
+    assert len(os.listdir("/dev/fd")) == before
+    assert staged(tree) == []
+    assert [tree.read(write.path) for write in writes] == [write.data for write in writes]
+
+
+def test_a_placed_file_has_the_stat_of_its_twin(tree: Worktree) -> None:
+    save(tree, "a.md", b"1")
+    for path in ("a.md", "new.md"):
+        write = ready(tree, path, b"22")
+        tree.place(write)
+        found = (tree.root / path).stat()
+        assert write.stat == (2, found.st_mtime_ns, found.st_ino)
+        given = write.stat
+        assert state_of(tree.root, path, b"22", given) == state_of(tree.root, path, b"22")
+        tree.finish(write)
+        save(tree, path, b"33")
+        assert state_of(tree.root, path, b"22", given) is None, "somebody saved over it"
+
+
+def test_where_the_same_stood_already_its_stat_is_not_taken_for_ours(tree: Worktree) -> None:
+    write = ready(tree, "a.md", b"1")
+    save(tree, "a.md", b"1")
+    tree.place(write)
+    assert write.stat is None
+    assert tree.finish(write) is None
+    assert staged(tree) == []

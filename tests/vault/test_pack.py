@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from ormahd.vault import git_pack
 from ormahd.vault.disk import Flusher
-from ormahd.vault.git_pack import write_pack
+from ormahd.vault.git_pack import deflated, write_pack
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sound
 
@@ -45,6 +48,30 @@ def test_every_size_is_read_back(tmp_path: Path, flusher: Flusher) -> None:
             assert vault.git.read(oid, kind) == data
         git(vault.root, "fsck", "--full", "--strict")
         flusher.close()
+
+
+@given(st.sampled_from(["commit", "tree", "blob"]), st.binary(max_size=5000))
+@example("tree", b"x" * 4096)
+@example("tree", b"x" * 4097)
+def test_stored_or_compressed_it_is_the_same_to_zlib(kind: str, data: bytes) -> None:
+    stream = deflated(kind, data)
+    assert zlib.decompress(stream) == data
+    assert int.from_bytes(stream[:2], "big") % 31 == 0, "git takes it for no loose object"
+
+
+def test_small_commits_and_trees_are_stored_and_git_reads_them(tmp_path: Path) -> None:
+    """As loose objects and in a pack, and nothing is lost when git packs them anew."""
+    with open_vault(tmp_path / "v") as vault:
+        put(vault, ("space/a.md", b"loose\n"))
+        loose = git(vault.root, "rev-parse", "HEAD^{tree}").strip()
+        assert (vault.root / f".git/objects/{loose[:2]}/{loose[2:]}").read_bytes()[2] == 1, "it is compressed"
+        put(vault, *[(f"space/{number}.md", f"{number}\n".encode()) for number in range(200)])
+        assert packs(vault)
+        sound(vault.root)
+        before = git(vault.root, "rev-list", "--objects", "HEAD")
+        git(vault.root, "repack", "-a", "-d", "-f")
+        git(vault.root, "fsck", "--full", "--strict")
+        assert git(vault.root, "rev-list", "--objects", "HEAD") == before
 
 
 def test_the_same_twice_is_one_pack(tmp_path: Path, flusher: Flusher) -> None:
