@@ -113,8 +113,8 @@ def leads(connection: sqlite3.Connection, aims: Collection[Target]) -> dict[Targ
     begin: dict[str, list[str]] = {}
     for some in sql.chunks(sorted({aim.short for aim in aims if aim.short}), SHORTS):
         bounds = ", ".join(["(?, ?)"] * len(some))
-        rest = (  # in this order: left to itself SQLite goes through all nodes
-            f"FROM (SELECT column1 AS low, column2 AS high FROM (VALUES {bounds})) CROSS JOIN node n "
+        rest = (  # in this order and by this index: left to itself SQLite goes through all nodes, from 150 rows on for each of them
+            f"FROM (SELECT column1 AS low, column2 AS high FROM (VALUES {bounds})) CROSS JOIN node n INDEXED BY node_held "
             "WHERE n.held = 1 AND n.id >= low AND n.id < high"
         )
         values = [bound for short in some for bound in (short, short + "g")]

@@ -12,6 +12,7 @@ from ormahd.core.node import EdgeType, NodeType, Strength, Tier
 from ormahd.core.note import Link
 from ormahd.errors import Ambiguous, BadRequest, NotFound, Unavailable
 from ormahd.index.index import Index
+from ormahd.index.links import leads, target
 from ormahd.index.rows import Filter
 from ormahd.index.text import WEIGHTS
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
@@ -327,3 +328,17 @@ def test_verifying_and_a_scan_that_feeds_the_index_do_not_wait_for_each_other(in
         assert not feeding.is_alive(), "a scan waits for a verify that waits for the scan"
     verifying.join(10)
     assert found == [[]]
+
+
+def test_where_many_links_lead_takes_no_look_at_every_node(tmp_path: Path) -> None:
+    """Counted in steps of SQLite: from 150 targets on it went through all nodes for each of them."""
+    index = open_index(tmp_path / "index")
+    apply(index, {f"{number}.md": note(number, "A thing.") for number in range(1, 1501)})
+    aims = {target(f"fact_x_{node_id(number)[:8]}") for number in range(1, 201)}
+    steps: list[None] = []
+    with index._database.read() as connection:
+        connection.set_progress_handler(lambda: steps.append(None), 100)
+        found = leads(connection, aims)
+        connection.set_progress_handler(None, 0)
+    assert set(found.values()) == {node_id(number) for number in range(1, 201)}
+    assert len(steps) < 200, len(steps)
