@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -115,11 +116,11 @@ class Flusher:
             for row in rows:
                 work(row)
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="vault-flush")
-        # Each thread takes the next one until there are none: handing over each by itself was two waits for the interpreter more.
+        # Each thread, the caller too, takes the next item until there are none, and the last one tells the caller: handing over each item
+        # by itself, and waiting for each, was four waits for the interpreter more.
         left = iter(rows)
         errors: list[BaseException] = []
+        ended = _Countdown(len(rows))
 
         def some() -> None:
             for row in left:  # `next` of a list's iterator is one step of the interpreter
@@ -127,10 +128,14 @@ class Flusher:
                     work(row)
                 except BaseException as exc:  # noqa: BLE001 - raised by whoever waits for all of them
                     errors.append(exc)
+                ended.one()
 
-        futures = [self._pool.submit(some) for _ in rows[:THREADS]]
-        for future in futures:
-            future.result()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="vault-flush")
+        for _ in range(min(len(rows), THREADS) - 1):
+            self._pool.submit(some)
+        some()
+        ended.wait()
         if errors:
             raise errors[0]
 
@@ -148,6 +153,25 @@ class Flusher:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+
+class _Countdown:
+    """Waited for by one thread until so many things are done."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+        self._lock = threading.Lock()
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def one(self) -> None:
+        with self._lock:
+            self._left -= 1
+            if not self._left:
+                self._gate.release()
+
+    def wait(self) -> None:
+        self._gate.acquire()
 
 
 def _giving(work: Callable[[T], object]) -> Callable[[T], object]:
