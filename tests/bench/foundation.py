@@ -23,6 +23,8 @@ from tests.bench import corpus
 from tests.bench.hook_cost import bare, share
 from tests.house import House, open_house, wait_until
 
+REST_S = 6.0
+"""Memory is given back three seconds after work in bulk."""
 FILTERS: list[dict[str, Any]] = [
     {}, {"types": ["decision"]}, {"tiers": ["archival"]}, {"spaces": ["ember"]}, {"spaces": ["global"]},
     {"tags": ["garden"]}, {"types": ["goal"], "spaces": ["lumen"], "tiers": ["core", "working"]},
@@ -129,6 +131,7 @@ def main(args: list[str]) -> None:
             f"import: {took:.1f} s, {done:.0f} notes/s"
             + (f" = {done / rate:.2f} of the model alone (limit 0.80)" if real else "")
         )
+        rested(house, "after the import")
         took = timed(lambda: print("again:", house.ctl("--json", "import", str(lines), timeout=7200).stdout.strip()))
         print(f"second import: {took:.1f} s")
         if real:
@@ -151,7 +154,7 @@ def main(args: list[str]) -> None:
         size = sum(file.stat().st_size for file in house.index_dir.rglob("*") if file.is_file())
         allowed = 8192 * chosen.notes + 128 * tokens_of(house)
         print(f"index: {size / chosen.notes:.0f} bytes a note, {size / allowed:.2f} of the limit")
-        print(f"resident memory: {house.call('admin.health').rss_mb:.0f} MB after the import")
+        print(f"resident memory: {house.call('admin.health').rss_mb:.0f} MB after 440 questions and 40 memories more")
         house.stop()
         begun = time.perf_counter()
         house.start(phase="")
@@ -159,12 +162,19 @@ def main(args: list[str]) -> None:
         print(f"restart to first answer: {time.perf_counter() - begun:.2f} s (limit 2)")
         wait_until(lambda: house.call("hello").phase == "ready", "ready", 300)
         print(f"restart to ready: {time.perf_counter() - begun:.2f} s (limit 15)")
-        print(f"resident memory: {house.call('admin.health').rss_mb:.0f} MB after the restart")
+        rested(house, "after the restart")
         status(house)
         for count, each in ((8, 100), (32, 50)):
             clients(house, count, each)
         if real:
             from_nothing(house, house.call("admin.health").nodes)
+
+
+def rested(house: House, when: str) -> None:
+    """What the daemon holds, at once and when it has given back what its work took."""
+    at_once = house.call("admin.health").rss_mb
+    time.sleep(REST_S)
+    print(f"resident memory: {at_once:.0f} MB {when}, {house.call('admin.health').rss_mb:.0f} MB {REST_S:g} s later")
 
 
 def clients(house: House, count: int, each: int) -> None:
