@@ -100,7 +100,7 @@ class _Stream(logging.StreamHandler[Any]):
     def say(self, records: Sequence[logging.LogRecord]) -> None:
         self.acquire()
         try:
-            self.stream.write(_text(self, records))
+            self.stream.write("".join(_lines(self, records)))
             self.flush()
         except (OSError, ValueError):
             self.handleError(records[-1])
@@ -212,16 +212,22 @@ class _File(logging.handlers.RotatingFileHandler):
         self.say([record])
 
     def say(self, records: Sequence[logging.LogRecord]) -> None:
-        """Write several records in one go, into a new file where this one would grow too large."""
+        """Write several records in one go, going on in a new file where this one would grow too large."""
         self.acquire()
         try:
-            text = _text(self, records)
             if self.stream is None:
                 self.stream = self._open()
             size = os.fstat(self.stream.fileno()).st_size
-            if 0 < self.maxBytes < size + len(text.encode("utf-8", "replace")) and size:
-                self.doRollover()
-            self.stream.write(text)
+            part: list[str] = []
+            for line in _lines(self, records):
+                length = len(line.encode("utf-8", "replace"))
+                if size and 0 < self.maxBytes < size + length:
+                    self.stream.write("".join(part))
+                    self.doRollover()
+                    size, part = 0, []
+                size += length
+                part.append(line)
+            self.stream.write("".join(part))
         except (OSError, ValueError):
             self.handleError(records[-1])
         finally:
@@ -237,7 +243,7 @@ class _File(logging.handlers.RotatingFileHandler):
             self.release()
 
 
-def _text(handler: logging.StreamHandler[Any], records: Sequence[logging.LogRecord]) -> str:
+def _lines(handler: logging.StreamHandler[Any], records: Sequence[logging.LogRecord]) -> list[str]:
     """The lines of records; of one that cannot be said logging itself complains."""
     lines = []
     for record in records:
@@ -245,7 +251,7 @@ def _text(handler: logging.StreamHandler[Any], records: Sequence[logging.LogReco
             lines.append(handler.format(record) + handler.terminator)
         except (TypeError, ValueError):
             handler.handleError(record)
-    return "".join(lines)
+    return lines
 
 
 def _when(record: logging.LogRecord) -> str:

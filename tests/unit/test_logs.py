@@ -152,7 +152,7 @@ def test_a_file_turns_over_before_it_grows_too_large(logs, tmp_path):
     log = logs(max_bytes=1024 * 64, keep=2)
     log.to_file(tmp_path)
     for number in range(3000):
-        logging.getLogger("ormahd.x").info("request %d: %s", number, "x" * 40, extra={LATER: number % 10 > 0})
+        logging.getLogger("ormahd.x").info("request %d: %s", number, "x" * 40, extra={LATER: number % 2000 > 0})
     log.close()
     files = sorted(tmp_path.glob("ormahd.log*"))
     assert [file.name for file in files] == ["ormahd.log", "ormahd.log.1", "ormahd.log.2"]
