@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -296,7 +295,7 @@ class Applier:
         return made
 
     def _sync_folders(self, placed: Sequence[_Placed]) -> None:
-        folders: set[Path] = set()
+        folders: set[str] = set()
         for one in placed:
             for _, write in one.writes:
                 folders |= self.worktree.folders(write)

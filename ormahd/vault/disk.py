@@ -75,7 +75,7 @@ def write_all(fd: int, data: bytes) -> None:
         left = left[os.write(fd, left) :]
 
 
-def sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path | str) -> None:
     """Make the names in a directory durable. One that is gone needs nothing."""
     try:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -155,7 +155,7 @@ class Worktree:
     def absent(self, path: str) -> bool:
         """Whether nothing at all is at `path`, asked in one call; `read` takes twelve to be sure of what is there."""
         try:
-            os.lstat(self.root / safe_path(path))
+            os.lstat(os.path.join(self.root, safe_path(path)))
         except FileNotFoundError:
             return os.path.isdir(self.root)
         except OSError:  # whoever looks closer says what is in the way
@@ -322,10 +322,10 @@ class Worktree:
             except OSError:
                 return
 
-    def folders(self, write: Write) -> set[Path]:
+    def folders(self, write: Write) -> set[str]:
         """The folders whose names changed and must be made durable."""
         paths = [write.path, *write.made]
-        return {self.root / Path(path).parent for path in paths}
+        return {os.path.join(self.root, path.rpartition("/")[0]) for path in paths}
 
     @contextlib.contextmanager
     def _twin(self, write: Write) -> Iterator[tuple[int, str]]:

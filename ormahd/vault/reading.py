@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ormahd.core.file_state import FileState
 from ormahd.vault.change import Change, Stat, sha256
@@ -21,7 +21,7 @@ def read_stable(root: Path, seen: Seen) -> bytes | None:
     Raises OSError when it may not be read. Links are not followed, pipes not waited for.
     """
     try:
-        fd = os.open(root / seen.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(os.path.join(root, seen.path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -48,7 +48,7 @@ def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> F
     `given` it is not read, which takes ten calls of the system: who saves into it within one tick of the clock (4 ms) is met by the
     scan, which reads what is that young."""
     try:
-        found = os.lstat(root / path)
+        found = os.lstat(os.path.join(root, path))
         seen = Seen(path, found.st_size, found.st_mtime_ns, found.st_ino, 0)
         if given != (seen.size, seen.mtime_ns, seen.inode) and read_stable(root, seen) != data:
             return None
@@ -100,7 +100,7 @@ def as_files(root: Path, changes: Iterable[Change]) -> tuple[dict[str, tuple[byt
     upserts: dict[str, tuple[bytes, FileState]] = {}
     removals: dict[str, None] = {}
     for change in changes:
-        if change.path.startswith(".ormah/") or not is_note_name(PurePosixPath(change.path).name):
+        if change.path.startswith(".ormah/") or not is_note_name(change.path.rpartition("/")[2]):
             continue
         upserts.pop(change.path, None)
         removals.pop(change.path, None)
