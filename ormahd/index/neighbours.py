@@ -93,7 +93,7 @@ class Neighbours:
         finally:
             self._line.pass_on()
         with self._working:
-            for one in turns:
+            for one in way.giving(turns):
                 if one.near is not None:
                     try:
                         one.made = one.work(one.near)
