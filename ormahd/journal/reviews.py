@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ormahd.core import sql
 from ormahd.journal.state import State
 
 
@@ -34,11 +35,8 @@ def answer(state: State, node_id: str) -> bool:
 def resting(state: State, *, since: datetime, unanswered: int) -> set[str]:
     """Memories that are not to be asked about now: somebody was asked since then, or in vain that often."""
     with state.transaction() as db:
-        rows = db.execute(
-            "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?",
-            (_iso(since), unanswered),
-        )
-        return {row[0] for row in rows}
+        resting = "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?"
+        return set(sql.columns(db, ("node_id",), f"FROM ({resting})", (_iso(since), unanswered))[0])
 
 
 def counts(state: State) -> tuple[int, int]:

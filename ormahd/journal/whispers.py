@@ -190,15 +190,18 @@ def held_back(state: State, since: datetime, spaces: Sequence[str | None], limit
     named = [space for space in spaces if space is not None]
     here = f"(e.space IN ({sql.marks(named)}){' OR e.space IS NULL' if None in spaces else ''})"
     with state.transaction() as db:
-        rows = db.execute(
+        keys, _ = sql.scored(
+            db,
             # with one max() the other columns are those of its row
-            f"SELECT l.id, l.node_id, max(CASE WHEN l.shown IS NULL AND {here} THEN l.relevance END) AS best "  # noqa: S608 - marks
+            f"SELECT l.id || ':' || l.node_id AS key, "  # noqa: S608 - marks
+            f"max(CASE WHEN l.shown IS NULL AND {here} THEN l.relevance END) AS score "
             f"FROM (SELECT event, space FROM whisper_event WHERE time >= ? ORDER BY time DESC LIMIT ?) e "
             f"CROSS JOIN whisper_log l USING (event) "
-            f"GROUP BY l.node_id HAVING count(l.shown) = 0 AND best IS NOT NULL ORDER BY best DESC, l.id DESC LIMIT ?",
+            f"GROUP BY l.node_id HAVING count(l.shown) = 0 AND score IS NOT NULL ORDER BY score DESC, l.id DESC LIMIT ?",
             (*named, _iso(since), LOOKED_AT, limit),
-        ).fetchall()
-    return [(row[0], row[1]) for row in rows]
+        )
+    rows = (key.split(":", 1) for key in keys)
+    return [(int(number), node_id) for number, node_id in rows]
 
 
 def row(state: State, number: int) -> Logged | None:

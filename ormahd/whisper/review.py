@@ -73,11 +73,16 @@ def _fit(
     ormah: Ormah, held: Sequence[tuple[int, str]], space: str | None, now: datetime, besides: Collection[str]
 ) -> Iterator[tuple[int, NodeRow]]:
     """Those of what was held back that could be whispered here today, with their row of the log."""
-    for start in range(0, len(held), TOP):
-        part = held[start : start + TOP]
+    known = ormah.index.candidates(
+        [node_id for _, node_id in held if node_id not in besides]
+    )  # nearly always from memory
+    fit = {node_id for node_id, one in known.items() if one.space in (space, None) and one.tier in TIERS}
+    left = [(number, node_id) for number, node_id in held if node_id in fit]
+    for start in range(0, len(left), TOP):
+        part = left[start : start + TOP]
         rows = ormah.index.notes([node_id for _, node_id in part], connections=False)
         for number, node_id in part:
-            row = None if node_id in besides else rows.get(node_id)
+            row = rows.get(node_id)
             if row is not None and row.space in (space, None) and row.tier in TIERS and not row.expired(now):
                 yield number, row
 
