@@ -104,7 +104,8 @@ def scored(
     ).fetchone()
     if found[0] is None:
         return [], np.empty(0, np.float64)
-    return found[0].split(" "), np.fromstring(found[1], np.float64, sep=" ")
+    # Not np.fromstring, which takes the interpreter anew for each number.
+    return found[0].split(" "), np.fromiter(map(float, found[1].split(" ")), np.float64)
 
 
 def blobs(connection: sqlite3.Connection, key: str, blob: str, rest: str, values: Sequence[object]) -> dict[int, bytes]:
