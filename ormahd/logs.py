@@ -208,9 +208,6 @@ class _File(logging.handlers.RotatingFileHandler):
             os.dup2(fd, 2)
         return TextIOWrapper(open(fd, "ab", buffering=0), encoding="utf-8", errors="replace", write_through=True)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.say([record])
-
     def say(self, records: Sequence[logging.LogRecord]) -> None:
         """Write several records in one go, going on in a new file where this one would grow too large."""
         self.acquire()

@@ -17,6 +17,23 @@ from ormahd.line import Line, Place
 
 W = TypeVar("W")
 M = TypeVar("M")
+X = TypeVar("X")
+
+
+def fitting(waiting: list[X], lengths: Callable[[X], Sequence[int]], most: int) -> list[X]:
+    """Take from `waiting` the longest beginning that fits into one pass of `most` tokens, padding counted; at least one. `lengths`:
+    tokens of each window that one of them brings. Callers see to it that nobody else changes `waiting` meanwhile."""
+    batch: list[X] = []
+    count = longest = 0
+    for one in waiting:
+        windows = lengths(one)
+        count += len(windows)
+        longest = max([longest, *windows])
+        if batch and count * longest > most:
+            break
+        batch.append(one)
+    del waiting[: len(batch)]
+    return batch
 
 
 class _Ticket(Struct, Generic[W, M], eq=False):
@@ -57,17 +74,8 @@ class Together(Generic[W, M]):
 
     def _take(self) -> list[_Ticket[W, M]]:
         """The longest beginning of those that wait that fits into one pass; at least one."""
-        batch: list[_Ticket[W, M]] = []
-        count = longest = 0
         with self._lock:
-            for ticket in self._waiting:
-                count += len(ticket.windows)
-                longest = max([longest, *map(self._length, ticket.windows)])
-                if batch and count * longest > self._most:
-                    break
-                batch.append(ticket)
-            del self._waiting[: len(batch)]
-        return batch
+            return fitting(self._waiting, lambda ticket: [*map(self._length, ticket.windows)], self._most)
 
     def _run(self, batch: Sequence[_Ticket[W, M]]) -> None:
         try:

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from ormahd import way
+from ormahd.index.embed_together import fitting
 from ormahd.index.late import Float
 from ormahd.line import Line, Place
 
@@ -103,15 +104,8 @@ class Neighbours:
 
     def _take(self) -> list[_Asked]:
         """The longest beginning of those who wait that fits into one turn; at least one."""
-        turn: list[_Asked] = []
-        longest = 0
         with self._lock:
-            for asked in self._waiting:
-                longest = max(longest, asked.tokens)
-                if turn and (len(turn) + 1) * longest > MOST_TOKENS:
-                    break
-                turn.append(asked)
-            del self._waiting[: len(turn)]
+            turn = fitting(self._waiting, lambda asked: [asked.tokens], MOST_TOKENS)
         self._line.take(asked.place for asked in turn)
         return turn
 

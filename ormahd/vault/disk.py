@@ -75,6 +75,15 @@ def write_all(fd: int, data: bytes) -> None:
         left = left[os.write(fd, left) :]
 
 
+def write_and_sync(fd: int, data: bytes) -> None:
+    """Write all of `data`, make it durable, and close `fd` whatever happens."""
+    try:
+        write_all(fd, data)
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
 def sync_directory(directory: Path | str) -> None:
     """Make the names in a directory durable. One that is gone needs nothing."""
     try:
@@ -90,12 +99,7 @@ def sync_directory(directory: Path | str) -> None:
 def write_durably(path: Path, data: bytes) -> None:
     """Replace a file of our own: temporary name, fsync, rename, fsync of the folder."""
     temporary = path.with_name(f".{path.name}.part")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        write_all(fd, data)
-        sync(fd)
-    finally:
-        os.close(fd)
+    write_and_sync(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666), data)
     os.replace(temporary, path)
     sync_directory(path.parent)
 
@@ -263,12 +267,7 @@ def move(from_dir: int, old: str, to_dir: int, new: str) -> None:
 
 
 def copy_bytes(data: bytes, folder: int, name: str) -> None:
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    try:
-        write_all(fd, data)
-        sync(fd)
-    finally:
-        os.close(fd)
+    write_and_sync(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=folder), data)
 
 
 def forget(folder: int, name: str) -> None:

@@ -77,14 +77,17 @@ class Write(Struct):
     data: bytes | None
     token: str
     placed: bool = False
-    gone: bool = False
-    """Nothing is left under the token: the file was new."""
     beside: bool = False
     """The twin stands beside the file instead of in `.ormah/tmp`: the folder is another file system."""
     made: list[str] = field(default_factory=list)
     """Folders that had to be made, outermost first."""
     stat: Stat | None = None
-    """Of the staged twin: the file has the same once it is placed."""
+    """Of the staged twin: the file has the same once it is placed. None: the same stood there already."""
+
+    @property
+    def moved(self) -> bool:
+        """Whether the twin is the file now, which was new: nothing is left under the token."""
+        return self.placed and self.old is None and self.stat is not None
 
 
 class Worktree:
@@ -216,7 +219,6 @@ class Worktree:
     def _add(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
         try:
             move(staging, token, folder, name)
-            write.gone = True
         except FileExistsError:
             found = read_regular(folder, name, write.path)
             if found != write.data:
@@ -266,7 +268,7 @@ class Worktree:
                 self._twin(write) as (staging, token),
             ):
                 self._take_back(write, folder, name, staging, token)
-            write.placed = write.gone = False
+            write.placed = False
         with self._twin(write) as (staging, token):
             forget(staging, token)
         for made in reversed(write.made):
@@ -293,7 +295,7 @@ class Worktree:
     def finish(self, write: Write) -> bytes | None:
         """Forget the displaced version once the op is in the history. When somebody wrote into it after the exchange
         (an editor that had the file open), the bytes that came too late are returned."""
-        if write.gone:
+        if write.moved:
             return None
         late = None
         with self._twin(write) as (staging, token):

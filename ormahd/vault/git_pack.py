@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from ormahd.vault.disk import Flusher, sync, sync_directory, write_all
+from ormahd.vault.disk import Flusher, sync_directory, write_and_sync
 from ormahd.vault.git import Git
 from ormahd.vault.git_run import importing
 
@@ -91,9 +91,4 @@ def deflated(kind: str, data: bytes) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
-    try:
-        write_all(fd, data)
-        sync(fd)
-    finally:
-        os.close(fd)
+    write_and_sync(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), data)

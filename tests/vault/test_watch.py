@@ -6,9 +6,7 @@ import errno
 import os
 import shutil
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +15,7 @@ import pytest
 from ormahd.core.note import NoteKind, parse
 from ormahd.vault import watch, watch_folders
 from ormahd.vault.watch import Watcher
-from ormahd.vault.watch_source import GATHER_S, Tree, native
-from tests.house import wait_until
+from ormahd.vault.watch_source import Tree, native
 from tests.vault.observed import House, uuid
 
 ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
@@ -371,40 +368,3 @@ def test_own_writes_start_no_commits(plain: Watched) -> None:
     assert plain.watcher.wait_idle(30)
     assert plain.index.calls == [] or all(not gone for _, gone in plain.index.calls)
     assert plain.log() == ["remember: T19"]
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify")
-def test_what_comes_in_quick_succession_is_read_in_one_go(tmp_path: Path) -> None:
-    told: set[str] = set()
-    lost: list[str] = []
-    source = native(lambda path, _folder, _appeared: told.add(path), lost.append)
-    try:
-        source.add(str(tmp_path))
-        reader, reads = source._reader, []
-        read = reader.read_events
-        reader.read_events = lambda: reads.append(None) or read()
-        begun = time.monotonic()
-        for number in range(150):
-            (tmp_path / f"{number}.md").write_text("x")
-            time.sleep(0.002)
-        wait_until(lambda: len(told) == 150, "all of them were told")
-        assert lost == []
-        assert len(reads) <= 2 + (time.monotonic() - begun) / GATHER_S
-    finally:
-        source.stop()
-    assert not source.alive
-
-
-def test_a_flood_is_read_at_once(tmp_path: Path) -> None:
-    """More than a reading takes: nothing is lost of it, so that no full scan is asked for."""
-    told: set[str] = set()
-    lost: list[str] = []
-    source = native(lambda path, _folder, _appeared: told.add(path), lost.append)
-    try:
-        source.add(str(tmp_path))
-        for number in range(6000):
-            (tmp_path / f"{number}.md").write_text("x")
-        wait_until(lambda: len(told) == 6000, "all of them were told")
-        assert lost == []
-    finally:
-        source.stop()
