@@ -35,8 +35,8 @@ def answer(state: State, node_id: str) -> bool:
 def resting(state: State, *, since: datetime, unanswered: int) -> set[str]:
     """Memories that are not to be asked about now: somebody was asked since then, or in vain that often."""
     with state.transaction() as db:
-        resting = "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?"
-        return set(sql.columns(db, ("node_id",), f"FROM ({resting})", (_iso(since), unanswered))[0])
+        select = "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?"
+        return set(sql.columns(db, ("node_id",), f"FROM ({select})", (_iso(since), unanswered))[0])
 
 
 def counts(state: State) -> tuple[int, int]:

@@ -73,9 +73,8 @@ def _fit(
     ormah: Ormah, held: Sequence[tuple[int, str]], space: str | None, now: datetime, besides: Collection[str]
 ) -> Iterator[tuple[int, NodeRow]]:
     """Those of what was held back that could be whispered here today, with their row of the log."""
-    known = ormah.index.candidates(
-        [node_id for _, node_id in held if node_id not in besides]
-    )  # nearly always from memory
+    # What ranking asks of nodes is nearly always in memory; the notes themselves are read only of those that may fit.
+    known = ormah.index.candidates([node_id for _, node_id in held if node_id not in besides])
     fit = {node_id for node_id, one in known.items() if one.space in (space, None) and one.tier in TIERS}
     left = [(number, node_id) for number, node_id in held if node_id in fit]
     for start in range(0, len(left), TOP):
