@@ -5,13 +5,27 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from ormahctl.client import Client
 from ormahd.rpc.schema import Params, Result
 
 R = TypeVar("R", bound=Result)
+HEAR_S = 0.2
+"""How often whoever waits for an answer looks for Ctrl-C."""
+
+
+def answer(future: Future[R]) -> R:
+    """The result of a call, or its error; for the main thread, which is the one that hears of Ctrl-C.
+
+    A wait without end would not always be woken by it: when the signal comes just before the wait begins, or another
+    thread happens to take it, Python only notes it down for the main thread (https://docs.python.org/3/library/signal.html,
+    "Execution of Python signal handlers"). So this one looks up now and then.
+    """
+    while not future.done():
+        wait([future], timeout=HEAR_S)
+    return future.result()
 
 
 class Lane:

@@ -16,7 +16,7 @@ import click
 
 from ormahctl import render
 from ormahctl.commands.lines import Batch, batches
-from ormahctl.lane import Lane
+from ormahctl.lane import Lane, answer
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
@@ -103,7 +103,7 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
     def collect(keep: int) -> None:
         while len(under_way) > keep:
             batch, future = under_way[0]
-            done = future.result()
+            done = answer(future)
             under_way.popleft()
             tally.add(batch, done)
             answered = tally.added + tally.skipped

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ormahd.rpc import schema
 from ormahd.rpc.wire import NotFound, VaultBusy
@@ -144,7 +148,32 @@ def test_import_says_how_far_it_got(desk: Desk, tmp_path: Path) -> None:
     assert "error: git is held" in done.stderr
 
 
-def test_ctrl_c_in_an_import_finishes_the_batch_and_says_how_far(desk: Desk, tmp_path: Path) -> None:
+def in_the_main_thread(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+
+
+def in_another_thread(process: subprocess.Popen[str]) -> None:
+    """The kernel may give a signal to any thread; Python then only notes it down, and wakes nobody."""
+    threads = [int(thread.name) for thread in Path(f"/proc/{process.pid}/task").iterdir()]
+    other = next(thread for thread in threads if thread != process.pid)
+    assert ctypes.CDLL(None, use_errno=True).tgkill(process.pid, other, int(signal.SIGINT)) == 0, ctypes.get_errno()
+
+
+@pytest.mark.parametrize(
+    "interrupt",
+    [
+        in_the_main_thread,
+        pytest.param(
+            in_another_thread,
+            marks=pytest.mark.skipif(
+                not hasattr(ctypes.CDLL(None), "tgkill"), reason="no tgkill to name a thread with"
+            ),
+        ),
+    ],
+)
+def test_ctrl_c_in_an_import_finishes_the_batch_and_says_how_far(
+    desk: Desk, tmp_path: Path, interrupt: Callable[[subprocess.Popen[str]], None]
+) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
     def take(params: schema.ImportParams) -> schema.ImportResult:
@@ -169,7 +198,7 @@ def test_ctrl_c_in_an_import_finishes_the_batch_and_says_how_far(desk: Desk, tmp
         subprocess.Popen(command, env=desk.env, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
     ):
         assert arrived.wait(30)
-        process.send_signal(signal.SIGINT)
+        interrupt(process)
         wait_until(lambda: "finishing" in said.read_text(), "it says that it stops")
         go_on.set()
         out, _ = process.communicate(timeout=30)
