@@ -85,6 +85,7 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
         signals = Signals()
         _more_descriptors()
         sys.setswitchinterval(SWITCH_SECONDS)
+        way.patient()
 
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
         ormah = Ormah.open(config)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -37,13 +37,19 @@ _first = 0
 _left = 0.0
 
 
-@contextmanager
-def first() -> Iterator[None]:
-    """While the block runs, whoever gives way waits."""
-    global _first, _left  # noqa: PLW0603 - of the process, as the interpreter's lock is
+def first() -> AbstractContextManager[None]:
+    """Somebody has come who goes first: from now on whoever gives way waits, until the block is over that is entered, once and in
+    any thread, with what is returned."""
+    global _first  # noqa: PLW0603 - of the process, as the interpreter's lock is
     with _lock:
         _first += 1
         _clear.clear()
+    return _turn()
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    global _first, _left  # noqa: PLW0603 - of the process, as the interpreter's lock is
     before, _mine.goes = getattr(_mine, "goes", False), True
     try:
         yield
@@ -84,6 +90,7 @@ class Beside:
 
         def run() -> T:
             _mine.goes = goes
+            _waking(eager=goes)
             return work()
 
         return self._pool.submit(run).result
@@ -100,6 +107,24 @@ def asked_lately() -> bool:
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def patient() -> None:
+    """From here on this thread, and what it starts, takes no core from who is at work when it wakes: it waits for a free one or
+    for its turn. Threads that hand the interpreter to each other wake thousands of times a second, and a process that starts
+    meanwhile, as a hook does for each prompt, was put off its core up to eighty times for it."""
+    _waking(eager=False)
+
+
+def eager() -> None:
+    """The opposite: for who has somebody waiting, and for who takes what comes in."""
+    _waking(eager=True)
+
+
+def _waking(*, eager: bool) -> None:
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # a sandbox may forbid it; then all goes on as before
+            os.sched_setscheduler(0, os.SCHED_OTHER if eager else os.SCHED_BATCH, os.sched_param(0))
 
 
 def step_back(nice: int) -> None:

@@ -161,6 +161,10 @@ class Kept:
                 self._passed += len(found.ids)
         return found
 
+    def lists(self, chosen: Filter) -> bool:
+        """Whether `passing` has the list, or soon mends it."""
+        return chosen in self._passing or chosen in self._before
+
     def worth(self, chosen: Filter) -> bool:
         """Whether the filter was asked about so often since the last change that it pays to read all that it lets through, or
         that was read before it, and is soon mended."""

@@ -134,13 +134,18 @@ class Reader:
 
     def count(self, chosen: Filter = EVERYTHING) -> int:
         """How many nodes the filter lets through. Remembered until something changes, but where it depends on the time."""
-        known = self._kept.counts
-        found = known.get(chosen)
-        if found is None:
+        kept = self._kept
+        found = kept.counts.get(chosen)
+        if found is not None:
+            return found
+        if kept.lists(chosen):  # to count anew after each change takes longer than to mend the list
+            with self._database.read_if_needed() as read:
+                found = len(kept.passing(read, chosen).ids)
+        else:
             with self._database.ask() as connection:
                 found = lookup.count(connection, chosen)
-            if chosen.alive_at is None and len(known) < COUNTS:
-                known[chosen] = found
+        if chosen.alive_at is None and len(kept.counts) < COUNTS:
+            kept.counts[chosen] = found
         return found
 
     def _changed(self, ids: Collection[str], *, words: bool) -> None:

@@ -14,6 +14,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Final
 
 from ormahd import way
@@ -67,9 +68,10 @@ def lane_of(call: Call) -> str:
 class Lane:
     """Worker threads that start when they are needed, and a queue before them."""
 
-    def __init__(self, name: str, threads: int, *, nice: int = 0) -> None:
+    def __init__(self, name: str, threads: int, *, nice: int = 0, eager: bool = False) -> None:
         self.name = name
         self._nice = nice
+        self._eager = eager
         self._limit = threads
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -89,6 +91,7 @@ class Lane:
         self._tasks.put(task)
 
     def _work(self) -> None:
+        (way.eager if self._eager else way.patient)()
         if self._nice:
             way.step_back(self._nice)
         while (task := self._tasks.get()) is not None:
@@ -117,7 +120,7 @@ class Lanes:
     def __init__(self, threads: int) -> None:
         self._read = Lane("read", threads)
         self._searches = threading.Semaphore(way.cores())
-        self._whisper = Lane("whisper", min(WHISPERERS, threads))
+        self._whisper = Lane("whisper", min(WHISPERERS, threads), eager=True)
         self._write = Lane("write", WRITERS)
         self._bulk = Lane("bulk", HEAVY, nice=BULK_NICE)
         self._jobs = Lane("jobs", 1, nice=BULK_NICE)
@@ -132,7 +135,8 @@ class Lanes:
 
     def put(self, method: str, task: Callable[[], None]) -> None:
         if method in WHISPERING:
-            task = functools.partial(_first, task)
+            turn = way.first()  # bulk stops now, not when a thread of the lane has woken up
+            task = functools.partial(_first, turn, task)
         elif method in SEARCHING:
             task = functools.partial(self._in_turn, task)
         elif method in WRITING:
@@ -156,6 +160,6 @@ def _after(task: Callable[[], None]) -> None:
     task()
 
 
-def _first(task: Callable[[], None]) -> None:
-    with way.first():
+def _first(turn: AbstractContextManager[None], task: Callable[[], None]) -> None:
+    with turn:
         task()

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from ormahd import way
 from ormahd.errors import BadRequest, OrmahError, Unavailable
 from ormahd.rpc import sockets
 from ormahd.rpc.channel import Channel
@@ -139,6 +140,7 @@ class Server:
     # ------------------------------------------------------------ the loop
 
     def _loop(self) -> None:
+        way.eager()
         try:
             while not self._over():
                 self._beat = time.monotonic()
@@ -209,7 +211,7 @@ class Server:
             return
         self._counts.add("connections")
         self._channels.add(channel)
-        self._settle(channel)
+        self._turn(channel, READ)  # who connects has something to say: mostly it is there already
 
     def _turn(self, channel: Channel, mask: int) -> None:
         """One round for one connection: write, read, take what is whole, see what comes next."""

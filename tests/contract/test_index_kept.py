@@ -54,6 +54,8 @@ def check(index: Index, chance: random.Random) -> None:
             found, wanted = index.search_text(terms, limit, chosen), asked(index, terms, limit, chosen)
             assert [one for one, _ in found] == [one for one, _ in wanted]
             assert [score for _, score in found] == pytest.approx([score for _, score in wanted], rel=1e-12)
+        with index._database.read() as connection:
+            assert index.count(chosen) == lookup.count(connection, chosen)
         vector = index.embed_ahead([(None, " ".join(chance.sample(WORDS, 3)))])
         assert vector is not None
         near = index.search_vectors(vector[0], 7, chosen)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 
@@ -42,6 +44,36 @@ def test_a_step_waits_until_those_who_go_first_have_passed() -> None:
     leave.set()
     urgent.join(30)
     assert way._clear.is_set()
+
+
+def test_who_goes_first_is_let_pass_from_when_he_comes_not_from_when_his_thread_has_woken_up() -> None:
+    turn = way.first()
+    assert not way._clear.is_set()
+
+    def answer() -> None:
+        with turn:
+            assert not way._clear.is_set()
+
+    other = threading.Thread(target=answer)
+    other.start()
+    other.join(30)
+    assert way._clear.is_set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the other systems' schedulers are not told")
+def test_a_patient_thread_takes_nobody_off_his_core_and_can_be_eager_again() -> None:
+    found: list[int] = []
+
+    def work() -> None:
+        for become in (way.patient, way.eager, way.patient):
+            become()
+            found.append(os.sched_getscheduler(0))
+
+    other = threading.Thread(target=work)
+    other.start()
+    other.join(30)
+    assert found == [os.SCHED_BATCH, os.SCHED_OTHER, os.SCHED_BATCH]
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 def test_bulk_comes_to_its_end_where_somebody_always_goes_first() -> None:
