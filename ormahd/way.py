@@ -2,7 +2,8 @@
 
 The interpreter lets one thread on at a time and knows no priorities, so a rebuild beside a whisper takes every other turn
 and makes it last twice as long. What works in bulk therefore asks here, between two of its steps, whether somebody is
-waiting for an answer. Standard library only; every room may ask.
+waiting for an answer. And only who has somebody waiting takes a core from another process when it wakes (`patient`).
+Standard library only; every room may ask.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Model:
         self._batch = settings.batch_size
         self._most = settings.max_pieces
         threads = settings.threads or min(8, way.cores())
-        self._pool = ThreadPoolExecutor(threads, "embed", initializer=way.patient)
+        self._pool = ThreadPoolExecutor(threads, "embed")
         self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=way.step_back, initargs=(BULK_NICE,))
         self._one = threading.Lock()
         self._together = Together[Ids, Made](self._forward, lambda window: len(window.ids), most=PASS_TOKENS)

@@ -162,13 +162,13 @@ class Kept:
         return found
 
     def lists(self, chosen: Filter) -> bool:
-        """Whether `passing` has the list, or soon mends it."""
+        """Whether `passing` has the list, or one from before the last change, which is soon mended."""
         return chosen in self._passing or chosen in self._before
 
     def worth(self, chosen: Filter) -> bool:
-        """Whether the filter was asked about so often since the last change that it pays to read all that it lets through, or
-        that was read before it, and is soon mended."""
-        if chosen in self._before:
+        """Whether it pays to have the list of all that the filter lets through: it is there, or the filter was asked about so often
+        since the last change that reading it does."""
+        if self.lists(chosen):
             return True
         times = self._times.get(chosen, 0) + 1
         if chosen in self._times or len(self._times) < COUNTS:
