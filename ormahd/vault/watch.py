@@ -7,6 +7,7 @@ room for watches, scans come every few seconds instead; an overflow or a dead th
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from ormahd.errors import OrmahError
 from ormahd.settings import VaultSettings
 from ormahd.vault.adopt import Reconciler
 from ormahd.vault.excluded import is_note_name
+from ormahd.vault.gaps import Gaps
 from ormahd.vault.scan_result import ScanResult
 from ormahd.vault.vault import Vault
 from ormahd.vault.watch_folders import BACKOFF_S, POLL_S, Watches
@@ -23,8 +25,6 @@ from ormahd.vault.watch_source import Lost, Source, Told, native
 
 HEARTBEAT_S = 5.0
 """Seconds between two looks at whether the source of events still lives."""
-GAP_S = (0.2, 2.0)
-"""Seconds between two scans: at least, and at most. In between it is four times what the last scan took."""
 PATIENCE_S = 10.0
 """Seconds at most between two looks at files that wait for a busy repository."""
 STARVED_S = 30.0
@@ -65,8 +65,7 @@ class Watcher:
         self._held = False
         # Files wait for somebody else's git: when something moves there, they are looked at whatever HEAD says.
         self._trouble: str | None = None
-        self._last_scan = 0.0
-        self._scan_took = 0.0
+        self._gaps = Gaps()
         self._thread: threading.Thread | None = None
         self.scans = 0
         """Scans since `start`."""
@@ -185,9 +184,8 @@ class Watcher:
             with self._wake:
                 self._full_at = self._scans_again()
         if everything or paths:
-            begun = time.monotonic()
             result = self._reconciler.scan(paths=None if everything else paths)
-            self._scan_took = time.monotonic() - begun
+            self._gaps.end(time.monotonic(), everything)
             self.scans += 1
             self._trouble = None
             self._failures = 0
@@ -209,7 +207,8 @@ class Watcher:
                 now = time.monotonic()
                 if self._stopping or self._lost is not None or self._appeared:
                     return None
-                due = self._due(quiet)
+                some, all_of_it = self._due(quiet)
+                due = min(some, all_of_it)
                 if due <= now:
                     break
                 self._wakes_at = min(due, now + HEARTBEAT_S)
@@ -217,10 +216,11 @@ class Watcher:
                 if self._watches.unwell():
                     return None
             self._scanning = True
-            self._last_scan = now
+            self._gaps.begin(now)
             paths = [path for path, last in self._pending.items() if last + quiet <= now]
-            everything = self._full_at <= now or len(paths) > MANY
-            moved = self._git_event is not None and self._git_due(self._git_event, quiet) <= now
+            large = all_of_it <= now
+            everything = (large and self._full_at <= now) or len(paths) > MANY
+            moved = large and self._git_event is not None and self._git_due(self._git_event, quiet) <= now
             if moved:
                 self._git_event = None
                 self._patience = 1.0
@@ -234,14 +234,11 @@ class Watcher:
         """When everything is scanned the next time, though nothing happens."""
         return time.monotonic() + (POLL_S if self._watches.why_none else self._settings.scan_seconds)
 
-    def _due(self, quiet: float) -> float:
-        """When the next scan is to come."""
-        dues = [last + quiet for last in self._pending.values()]
-        dues.append(self._full_at)
-        if self._git_event is not None:
-            dues.append(self._git_due(self._git_event, quiet))
-        gap = max(GAP_S[0], min(GAP_S[1], 4 * self._scan_took))
-        return max(min(dues), self._last_scan + gap)
+    def _due(self, quiet: float) -> tuple[float, float]:
+        """When the next scan of some paths is to come, and when one of everything, or a look at the repository which may ask for it."""
+        some = min((last + quiet for last in self._pending.values()), default=math.inf)
+        moved = math.inf if self._git_event is None else self._git_due(self._git_event, quiet)
+        return max(some, self._gaps.may(False)), max(min(self._full_at, moved), self._gaps.may(True))
 
     @staticmethod
     def _git_due(event: tuple[float, float], quiet: float) -> float:

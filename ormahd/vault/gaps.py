@@ -1,0 +1,29 @@
+"""How closely scans follow each other, so that whatever happens in the vault, following it takes a fifth of a core at most."""
+
+from __future__ import annotations
+
+import math
+
+GAP_S = (0.2, 2.0)
+"""Seconds from the beginning of a scan to that of the next: at least, and at most. In between it is `TIMES` what it is likely to
+take."""
+TIMES = 4
+
+
+class Gaps:
+    """A scan is likely to take what the last one of its kind took: a few paths take milliseconds and everything in a large vault
+    half a second, and an edit must not wait for two seconds because everything was just looked at."""
+
+    def __init__(self) -> None:
+        self._began = -math.inf
+        self._took = {False: 0.0, True: 0.0}
+
+    def may(self, everything: bool) -> float:
+        """When the next scan of some paths, or of everything, may begin."""
+        return self._began + max(GAP_S[0], min(GAP_S[1], TIMES * self._took[everything]))
+
+    def begin(self, now: float) -> None:
+        self._began = now
+
+    def end(self, now: float, everything: bool) -> None:
+        self._took[everything] = now - self._began
