@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from ormahd.errors import Unavailable
 from ormahd.index import late
 from ormahd.index.embed_files import BUNDLED, DEFAULT_MODEL, find_model, identity, stay_offline
-from ormahd.index.embed_model import About, Runtime, ids_of, run
+from ormahd.index.embed_model import About
 from ormahd.index.embed_onnx import OnnxRuntime, unfit
+from ormahd.index.embed_pass import Runtime, ids_of, run
 from ormahd.index.late import Float
 from ormahd.settings import EmbeddingSettings
 

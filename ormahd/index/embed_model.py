@@ -8,8 +8,9 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from ormahd import way
 from ormahd.index import late
 from ormahd.index.embed import DocumentVectors, Piece, QueryVectors, Served
+from ormahd.index.embed_pass import Ids, Pass, Runtime, forward_pass, ids_of, run
 from ormahd.index.embed_together import Together
 from ormahd.index.late import Float
 from ormahd.index.pieces import OVERLAP, SEARCH_BACK, split
@@ -28,6 +30,9 @@ PASS_TOKENS = 512
 STEP_TOKENS = 128
 """The same of bulk work in eight bits, where texts go one by one and longer passes gain nothing: whoever asks gets a core after
 20 ms instead of 90."""
+PASSES = 4
+"""Such passes in one task; what their results go through, they go through together: at each product numpy lets the interpreter go,
+and beside other work of ours waits for it."""
 HEADING_SHARE = 0.25
 """Of the window: how much of it a long heading may take in the second and later pieces of a text."""
 CHARACTERS_PER_TOKEN = 8
@@ -53,23 +58,6 @@ class About(Struct, frozen=True):
     query: str = ""
     document: str = ""
     """Texts that the model wants before a question or a document, where the settings name none."""
-
-
-class Runtime(Protocol):
-    """What runs a model's forward passes. Called from many threads at once: passes read the weights only."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """Of ids[texts, tokens], where `mask` says which of them are tokens: float32[texts, dimensions] as the model
-        pools them, and float32[texts, tokens, width] of the last layer. Neither need be of unit length."""
-        ...
-
-    def give_back(self) -> None:
-        """Drop what can be read again from the model's files."""
-        ...
 
 
 class Model:
@@ -172,28 +160,37 @@ class Model:
             size = max(1, min(self._batch, most // len(windows[order[0]].ids)))
             batches.append(order[:size])
             order = order[size:]
-        passes = ([windows[at] for at in batch] for batch in batches)
+        passes = [[windows[at] for at in batch] for batch in batches]
         results: Iterator[list[Made]]
         if urgent and len(batches) == 1:
             results = map(self._together, passes)
         elif urgent:
             results = self._pool.map(self._forward, passes)
         else:
-            results = self._quiet.map(self._forward_by_the_way, passes)
+            results = self._quiet.map(
+                self._by_the_way, [passes[at : at + PASSES] for at in range(0, len(passes), PASSES)]
+            )
         made = dict(zip(itertools.chain(*batches), itertools.chain.from_iterable(results), strict=True))
         return [made[at] for at in range(len(windows))]
 
-    def _forward_by_the_way(self, windows: Sequence[Ids]) -> list[Made]:
-        way.give()
-        if not way.asked_lately():
-            return self._forward(windows)
-        with self._one:  # not as many cores as there are while somebody asks
-            return self._forward(windows)
+    def _by_the_way(self, passes: Sequence[Sequence[Ids]]) -> list[Made]:
+        outcomes = []
+        for windows in passes:
+            way.give()
+            # Not as many cores as there are while somebody asks.
+            with self._one if way.asked_lately() else nullcontext():
+                outcomes.append(forward_pass(self._runtime, windows, self._pad))
+        return self._finished(outcomes)
 
     def _forward(self, windows: Sequence[Ids]) -> list[Made]:
-        vectors, ids, wide = run(self._runtime, windows, self._pad)
-        ends = np.cumsum([len(one) for one in ids])[:-1]
-        return list(zip(vectors, ids, np.split(self._small(np.concatenate(wide)), ends), strict=True))
+        return self._finished([forward_pass(self._runtime, windows, self._pad)])
+
+    def _finished(self, passes: Sequence[Pass]) -> list[Made]:
+        vectors = late.unit(np.concatenate([one.pooled for one in passes]))
+        small = self._small(late.unit(np.concatenate([one.tokens for one in passes])))
+        ends = np.cumsum([count for one in passes for count in one.counts])[:-1]
+        ids = np.split(np.concatenate([one.ids for one in passes]), ends)
+        return list(zip(vectors, ids, np.split(small, ends), strict=True))
 
     def _small(self, wide: Float) -> Float:
         return wide if self._basis is None else late.project(wide, self._basis)
@@ -232,34 +229,3 @@ class Model:
 
 Made = tuple[Float, NDArray[np.uint32], Float]
 """Of one window: its vector, its tokens' ids, its tokens' vectors (small once there is a basis)."""
-
-
-class Ids(Struct, frozen=True):
-    """One window of a text as a model takes it."""
-
-    ids: list[int]
-    special: list[int]
-    """1 where a token is none of the text's own."""
-
-
-def run(runtime: Runtime, windows: Sequence[Ids], pad: int) -> tuple[Float, list[NDArray[np.uint32]], list[Float]]:
-    """One forward pass: of each window its vector, its own tokens' ids, and their vectors; all vectors unit, float32."""
-    longest = max(len(window.ids) for window in windows)
-    ids = np.full((len(windows), longest), pad, np.int64)
-    mask = np.zeros((len(windows), longest), bool)
-    ours = np.zeros((len(windows), longest), bool)
-    for row, window in enumerate(windows):
-        length = len(window.ids)
-        ids[row, :length] = window.ids
-        mask[row, :length] = True
-        ours[row, :length] = np.array(window.special) == 0
-    pooled, tokens = runtime.forward(ids, mask)
-    ends = np.cumsum(ours.sum(axis=1))[:-1]
-    return late.unit(pooled), np.split(ids[ours].astype(np.uint32), ends), np.split(late.unit(tokens[ours]), ends)
-
-
-def ids_of(found: Any, most: int | None = None) -> Ids:
-    """What the tokenizer found, at most `most` tokens of it."""
-    if most is not None and len(found.ids) > most:  # cut before the closing special token
-        return Ids([*found.ids[: most - 1], found.ids[-1]], [*found.special_tokens_mask[: most - 1], 1])
-    return Ids(found.ids, found.special_tokens_mask)

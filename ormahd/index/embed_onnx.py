@@ -90,11 +90,11 @@ class OnnxRuntime:
         return OnnxRuntime(self._folder, self._pooling, file)
 
     def give_back(self) -> None:
-        """See `embed_model.Runtime`."""
+        """See `embed_pass.Runtime`."""
         self._table.give_back()
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """See `embed_model.Runtime`. In eight bits texts go one after the other: what is multiplied is rounded with one scale,
+        """See `embed_pass.Runtime`. In eight bits texts go one after the other: what is multiplied is rounded with one scale,
         and a text's vector must not depend on its neighbours'."""
         tokens = self._each(ids, mask) if self._alone else self._together(ids, mask)
         if self._pooling == "cls":

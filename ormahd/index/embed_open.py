@@ -22,8 +22,9 @@ from ormahd.index import embed_check, embed_eight, late
 from ormahd.index.embed import Served
 from ormahd.index.embed_check import EIGHT_LEAST, LEAST, Record, key_of, measured, one_pass, record_of, tokenizer
 from ormahd.index.embed_files import sha256_of
-from ormahd.index.embed_model import About, Runtime
+from ormahd.index.embed_model import About
 from ormahd.index.embed_onnx import OnnxRuntime, parts, unfit
+from ormahd.index.embed_pass import Runtime
 
 TIMED = 4
 """Texts that are embedded in one pass, as notes are, when the two ways are timed."""
