@@ -175,7 +175,7 @@ class Ormah:
     def _load_model(self) -> None:
         try:
             way.give()  # the first question is often there already: it came with what started us
-            embedder = load(self.settings.embedding, paths.index_dir(self.vault.root, self.vault.id))
+            embedder = load(self.settings.embedding, paths.private_dir(paths.models_dir()))
             self.index.attach(embedder)
         except OrmahError as exc:
             self.warn(f"no vectors: {exc.message}")

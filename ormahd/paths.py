@@ -40,6 +40,11 @@ def index_dir(root: Path, vault_id: str) -> Path:
     return _dirs().user_cache_path / f"{vault_id}-{_key(root)}"
 
 
+def models_dir() -> Path:
+    """What was worked out of embedding models, once for each: of no vault, and made again where it is gone."""
+    return _dirs().user_cache_path / "models"
+
+
 def state_dir(root: Path, vault_id: str) -> Path:
     return _dirs().user_state_path / f"{vault_id}-{_key(root)}"
 

@@ -154,7 +154,7 @@ class House:
 
     @property
     def index_dir(self) -> Path:
-        return next((self.home / "cache_home" / "ormah").iterdir())
+        return next(one for one in (self.home / "cache_home" / "ormah").iterdir() if one.name != "models")
 
     def notes(self) -> dict[str, bytes]:
         """Every note of the vault, by its path. Hidden folders are not entered: git moves things about in its own."""

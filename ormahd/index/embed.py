@@ -104,7 +104,7 @@ class Embedder(Protocol):
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
-    """The embedder that the settings name. `directory`: the index's, where what was computed of a model is kept.
+    """The embedder that the settings name. `directory`: where what was computed of a model is kept.
 
     Takes half a second on ONNX Runtime, seconds on torch; the first time with a model that was never compared with
     sentence-transformers, as long as that comparison takes (about ten seconds, in a process of its own).

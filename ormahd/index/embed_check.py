@@ -3,7 +3,7 @@
 `python -m ormahd.index.embed_check MODEL FILE KEY` loads the model both ways, compares vectors and token vectors, and
 writes a `Record` to FILE. It is a process of its own, so that the daemon never has torch in it. The default model's
 record comes with the package (`embed_checked.json`; without arguments the command makes it anew); another's is kept
-beside the index, named by the model's files.
+in the cache, named by the model's files.
 """
 
 from __future__ import annotations

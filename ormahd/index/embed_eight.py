@@ -15,7 +15,7 @@ fifth of the codes. Then all sums are exact, and a text has the same vector on e
 
 Notes and questions alike: retrieval with both in eight bits is what it is with both in full (`tests/bench/README.md`).
 
-The rounded matrices lie in a file beside the index, made once for each model: a third of a second for 42 MB of matrices.
+The rounded matrices lie in a file of their own, made once for each model: a third of a second for 42 MB of matrices.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -209,7 +210,7 @@ class Model:
         return sha.hexdigest()
 
     def _load_basis(self, directory: Path, dimensions: int) -> Float:
-        """The basis of the token vectors, kept beside the index, computed (1 to 2 s) where it is missing or broken."""
+        """The basis of the token vectors, kept for every vault, computed (.3 s, in full 1 to 2 s) where it is missing or broken."""
         path = directory / f"basis-{self.fingerprint[:16]}.npy"
         try:
             kept = np.load(path, allow_pickle=False)
@@ -221,9 +222,12 @@ class Model:
         made = self._forward_all(windows, urgent=False)
         found = late.basis(np.concatenate([tokens for _, _, tokens in made]), dimensions)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = path.with_suffix(".new.npy")
-        np.save(new, found)
-        new.replace(path)
+        new = path.with_suffix(f".{os.getpid()}.new.npy")  # another daemon may be at it as well
+        try:
+            np.save(new, found)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
         return found
 
 

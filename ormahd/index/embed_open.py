@@ -4,12 +4,15 @@ Its record (`embed_check.py`) holds a few of the reference's vectors. Each load 
 version of ONNX Runtime that computes something else, is noticed before it answers.
 
 Notes and questions are embedded alike, and what an index holds was all computed in one way. So whether eight bits are quicker on
-this processor is weighed once, not at each start, and kept beside the index.
+this processor is weighed once, not at each start, and kept with the matrices.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,6 +31,9 @@ from ormahd.index.embed_pass import Runtime
 
 TIMED = 4
 """Texts that are embedded in one pass, as notes are, when the two ways are timed."""
+UNUSED_S = 60 * 86_400
+"""Seconds from when matrices were last opened, after which they go when others are made: they are of a model that nobody uses any
+more, or of other rounding. All vaults of a person share what is kept."""
 LINES = 2
 """Of the calibration, in each of them: as long as a short note, some 36 tokens."""
 
@@ -111,6 +117,8 @@ def _in_eight_bits(
         if kept is not None and file.exists() and sha256_of(file) == kept.sha256:
             eight = OnnxRuntime(folder, record.pooling, file)
             cosine = _as_probed(about, eight, record)
+            with contextlib.suppress(OSError):
+                os.utime(file)
         if kept is None or not cosine >= EIGHT_LEAST:
             eight, kept = _make(about, folder, record, file, kept)
             cosine = _as_probed(about, eight, record)
@@ -130,8 +138,9 @@ def _make(about: About, folder: Path, record: Record, file: Path, kept: Weighed 
     full = OnnxRuntime(folder, record.pooling)
     eight = full.round_off(file, measured(about))
     for other in file.parent.glob("eight-*.bin"):
-        if other != file:
-            other.unlink(missing_ok=True)  # another model's, or of other rounding: made again in a third of a second
+        with contextlib.suppress(OSError):  # another daemon may be at it as well
+            if other != file and time.time() - other.stat().st_mtime > UNUSED_S:
+                other.unlink()
     if kept is None:
         lines = late.calibration()
         texts = [" ".join(lines[at * LINES : (at + 1) * LINES]) for at in range(TIMED)]

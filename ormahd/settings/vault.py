@@ -52,7 +52,7 @@ class EmbeddingSettings(Group):
     precision: Literal["auto", "fp32", "int8"] = Field(
         default="auto",
         description="How texts are embedded on ONNX Runtime. `auto`: in eight bits where they are as good (compared once per "
-        "model) and at least a fifth quicker on this processor (timed once, kept beside the index): half to two thirds of the "
+        "model) and at least a fifth quicker on this processor (timed once, and remembered): half to two thirds of the "
         "time, with a cosine of .999 to the vector in full. A change embeds all notes anew.",
     )
     query_prefix: str = Field(default="", description="Text that the model wants before a query (bge, e5).")

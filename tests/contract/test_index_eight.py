@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -124,15 +126,20 @@ def test_matrices_that_give_other_vectors_are_not_served(
     assert load(directory, "int8").served.precision == "int8"
 
 
-def test_another_models_matrices_are_not_kept(directory: Path) -> None:
-    other = directory / "eight-0123456789abcdef.bin"
-    other.write_bytes(b"of long ago")
+def test_matrices_that_nobody_opened_for_long_go_when_others_are_made(directory: Path) -> None:
+    ours, theirs, former = file_of(directory), directory / "eight-0123456789abcdef.bin", directory / "eight-aa.bin"
+    long_ago = time.time() - embed_open.UNUSED_S - 60
+    for file in (theirs, former):
+        file.write_bytes(b"of another model")
+    for file in (ours, former):
+        os.utime(file, (long_ago, long_ago))
     load(directory, "int8")
-    assert other.exists(), "nothing was made anew"
-    file_of_ours = next(one for one in directory.glob("eight-*.bin") if one != other)
-    file_of_ours.unlink()
+    assert ours.stat().st_mtime > long_ago, "it was opened now"
+    assert former.exists(), "nothing was made anew"
+    ours.unlink()
     load(directory, "int8")
-    assert list(directory.glob("eight-*.bin")) == [file_of_ours]
+    assert {*directory.glob("eight-*.bin")} == {ours, theirs}
+    theirs.unlink()
 
 
 def test_where_nothing_can_be_kept_it_serves_in_full(directory: Path, tmp_path: Path) -> None:
