@@ -28,14 +28,16 @@ CRASHED = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -si
 """Statuses that no test asks for: faulthandler has written the stack of every thread to the house's `stderr`."""
 
 
-def wait_until(condition: Callable[[], Any], what: str | Callable[[], str], seconds: float = 30.0) -> Any:
+def wait_until(
+    condition: Callable[[], Any], what: str | Callable[[], str], seconds: float = 30.0, *, every: float = 0.02
+) -> Any:
     """The first true value of `condition`; fails with `what` (called then, where it can be) when there is none in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
         if found:
             return found
-        time.sleep(0.02)
+        time.sleep(every)
     pytest.fail(f"waited {seconds:.0f} s for: {what if isinstance(what, str) else what()}")
 
 

@@ -188,13 +188,14 @@ class Model:
 
     def _finished(self, passes: Sequence[Pass]) -> list[Made]:
         vectors = late.unit(np.concatenate([one.pooled for one in passes]))
-        small = self._small(late.unit(np.concatenate([one.tokens for one in passes])))
+        small = self._small(np.concatenate([one.tokens for one in passes]))
         ends = np.cumsum([count for one in passes for count in one.counts])[:-1]
         ids = np.split(np.concatenate([one.ids for one in passes]), ends)
         return list(zip(vectors, ids, np.split(small, ends), strict=True))
 
     def _small(self, wide: Float) -> Float:
-        return wide if self._basis is None else late.project(wide, self._basis)
+        """In the basis, unit; before there is one, unit as they are. `wide`: of any length."""
+        return late.unit(wide) if self._basis is None else late.project(wide, self._basis)
 
     # What is fixed for a model
 

@@ -65,7 +65,7 @@ def unit(vectors: NDArray[Any]) -> Float:
 
 
 def project(tokens: Float, onto: Float) -> Float:
-    """Unit token vectors in the small basis, unit length again: float32[n, dimensions]."""
+    """Token vectors, of any length, in the small basis, of unit length: float32[n, dimensions]."""
     return unit(tokens @ onto)
 
 

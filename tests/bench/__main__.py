@@ -17,6 +17,7 @@ NAMES = {
     "jobs": "jobs_cost",
     "jobs-recall": "jobs_recall",
     "embedding": "embedding",
+    "rebuild": "rebuild",
 }
 """What is asked for: the module with its `main`."""
 

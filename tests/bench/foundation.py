@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 
 from tests.bench import corpus
 from tests.bench.hook_cost import bare, share
+from tests.bench.rebuild import from_nothing
 from tests.house import House, open_house, wait_until
 
 REST_S = 6.0
@@ -219,17 +219,3 @@ def status(house: House, runs: int = 20) -> None:
         ours.append(timed(lambda: house.ctl("status")))
     above = 1000 * (statistics.median(ours) - statistics.median(plain))
     print(f"ormahctl status: {percentiles(ours)}; bare interpreter {percentiles(plain)}: + {above:.0f} ms (limit 120)")
-
-
-def from_nothing(house: House, notes: int) -> None:
-    """The index made anew from the vault, embeddings too."""
-    house.stop()
-    shutil.rmtree(house.index_dir)
-    house.start(phase="")
-    begun = time.perf_counter()
-    end = begun + 7200
-    while house.call("hello").phase != "ready" or house.call("admin.health").index.pending_vectors:
-        assert time.perf_counter() < end, "not all is embedded"
-        time.sleep(0.5)  # a question each 20 ms would take a tenth of a core from it
-    took = time.perf_counter() - begun
-    print(f"index from nothing: {took:.1f} s, {notes / took:.0f} notes/s")

@@ -1,0 +1,59 @@
+"""What ONNX Runtime alone does with the notes of a vault: the session that serves, one text at a time on all cores, words looked up.
+
+    python -m tests.bench.embed_alone VAULT MODELS        (prints notes a second; MODELS: where the daemon keeps what it made of models)
+
+The limit of filling an index. In a process of its own, because it loads the model.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+NOTES = 1500
+TURNS = 5
+
+
+def notes_per_second(vault: Path, models: Path) -> float:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.embed_alone", str(vault), str(models)],
+        capture_output=True, text=True, check=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    return float(done.stdout)
+
+
+def main(vault: Path, models: Path) -> None:
+    import numpy as np
+
+    from ormahd.core.note import parse
+    from ormahd.index import cache, embed
+    from ormahd.index.embed_model import Model
+    from ormahd.settings import EmbeddingSettings
+
+    files = sorted(path for path in vault.glob("[!.]*/**/*.md"))
+    model = embed.load(EmbeddingSettings(), models)
+    assert isinstance(model, Model)
+    windows = []
+    for file in files[:: max(1, len(files) // NOTES)][:NOTES]:
+        note = parse(file.read_bytes(), file.name)
+        source = cache.source(note.title, file.name, note.content)
+        windows.append(model._windows(source.content, source.heading))
+    runtime = model._runtime
+    given = [runtime._given(np.array(one.ids)[None]) for some in windows for one in some]  # type: ignore[attr-defined]
+    given.sort(key=lambda one: -max(len(values) for values in one.values()))
+    rates = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in range(TURNS):
+            begun = time.perf_counter()
+            list(pool.map(lambda one: runtime._session.run(None, one), given))  # type: ignore[attr-defined]
+            rates.append(len(windows) / (time.perf_counter() - begun))
+    print(statistics.median(rates))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
