@@ -1,5 +1,6 @@
 """What runs the model, seen from outside: the status, the process's libraries, its files."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,17 @@ def test_the_daemon_embeds_without_torch_and_tells_nobody() -> None:
         assert "onnxruntime" in maps
         assert "libtorch" not in maps
         assert not list(house.home.rglob("*onnxruntime*")), "its telemetry is on"
+
+        models = house.index_dir.parent / "models"
+        assert models.stat().st_mode & 0o777 == 0o700
+        made = {file.name: file.stat().st_ino for file in models.iterdir()}
+        assert any(name.startswith("basis-") for name in made)
+        assert any(name.startswith("eight-") for name in made) == (served["precision"] == "int8")
+        house.stop()
+        shutil.rmtree(house.index_dir)
+        house.start()
+        assert house.json("recall", "which database keeps the bills?")["results"][0]["id"] == stored["id"]
+        assert {file.name: file.stat().st_ino for file in models.iterdir()} == made, "worked out again"
 
 
 @pytest.mark.soak  # two daemons with torch
