@@ -81,11 +81,11 @@ class Logs:
             self._file.reopen()
 
     def close(self) -> None:
-        root = logging.getLogger()
-        for handler in (self._spool, self._stderr, self._file):
-            if handler is not None:
-                root.removeHandler(handler)
-                handler.close()
+        logging.getLogger().removeHandler(self._spool)
+        self._spool.end()
+        for output in (self._stderr, self._file):
+            if output is not None:
+                output.close()
         logging.captureWarnings(False)
 
 
@@ -180,12 +180,17 @@ class _Spool(logging.Handler):
             self.flush()
 
     def close(self) -> None:
+        """Nothing waits from now on. The thread is not waited for: `logging.shutdown` calls this with the lock held that it wants."""
         self._closed = True
         self._due.set()
-        if self._thread is not None:
-            self._thread.join()
         self.flush()
         super().close()
+
+    def end(self) -> None:
+        """`close`, and the thread is over."""
+        self.close()
+        if self._thread is not None:
+            self._thread.join()
 
 
 class _File(logging.handlers.RotatingFileHandler):

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -145,6 +146,24 @@ def test_what_waits_is_written_on_the_way_out(logs, tmp_path):
     for number in range(5):
         logging.getLogger("ormahd.x").info("request %d", number, extra={LATER: True})
     log.close()
+    assert lines_of(tmp_path) == [f"request {number}" for number in range(5)]
+
+
+LEAVING = """
+import logging, os, pathlib, sys
+from ormahd.logs import LATER, Logs
+from ormahd.settings import LogSettings
+Logs(LogSettings(), foreground=True, environ={}).to_file(pathlib.Path(sys.argv[1]))
+for number in range(5):
+    logging.getLogger("ormahd.x").info("request %d", number, extra={LATER: True})
+logging.shutdown()
+os._exit(0)
+"""
+
+
+def test_the_librarys_own_way_out_does_not_wait_for_ever(tmp_path):
+    """It closes handlers with their locks held; the thread of those that may wait wants one."""
+    subprocess.run([sys.executable, "-c", LEAVING, str(tmp_path)], check=True, timeout=30, capture_output=True)
     assert lines_of(tmp_path) == [f"request {number}" for number in range(5)]
 
 
