@@ -32,7 +32,7 @@ from ormahd.journal.state import State
 from ormahd.learned import Learned
 from ormahd.turns import Turns
 from ormahd.vault import driver
-from ormahd.vault.adopt import Reconciler
+from ormahd.vault.adopt import Leaving, Reconciler
 from ormahd.vault.change import Clock, Committed, Kind
 from ormahd.vault.history import find_node
 from ormahd.vault.reading import as_files
@@ -85,6 +85,7 @@ class Ormah:
             apply=self._observed,
             touched=self.index.touched,
             check_secrets=self.settings.secrets.redact,
+            stopping=lambda: self.phase == "stopping",
         )
         index.first_path = self.reconciler.first_path
         index.blob_id = vault.blob_id
@@ -143,6 +144,8 @@ class Ormah:
         model.start()
         try:
             self.reconciler.scan()
+        except Leaving:
+            pass
         except OrmahError as exc:
             self.warn(f"the vault could not be compared with the index: {exc.message}")
         enter("warming")

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind, parse
+from ormahd.errors import Unavailable
 from ormahd.settings import VaultSettings
 from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.decide import Act, Context, Decision, File, decide, finding, plain
@@ -33,6 +34,9 @@ from ormahd.vault.vault import Vault
 OURS_S = 1.0
 """Seconds at most that a scan waits for a commit of ours to be told of: between the branch and the telling lie some milliseconds,
 tenths of a second where many write, and whoever does not wait looks at the whole folder for nothing."""
+FEW = 10
+"""Paths up to which git is asked what it ignores without a look at which are folders of what HEAD has: those are not ignored, and for
+each git goes through its whole index (1.2 ms at 100,000 notes, of which a vault with years of them has 20,000 folders)."""
 
 
 class Apply(Protocol):
@@ -41,6 +45,10 @@ class Apply(Protocol):
     def __call__(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None
     ) -> None: ...
+
+
+class Leaving(Unavailable):
+    """A scan ends because the daemon does."""
 
 
 class Reconciler:
@@ -56,15 +64,17 @@ class Reconciler:
         apply: Apply,
         touched: Callable[[Sequence[FileState]], None],
         check_secrets: bool = True,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         """`known` gives every file as the index has it; `apply` tells the index what is in the history without a commit of
         ours, or plain text; `touched` of files with the bytes it knows under another stat. Commits of ours (also those in the
-        person's name) reach it through `vault.listen` alone."""
+        person's name) reach it through `vault.listen` alone. Once `stopping` says so no scan goes on."""
         self.vault = vault
         self.known = known
         self.settings = settings
         self._apply = apply
         self._touched = touched
+        self._stopping = stopping
         self.look = Look(vault)
         self.identity = Identity(self.look, vault.home)
         self.context = Context(vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets)
@@ -122,6 +132,12 @@ class Reconciler:
             # Own commits came while older bytes of the same files were on their way to the index: look once more.
             return out if not missed else out + Round(self, missed, None).run()
 
+    def go_on(self) -> None:
+        """Asked before each file of a scan, which takes a minute where 100,000 are new: raises Leaving once nobody waits for it
+        any more. What was taken in stays, the next start takes the rest."""
+        if self._stopping():
+            raise Leaving("ormahd is stopping", hint="ask again once it runs")
+
     def behind(self) -> bool:
         """Whether HEAD has something that the index was not told of, nor is just being told of."""
         return self.stays(lambda: self.vault.head() != self.told)
@@ -162,6 +178,7 @@ class Reconciler:
             self.said = {path: said for path, said in self.said.items() if path in found.present}
             tree = self.look.tree(self.head)
             for path, seen in way.giving(sorted(found.changed.items(), key=lambda item: (len(item[0]), item[0]))):
+                self.go_on()
                 try:
                     file = self.read(seen, tree)
                 except OSError as exc:
@@ -245,7 +262,11 @@ class Reconciler:
     def _ignored(self, paths: Iterable[str]) -> set[str]:
         """What git leaves out; what HEAD has is not asked about (10,000 questions cost a second)."""
         tree = self.look.tree(self.head)
-        return self.vault.is_ignored([path for path in paths if path not in tree])
+        asked = [path for path in paths if path not in tree]
+        if len(asked) > FEW:
+            folders = homes(tree)
+            asked = [path for path in asked if path not in folders]
+        return self.vault.is_ignored(asked)
 
     def tell(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None

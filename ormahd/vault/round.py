@@ -150,6 +150,7 @@ class Round:
 
     def take(self, changed: Mapping[str, Seen], *, forced: bool = False) -> None:
         for count, path in enumerate(way.giving(sorted(changed, key=lambda path: (len(path), path)))):
+            self.owner.go_on()
             try:
                 self.one(changed[path], forced)
             except OSError as exc:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from ormahd.errors import OrmahError
 from ormahd.settings import VaultSettings
-from ormahd.vault.adopt import Reconciler
+from ormahd.vault.adopt import Leaving, Reconciler
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.gaps import Gaps
 from ormahd.vault.scan_result import ScanResult
@@ -78,7 +78,7 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread and its source; a scan under way is finished first."""
+        """Ends the thread and its source; a scan under way is finished first, unless the reconciler was told that we are leaving."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -151,6 +151,8 @@ class Watcher:
             while not self._stopping:
                 try:
                     self._turn()
+                except Leaving:
+                    return
                 except (OrmahError, OSError) as exc:
                     self._failed(str(exc))
                 except Exception as exc:

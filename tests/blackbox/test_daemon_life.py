@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -19,6 +20,7 @@ import pytest
 from ormahd import __version__
 from ormahd.rpc import wire
 from ormahd.rpc.schema import PROTOCOL
+from tests.bench import corpus
 from tests.house import House, open_house, wait_until
 
 
@@ -88,6 +90,23 @@ def test_it_becomes_ready_and_stops_cleanly_by_either_signal(house: House):
         for word in ("begins", "listening at", "reconciling", "warming", ": ready", "SIGTERM", "stopped")
     ]
     assert order == sorted(order)
+
+
+def test_it_stops_in_the_middle_of_reading_a_vault_and_goes_on_at_the_next_start(house: House):
+    house.start()
+    house.ctl("import", str(corpus.write(house.home / "notes.jsonl", 2000)), timeout=120)
+    memories = house.call("admin.health").nodes
+    assert house.stop() == 0
+    shutil.rmtree(house.index_dir)
+    house.start(phase="")
+    wait_until(lambda: house.call("admin.health").nodes, "some are read")
+    read = house.call("admin.health").nodes
+    assert house.stop() == 0
+    assert "still at work" not in log_of(house)
+    assert log_of(house).rstrip().endswith("stopped")
+    house.start()
+    assert read <= house.call("admin.health").nodes == memories
+    assert house.json("verify")["ok"]
 
 
 def test_the_second_signal_ends_it_at_once(house: House):
