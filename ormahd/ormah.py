@@ -145,7 +145,7 @@ class Ormah:
         try:
             self.reconciler.scan()
         except Leaving:
-            pass
+            log.info("the vault is not read to its end: the next start goes on")
         except OrmahError as exc:
             self.warn(f"the vault could not be compared with the index: {exc.message}")
         enter("warming")
