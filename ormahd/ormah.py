@@ -32,10 +32,11 @@ from ormahd.journal.state import State
 from ormahd.learned import Learned
 from ormahd.turns import Turns
 from ormahd.vault import driver
-from ormahd.vault.adopt import Leaving, Reconciler
+from ormahd.vault.adopt import Reconciler
 from ormahd.vault.change import Clock, Committed, Kind
 from ormahd.vault.history import find_node
 from ormahd.vault.reading import as_files
+from ormahd.vault.scan_result import Leaving
 from ormahd.vault.sync_state import SyncState
 from ormahd.vault.vault import Vault
 from ormahd.vault.watch import Watcher
@@ -85,7 +86,6 @@ class Ormah:
             apply=self._observed,
             touched=self.index.touched,
             check_secrets=self.settings.secrets.redact,
-            stopping=lambda: self.phase == "stopping",
         )
         index.first_path = self.reconciler.first_path
         index.blob_id = vault.blob_id
@@ -143,7 +143,7 @@ class Ormah:
         model = threading.Thread(target=self._load_model, name="model", daemon=True)
         model.start()
         try:
-            self.reconciler.scan()
+            self.reconciler.scan(stopping=lambda: self.phase == "stopping")
         except Leaving:
             log.info("the vault is not read to its end: the next start goes on")
         except OrmahError as exc:

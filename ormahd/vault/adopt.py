@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind, parse
-from ormahd.errors import Unavailable
 from ormahd.settings import VaultSettings
 from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.decide import Act, Context, Decision, File, decide, finding, plain
@@ -47,10 +46,6 @@ class Apply(Protocol):
     ) -> None: ...
 
 
-class Leaving(Unavailable):
-    """A scan ends because the daemon does."""
-
-
 class Reconciler:
     """Keeps history and index in step with the folder. One scan at a time; safe to call from any thread."""
 
@@ -64,17 +59,15 @@ class Reconciler:
         apply: Apply,
         touched: Callable[[Sequence[FileState]], None],
         check_secrets: bool = True,
-        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         """`known` gives every file as the index has it; `apply` tells the index what is in the history without a commit of
         ours, or plain text; `touched` of files with the bytes it knows under another stat. Commits of ours (also those in the
-        person's name) reach it through `vault.listen` alone. Once `stopping` says so no scan goes on."""
+        person's name) reach it through `vault.listen` alone."""
         self.vault = vault
         self.known = known
         self.settings = settings
         self._apply = apply
         self._touched = touched
-        self._stopping = stopping
         self.look = Look(vault)
         self.identity = Identity(self.look, vault.home)
         self.context = Context(vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets)
@@ -120,23 +113,22 @@ class Reconciler:
     # What others ask
 
     def scan(
-        self, *, paths: Collection[str] | None = None, progress: Callable[[int, int], None] | None = None
+        self,
+        *,
+        paths: Collection[str] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> ScanResult:
         """Compare the folder with what is known and bring in the difference. With `paths` (files or folders that rested)
-        only those. Raises Unavailable when the vault is not there."""
+        only those. Raises Unavailable when the vault is not there, and Leaving once `stopping` says so: where 100,000 files are new it
+        takes a minute. What was taken in until then stays, the next scan takes the rest."""
         with self._scanning:
-            first = Round(self, paths, progress)
+            first = Round(self, paths, progress, stopping)
             out = first.run()
             with self.book:
                 missed = self.during.keys() & first.fed
             # Own commits came while older bytes of the same files were on their way to the index: look once more.
-            return out if not missed else out + Round(self, missed, None).run()
-
-    def go_on(self) -> None:
-        """Asked before each file of a scan, which takes a minute where 100,000 are new: raises Leaving once nobody waits for it
-        any more. What was taken in stays, the next start takes the rest."""
-        if self._stopping():
-            raise Leaving("ormahd is stopping", hint="ask again once it runs")
+            return out if not missed else out + Round(self, missed, None, stopping).run()
 
     def behind(self) -> bool:
         """Whether HEAD has something that the index was not told of, nor is just being told of."""
@@ -178,7 +170,6 @@ class Reconciler:
             self.said = {path: said for path, said in self.said.items() if path in found.present}
             tree = self.look.tree(self.head)
             for path, seen in way.giving(sorted(found.changed.items(), key=lambda item: (len(item[0]), item[0]))):
-                self.go_on()
                 try:
                     file = self.read(seen, tree)
                 except OSError as exc:
@@ -264,7 +255,7 @@ class Reconciler:
         tree = self.look.tree(self.head)
         asked = [path for path in paths if path not in tree]
         if len(asked) > FEW:
-            folders = homes(tree)
+            folders = self.folders()
             asked = [path for path in asked if path not in folders]
         return self.vault.is_ignored(asked)
 

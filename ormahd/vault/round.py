@@ -18,7 +18,7 @@ from ormahd.vault.identity import claim
 from ormahd.vault.person import BUSY_S, Item, commit
 from ormahd.vault.reading import read_stable
 from ormahd.vault.scan import Seen, Walk, differs, seen, walk
-from ormahd.vault.scan_result import ScanResult
+from ormahd.vault.scan_result import Leaving, ScanResult
 
 if TYPE_CHECKING:
     from ormahd.vault.adopt import Reconciler
@@ -42,12 +42,14 @@ class Round:
     """A scan under way."""
 
     def __init__(
-        self, owner: Reconciler, paths: Collection[str] | None, progress: Callable[[int, int], None] | None
-    ) -> None:
+        self, owner: Reconciler, paths: Collection[str] | None, progress: Callable[[int, int], None] | None,
+        stopping: Callable[[], bool],
+    ) -> None:  # fmt: skip
         self.owner = owner
         self.vault = owner.vault
         self.paths = paths
         self.progress = progress
+        self.stopping = stopping
         self.out = ScanResult()
         self.rows: Mapping[str, FileState] = owner.known()
         with owner.book:
@@ -150,7 +152,8 @@ class Round:
 
     def take(self, changed: Mapping[str, Seen], *, forced: bool = False) -> None:
         for count, path in enumerate(way.giving(sorted(changed, key=lambda path: (len(path), path)))):
-            self.owner.go_on()
+            if self.stopping():
+                raise Leaving
             try:
                 self.one(changed[path], forced)
             except OSError as exc:

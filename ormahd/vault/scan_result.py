@@ -8,6 +8,10 @@ from typing import Any
 from msgspec import Struct, field
 
 
+class Leaving(Exception):
+    """There is no result: whoever asked for the scan is stopping."""
+
+
 class ScanResult(Struct):
     """What a scan did: numbers of files, paths with reasons, and when to come back (`time.monotonic`), or None."""
 

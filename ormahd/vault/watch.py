@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 from ormahd.errors import OrmahError
 from ormahd.settings import VaultSettings
-from ormahd.vault.adopt import Leaving, Reconciler
+from ormahd.vault.adopt import Reconciler
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.gaps import Gaps
-from ormahd.vault.scan_result import ScanResult
+from ormahd.vault.scan_result import Leaving, ScanResult
 from ormahd.vault.vault import Vault
 from ormahd.vault.watch_folders import BACKOFF_S, POLL_S, Watches
 from ormahd.vault.watch_source import Lost, Source, Told, native
@@ -78,7 +78,7 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread and its source; a scan under way is finished first, unless the reconciler was told that we are leaving."""
+        """Ends the thread and its source; a scan under way ends at its next file."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -186,7 +186,7 @@ class Watcher:
             with self._wake:
                 self._full_at = self._scans_again()
         if everything or paths:
-            result = self._reconciler.scan(paths=None if everything else paths)
+            result = self._reconciler.scan(paths=None if everything else paths, stopping=lambda: self._stopping)
             self._gaps.end(time.monotonic(), everything)
             self.scans += 1
             self._trouble = None

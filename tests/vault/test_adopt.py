@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import shutil
@@ -10,33 +9,8 @@ import subprocess
 import threading
 from pathlib import Path
 
-import pytest
-
 from ormahd.core.note import NoteKind, parse
-from ormahd.vault import round as vault_round
-from ormahd.vault.adopt import Leaving, Reconciler
-from tests.vault.observed import ONE, House, now, trailers, uuid
-
-
-@pytest.fixture
-def obsidian(tmp_path: Path):
-    """A folder that was there before us, with a person's notes, committed by them."""
-    root = tmp_path / "notes"
-    root.mkdir()
-    (root / ".obsidian").mkdir()
-    for number in range(500):
-        text = f"# Note {number}\n\ntext of {number}, see [[Note {number + 1}]]\n"
-        if number % 5 == 0:
-            text = f"---\nid: {uuid(number + 1)}\ntags: [a]\n---\n{text}"
-        (root / f"Note {number}.md").write_text(text)
-    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-    subprocess.run(["git", "add", "-A"], cwd=root, check=True)
-    subprocess.run(["git", "commit", "-qm", "mine"], cwd=root, check=True)
-    (root / "Note 7.md").write_text("changed, not committed\n")
-    (root / "Fresh.md").write_text("not in git\n")
-    house = House(root)
-    yield house
-    house.close()
+from tests.vault.observed import ONE, House, trailers, uuid
 
 
 def test_an_edit_in_place_is_committed_in_the_persons_name_byte_for_byte(house: House) -> None:
@@ -364,48 +338,3 @@ def test_agents_write_while_scans_run_and_people_edit(house: House) -> None:
     expected = {path: (data, state.digest) for path, data, state in house.reconciler.files()}
     assert {path: (data, state.digest) for path, (data, state) in house.index.rows.items()} == expected
     house.git("fsck", "--strict")
-
-
-def test_a_scan_ends_where_the_daemon_does_and_the_next_start_takes_the_rest(obsidian: House, monkeypatch) -> None:
-    monkeypatch.setattr(vault_round, "BATCH", 50)
-    asked = itertools.count()
-    house = obsidian
-    leaving = Reconciler(
-        house.vault, known=house.index.known, settings=house.settings, clock=now, apply=house.index.apply,
-        touched=house.index.touched, stopping=lambda: next(asked) >= 200,
-    )  # fmt: skip
-    with pytest.raises(Leaving):
-        leaving.scan()
-    assert 100 <= len(house.index.rows) < 300
-    assert house.index.head != house.git("rev-parse", "HEAD"), "it claims to have everything of that commit"
-    house.reconciler = house.new_reconciler()
-    house.settle()
-    notes = house.root.glob("[!.]*/**/*.md"), house.root.glob("*.md")
-    assert set(house.index.rows) == {file.relative_to(house.root).as_posix() for file in itertools.chain(*notes)}
-
-
-def test_folders_of_what_is_in_the_history_are_no_question_to_git(house: House, monkeypatch) -> None:
-    """Asking about each costs git a look through its whole index: half a minute where years of notes lie in 20,000 folders."""
-    folders = [f"folder {number}" for number in range(20)]
-    for folder in folders:
-        house.write(f"{folder}/in/note.md", f"words of {folder}\n")
-    house.git("add", "-A")
-    house.git("commit", "-qm", "by hand")
-    house.write(".gitignore", "folder 3/\nprivate/\n")
-    house.write("private/note.md", "words that stay private\n")
-    house.write("plain/note.md", "words of a new folder\n")
-    asked: list[str] = []
-    ask = house.vault.is_ignored
-
-    def is_ignored(paths) -> set[str]:
-        paths = list(paths)
-        asked.extend(paths)
-        return ask(paths)
-
-    monkeypatch.setattr(house.vault, "is_ignored", is_ignored)
-    house.settle()
-    assert {"private", "plain"} <= set(asked)
-    assert not [path for path in asked if path.startswith("folder")]
-    assert house.index.find("words of folder 3") == ["folder 3/in/note.md"]
-    assert house.index.find("words of a new folder") == ["plain/note.md"]
-    assert house.index.find("words that stay private") == []
