@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ormahd.errors import Unavailable
 from ormahd.index import late
-from ormahd.index.embed_files import BUNDLED, DEFAULT_MODEL, find_model, identity, stay_offline
+from ormahd.index.embed_files import BUNDLED, DEFAULT_MODEL, find_model, identity, in_place, stay_offline
 from ormahd.index.embed_model import About
 from ormahd.index.embed_onnx import OnnxRuntime, unfit
 from ormahd.index.embed_pass import Runtime, ids_of, run
@@ -236,15 +236,8 @@ def least(one: Float, other: Float) -> float:
 
 def write(record: msgspec.Struct, file: Path) -> None:
     """All of it or nothing, also when the power fails or the disk is full."""
-    new = file.with_name(f"{file.name}.{os.getpid()}.new")
-    try:
-        with new.open("wb") as opened:
-            opened.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
-            opened.flush()
-            os.fsync(opened.fileno())
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)
+    with in_place(file) as opened:
+        opened.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
 
 
 def _end_with_parent() -> None:

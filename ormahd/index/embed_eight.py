@@ -20,7 +20,6 @@ The rounded matrices lie in a file of their own, made once for each model: a thi
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.index.embed_eight_graph import Eight, Product, products
+from ormahd.index.embed_files import in_place
 from ormahd.index.embed_graph import FLOAT, INT8, Shape, Weight, multiplied
 from ormahd.index.late import Float
 
@@ -105,24 +105,16 @@ def store(shape: Shape, weights: Mapping[str, Weight], source: Path, largest: Ma
         return np.asarray(mapped[at.offset : at.offset + at.length].view("<f4").reshape(at.dims), np.float32)
 
     even = seen(shape)
-    new = file.with_name(f"{file.name}.{os.getpid()}.new")
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        with new.open("wb") as opened:
-            for product in _products(shape):
-                matrix = np.concatenate([read(part) for part in product.parts])
-                more: tuple[Float, ...] = ()
-                if product.at in even:
-                    more = (smoothing(matrix, largest[even[product.at]]),)
-                    matrix /= more[0]
-                written: tuple[NDArray[np.generic], ...] = (*quantise(matrix), *more)
-                for part in written:
-                    opened.write(part.astype(part.dtype.newbyteorder("<"), copy=False).tobytes())
-            opened.flush()
-            os.fsync(opened.fileno())
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)
+    with in_place(file) as opened:
+        for product in _products(shape):
+            matrix = np.concatenate([read(part) for part in product.parts])
+            more: tuple[Float, ...] = ()
+            if product.at in even:
+                more = (smoothing(matrix, largest[even[product.at]]),)
+                matrix /= more[0]
+            written: tuple[NDArray[np.generic], ...] = (*quantise(matrix), *more)
+            for part in written:
+                opened.write(part.astype(part.dtype.newbyteorder("<"), copy=False).tobytes())
 
 
 def _products(shape: Shape) -> list[Product]:

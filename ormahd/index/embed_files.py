@@ -6,9 +6,11 @@ import hashlib
 import importlib.util
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ormahd.errors import Unavailable
 from ormahd.settings import EmbeddingSettings
@@ -73,6 +75,22 @@ def identity(where: Path | str, folder: Path | None) -> list[str]:
 def sha256_of(path: Path) -> str:
     found = path.stat()
     return _sha256(path, found.st_mtime_ns, found.st_size)
+
+
+@contextmanager
+def in_place(file: Path) -> Iterator[BinaryIO]:
+    """A file to be written in the place of `file`: all of it or nothing, also when the power fails, the disk is full, or another
+    daemon writes the same."""
+    new = file.with_name(f"{file.name}.{os.getpid()}.new")
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with new.open("wb") as opened:
+            yield opened
+            opened.flush()
+            os.fsync(opened.fileno())
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from ormahd import way
 from ormahd.index import late
 from ormahd.index.embed import DocumentVectors, Piece, QueryVectors, Served
+from ormahd.index.embed_files import in_place
 from ormahd.index.embed_pass import Ids, Pass, Runtime, forward_pass, ids_of, run
 from ormahd.index.embed_together import Together
 from ormahd.index.late import Float
@@ -222,13 +222,8 @@ class Model:
         windows = [window for line in late.calibration() for window in self._windows(line, None)]
         made = self._forward_all(windows, urgent=False)
         found = late.basis(np.concatenate([tokens for _, _, tokens in made]), dimensions)
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}.new.npy")  # another daemon may be at it as well
-        try:
-            np.save(new, found)
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
+        with in_place(path) as opened:
+            np.save(opened, found)
         return found
 
 
