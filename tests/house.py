@@ -156,7 +156,12 @@ class House:
 
     @property
     def index_dir(self) -> Path:
-        return next(one for one in (self.home / "cache_home" / "ormah").iterdir() if one.name != "models")
+        return next(one for one in self.models_dir.parent.iterdir() if one != self.models_dir)
+
+    @property
+    def models_dir(self) -> Path:
+        """What was made of models, for every vault."""
+        return self.home / "cache_home" / "ormah" / "models"
 
     def notes(self) -> dict[str, bytes]:
         """Every note of the vault, by its path. Hidden folders are not entered: git moves things about in its own."""

@@ -41,8 +41,7 @@ def main(arguments: Sequence[str]) -> None:
 def from_nothing(house: House, notes: int) -> float:
     """The index of a vault of so many notes made anew; the rate's share of ONNX Runtime alone right before and after it."""
     house.stop()
-    models = house.index_dir.parent / "models"
-    before = notes_per_second(house.vault, models)
+    before = notes_per_second(house.vault, house.models_dir)
     shutil.rmtree(house.index_dir)
     house.start(phase="")
     begun = time.perf_counter()
@@ -55,7 +54,7 @@ def from_nothing(house: House, notes: int) -> float:
     took = time.perf_counter() - begun
     wait_until(lambda: house.call("hello").phase == "ready", "ready", 300)
     house.stop()
-    after = notes_per_second(house.vault, models)
+    after = notes_per_second(house.vault, house.models_dir)
     share = notes / took / ((before + after) / 2)
     print(f"index from nothing: {took:.1f} s, {notes / took:.0f} notes/s = {share:.3f} of ONNX Runtime alone "
           f"({before:.0f} notes/s before, {after:.0f} after)", flush=True)  # fmt: skip

@@ -31,7 +31,7 @@ def test_the_daemon_embeds_without_torch_and_tells_nobody() -> None:
         assert "libtorch" not in maps
         assert not list(house.home.rglob("*onnxruntime*")), "its telemetry is on"
 
-        models = house.index_dir.parent / "models"
+        models = house.models_dir
         assert models.stat().st_mode & 0o777 == 0o700
         made = {file.name: file.stat().st_ino for file in models.iterdir()}
         assert any(name.startswith("basis-") for name in made)

@@ -115,7 +115,7 @@ def test_joining_keeps_everything_of_both_and_goes_on_after_a_restart() -> None:
 
 def _vaults(house: House, place: str) -> set[str]:
     """The ids of those that have a directory there."""
-    return {path.name[:36] for path in (house.home / place / "ormah").iterdir()} - {"models"}
+    return {path.name[:36] for path in (house.home / place / "ormah").iterdir()} - {house.models_dir.name}
 
 
 def _exported(house: House) -> list[dict[str, str]]:

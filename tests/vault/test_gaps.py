@@ -1,5 +1,7 @@
 """How closely scans follow each other."""
 
+import pytest
+
 from ormahd.vault.gaps import GAP_S, Gaps
 
 SOME, ALL = False, True
@@ -15,20 +17,14 @@ def test_the_first_scan_need_not_wait() -> None:
     assert Gaps().may(ALL) < 0.0
 
 
-def test_an_edit_does_not_rest_for_what_a_scan_of_everything_took() -> None:
+@pytest.mark.parametrize(("first", "second"), [((0.01, SOME), (0.25, ALL)), ((0.25, ALL), (0.01, SOME))])
+def test_each_kind_rests_for_what_its_own_last_scan_took(first: tuple[float, bool], second: tuple[float, bool]) -> None:
+    """An edit does not wait because everything was just looked at, nor does everything come sooner because an edit came between."""
     gaps = Gaps()
-    done(gaps, 100.0, 0.01, SOME)
-    done(gaps, 200.0, 0.25, ALL)
+    done(gaps, 100.0, *first)
+    done(gaps, 200.0, *second)
     assert gaps.may(SOME) == 200.0 + GAP_S[0]
     assert gaps.may(ALL) == 200.0 + 4 * 0.25
-
-
-def test_everything_rests_for_what_it_took_also_when_some_paths_came_after_it() -> None:
-    gaps = Gaps()
-    done(gaps, 100.0, 0.375, ALL)
-    done(gaps, 200.0, 0.01, SOME)
-    assert gaps.may(SOME) == 200.0 + GAP_S[0]
-    assert gaps.may(ALL) == 200.0 + 4 * 0.375
 
 
 def test_no_rest_is_longer_than_its_bound() -> None:
