@@ -23,7 +23,8 @@ from ormahd.core.node import NodeType, Tier
 from ormahd.core.note import NoteKind
 from ormahd.core.secrets import redact
 from ormahd.errors import BadRequest, NotFound, OrmahError
-from ormahd.index.embed import QueryVectors, load
+from ormahd.index.embed import load
+from ormahd.index.embedder import QueryVectors
 from ormahd.index.index import Index
 from ormahd.index.pasts import Pasts
 from ormahd.index.rows import Difference, Filter, NodeRow

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from ormahd.index.embed import DocumentVectors
+from ormahd.index.embedder import DocumentVectors
 
 KEPT = 256
 """Texts; what is beyond them, of writes that never came about, goes first."""

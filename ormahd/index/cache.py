@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ormahd.core import sql
 from ormahd.index import late
-from ormahd.index.embed import DocumentVectors
+from ormahd.index.embedder import DocumentVectors
 from ormahd.index.front import Half
 from ormahd.index.text import heading
 

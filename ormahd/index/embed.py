@@ -1,106 +1,20 @@
-"""Texts to vectors: what an embedder is. The ones there are: `embed_model.py` (the real one), `hashing.py`.
+"""Open the embedder that the settings name.
 
-One forward pass gives the vector of a text (as the model pools it) and the vectors of its tokens. The real one runs on
-ONNX Runtime (`embed_onnx.py`) where that was compared with sentence-transformers (`embed_check.py`), else on torch
-(`embed_torch.py`). Importing this module costs nothing; `load` takes half a second, or seconds with torch.
+The real one runs on ONNX Runtime (`embed_onnx.py`) where that was compared with sentence-transformers (`embed_check.py`),
+else on torch (`embed_torch.py`). Importing this module costs nothing; `load` takes half a second, or seconds with torch.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
-
-import numpy as np
-from msgspec import Struct
-from numpy.typing import NDArray
 
 from ormahd import heap
 from ormahd.errors import Unavailable
-from ormahd.index import late
-from ormahd.index.late import Float, Int8
+from ormahd.index.embedder import Embedder, Served
 from ormahd.settings import EmbeddingSettings
 
 log = logging.getLogger(__name__)
-
-
-class Piece(Struct, frozen=True):
-    """One window of a text: its vector (unit, float32[dimensions]), its tokens' ids and small vectors (int8[n, late])."""
-
-    vector: Float
-    token_ids: NDArray[np.uint32]
-    tokens: Int8
-
-
-class DocumentVectors(Struct, frozen=True):
-    pieces: tuple[Piece, ...]
-    """At least one, also of an empty text."""
-
-    @property
-    def vector(self) -> Float:
-        """One vector for the whole: of the first piece when there is only one, else their mean, normalised."""
-        if len(self.pieces) == 1:
-            return self.pieces[0].vector
-        return np.asarray(late.unit(np.mean([piece.vector for piece in self.pieces], axis=0)[None])[0], np.float32)
-
-
-class QueryVectors(Struct, frozen=True):
-    """A question: its vector (unit, float32[dimensions]), its tokens' ids and small vectors (unit, float32[m, late])."""
-
-    vector: Float
-    token_ids: NDArray[np.uint32]
-    tokens: Float
-    wide: Float
-    """The tokens' vectors before they were made small: unit, float32[m, dimensions]."""
-
-
-class Served(Struct, frozen=True):
-    """What runs a model, and what was measured of it."""
-
-    runtime: str
-    """`onnx`, `torch` or `hashing`."""
-    version: str
-    """Of ONNX Runtime or torch."""
-    precision: str = "fp32"
-    """`int8`: the matrices, and what is multiplied with them, in eight bits."""
-    why: str | None = None
-    """Why it is nothing quicker, where the settings leave the choice: not ONNX Runtime, or there not in eight bits."""
-    vectors: float | None = None
-    tokens: float | None = None
-    """The least cosine to what sentence-transformers gives, of the vectors and of the token vectors, over `texts`."""
-    texts: int = 0
-    milliseconds: float | None = None
-    full_milliseconds: float | None = None
-    """Of the processor's time for one short note, some 36 tokens, in eight bits and in full, when that was weighed."""
-
-
-class Embedder(Protocol):
-    """What the index needs of a model. All methods may be called from many threads."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def served(self) -> Served: ...
-    @property
-    def fingerprint(self) -> str:
-        """Two embedders with the same fingerprint give the same vectors."""
-        ...
-
-    @property
-    def dimensions(self) -> int: ...
-    @property
-    def late_dimensions(self) -> int: ...
-    def embed_documents(
-        self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
-    ) -> list[DocumentVectors]:
-        """Vectors of texts; a heading stands before each piece of its text. `urgent`: somebody waits for it."""
-        ...
-
-    def embed_query(self, text: str) -> QueryVectors: ...
-    def give_back(self) -> None:
-        """Return to the system what is no longer needed once bulk work is done."""
-        ...
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from ormahd.errors import Unavailable
 from ormahd.index import late
 from ormahd.index.embed_files import BUNDLED, DEFAULT_MODEL, find_model, identity, in_place, stay_offline
-from ormahd.index.embed_model import About
 from ormahd.index.embed_onnx import OnnxRuntime, unfit
 from ormahd.index.embed_pass import Runtime, ids_of, run
+from ormahd.index.embedder import About
 from ormahd.index.late import Float
 from ormahd.settings import EmbeddingSettings
 
@@ -68,7 +68,7 @@ class Record(msgspec.Struct, frozen=True):
     texts: int = 0
     vectors: float = 0.0
     tokens: float = 0.0
-    """The least cosines, see `embed.Served`."""
+    """The least cosines, see `embedder.Served`."""
     eight: float = 0.0
     eight_tokens: float = 0.0
     """The same in eight bits; 0: it does not run so."""

@@ -10,18 +10,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd import way
 from ormahd.index import late
-from ormahd.index.embed import DocumentVectors, Piece, QueryVectors, Served
 from ormahd.index.embed_files import in_place
 from ormahd.index.embed_pass import Ids, Pass, Runtime, forward_pass, ids_of, run
 from ormahd.index.embed_together import Together
+from ormahd.index.embedder import About, DocumentVectors, Piece, QueryVectors, Served
 from ormahd.index.late import Float
 from ormahd.index.pieces import OVERLAP, SEARCH_BACK, split
 from ormahd.settings import EmbeddingSettings
@@ -45,20 +43,6 @@ RECIPE = 2
 """Counts up when texts are turned into vectors differently, so that cached vectors are not mixed."""
 
 log = logging.getLogger(__name__)
-
-
-class About(Struct, frozen=True):
-    """What a model says of itself, as sentence-transformers reads its files."""
-
-    tokenizer: Any
-    """Of `tokenizers`, without truncation and padding."""
-    window: int
-    """Tokens in one forward pass of a text, special ones included."""
-    pad: int
-    """The id of the token that fills up short texts."""
-    query: str = ""
-    document: str = ""
-    """Texts that the model wants before a question or a document, where the settings name none."""
 
 
 class Model:
@@ -126,7 +110,7 @@ class Model:
         return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0])
 
     def give_back(self) -> None:
-        """See `embed.Embedder`."""
+        """See `embedder.Embedder`."""
         self._runtime.give_back()
 
     # Texts to windows

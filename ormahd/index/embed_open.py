@@ -22,12 +22,11 @@ from msgspec import Struct
 
 from ormahd.errors import Unavailable
 from ormahd.index import embed_check, embed_eight, late
-from ormahd.index.embed import Served
 from ormahd.index.embed_check import EIGHT_LEAST, LEAST, Record, key_of, measured, one_pass, record_of, tokenizer
 from ormahd.index.embed_files import sha256_of
-from ormahd.index.embed_model import About
 from ormahd.index.embed_onnx import OnnxRuntime, parts, unfit
 from ormahd.index.embed_pass import Runtime
+from ormahd.index.embedder import About, Served
 
 TIMED = 4
 """Texts that are embedded in one pass, as notes are, when the two ways are timed."""
@@ -57,7 +56,7 @@ class Weighed(msgspec.Struct, frozen=True):
     """Of the file of matrices."""
     milliseconds: float
     full_milliseconds: float
-    """See `embed.Served`."""
+    """See `embedder.Served`."""
 
     @property
     def pays(self) -> bool:

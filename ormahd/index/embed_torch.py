@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.index.embed_files import load_files, tokenizer_of
-from ormahd.index.embed_model import About
+from ormahd.index.embedder import About
 from ormahd.index.late import Float
 from ormahd.settings import EmbeddingSettings
 

@@ -17,7 +17,7 @@ from ormahd import heap, way
 from ormahd.errors import Unavailable
 from ormahd.index import cache
 from ormahd.index.database import Database
-from ormahd.index.embed import DocumentVectors
+from ormahd.index.embedder import DocumentVectors
 from ormahd.index.meaning import Meaning
 from ormahd.index.rows import micros
 from ormahd.index.telling import Telling

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ormahd.core.words import words
 from ormahd.index import late
-from ormahd.index.embed import DocumentVectors, Piece, QueryVectors, Served
+from ormahd.index.embedder import DocumentVectors, Piece, QueryVectors, Served
 from ormahd.index.late import Float
 from ormahd.index.pieces import split
 

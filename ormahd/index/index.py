@@ -18,7 +18,7 @@ from ormahd.errors import Unavailable
 from ormahd.index import cache, lookup, text, verify, write
 from ormahd.index.ahead import Ahead
 from ormahd.index.database import Database
-from ormahd.index.embed import DocumentVectors, Embedder
+from ormahd.index.embedder import DocumentVectors, Embedder
 from ormahd.index.fill import Filler
 from ormahd.index.kept import Kept
 from ormahd.index.late import Float

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ormahd.core import sql
 from ormahd.index import cache
 from ormahd.index.cache import Pieces
-from ormahd.index.embed import Embedder
+from ormahd.index.embedder import Embedder
 from ormahd.index.late import Float
 from ormahd.index.matrix import Matrix
 from ormahd.index.vectors import Chroma, ChromaTrouble

@@ -11,7 +11,7 @@ from datetime import datetime
 from ormahd.core.node import Strength
 from ormahd.index import cache
 from ormahd.index.database import Database
-from ormahd.index.embed import DocumentVectors, Embedder, QueryVectors
+from ormahd.index.embedder import DocumentVectors, Embedder, QueryVectors
 from ormahd.index.fill import Filler
 from ormahd.index.meaning import Meaning
 from ormahd.index.reader import Reader

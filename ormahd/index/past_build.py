@@ -23,7 +23,7 @@ from ormahd.core.note import NoteKind
 from ormahd.errors import Unavailable
 from ormahd.index import cache, write
 from ormahd.index.database import Database
-from ormahd.index.embed import Embedder
+from ormahd.index.embedder import Embedder
 from ormahd.index.index import Index
 from ormahd.index.meaning import Meaning
 from ormahd.index.past import Progress

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
 from ormahd.core.node import Strength
-from ormahd.index.embed import Embedder
+from ormahd.index.embedder import Embedder
 from ormahd.index.index import Index
 from ormahd.index.past import Past, Progress
 from ormahd.index.past_build import Build, Files

@@ -18,7 +18,7 @@ Float = NDArray[np.float32]
 
 
 class Query(Protocol):
-    """A question's vectors (`index.embed.QueryVectors`)."""
+    """A question's vectors (`index.embedder.QueryVectors`)."""
 
     @property
     def vector(self) -> Float: ...

@@ -27,7 +27,7 @@ from ormahd.whisper.told import trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ormahd.index.embed import QueryVectors
+    from ormahd.index.embedder import QueryVectors
     from ormahd.ormah import Ormah
     from ormahd.ranking.rerank import Reranker
 

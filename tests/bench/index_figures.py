@@ -24,8 +24,8 @@ from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Tier
 from ormahd.core.note import compose, digest, path_for
 from ormahd.index import embed, embed_files
-from ormahd.index.embed import DocumentVectors, Embedder, Piece, QueryVectors
 from ormahd.index.embed_torch import Torch
+from ormahd.index.embedder import DocumentVectors, Embedder, Piece, QueryVectors
 from ormahd.index.index import Index
 from ormahd.index.late import calibration, quantise, unit
 from ormahd.index.rows import Filter

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ormahd.index import late
-from ormahd.index.embed import DocumentVectors, QueryVectors
+from ormahd.index.embedder import DocumentVectors, QueryVectors
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter

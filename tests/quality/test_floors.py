@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.core.node import SearchQuery
-from ormahd.index.embed import Embedder, load
+from ormahd.index.embed import load
+from ormahd.index.embedder import Embedder
 from ormahd.index.index import Index
 from ormahd.ranking.search import Rules, rank
 from ormahd.settings import EmbeddingSettings

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.index.embed import Embedder, load
+from ormahd.index.embed import load
+from ormahd.index.embedder import Embedder
 from ormahd.settings import EmbeddingSettings
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.hear import hear

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.index.embed import QueryVectors
+from ormahd.index.embedder import QueryVectors
 from ormahd.index.hashing import Hashing
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.hear import EARLIER_CHARACTERS, WINDOW, Archetypes, early, hear, topic
