@@ -21,6 +21,7 @@ from ormahd.core import sql
 from ormahd.core.sql import Snapshot
 from ormahd.core.words import fts_match
 from ormahd.index import lookup
+from ormahd.index.kept_edges import KeptEdges
 from ormahd.index.kept_tokens import KeptTokens
 from ormahd.index.rows import SPARE, Candidate, Filter, micros
 from ormahd.index.text import COUNTED_ANEW, RANK, SCORED, SMALL, Frequencies, largest, split
@@ -103,9 +104,12 @@ class Kept:
         self.counts: dict[Filter, int] = {}
         self.candidates: dict[str, Candidate] = {}
         self.tokens = KeptTokens()
+        self.edges = KeptEdges()
         self._passing: dict[Filter, Passing] = {}
         self._times: dict[Filter, int] = {}
         self._postings: dict[str, Posting] = {}
+        self._names: dict[int, str | None] = {}
+        """Which node a file is; None: it is none."""
         self._asked: set[Filter] = set()
         self._ends: tuple[list[int], list[str]] | None = None
         """When the first nodes expire, in order, and which."""
@@ -253,10 +257,14 @@ class Kept:
 
     def _named(self, read: Snapshot, numbers: NDArray[np.int64]) -> Passing:
         """Those of these files that are nodes."""
-        rows: list[tuple[str, int]] = []
-        for some in sql.sets(numbers.tolist()):
-            rows += _read(read, f"FROM node n WHERE n.held = 1 AND n.number IN ({sql.marks(some)})", some)
-        return _passing(rows)
+        wanted, known = numbers.tolist(), self._names
+        missing = [number for number in wanted if number not in known]
+        found: dict[int, str | None] = dict.fromkeys(missing)
+        for some in sql.sets(missing):
+            rows = _read(read, f"FROM node n WHERE n.held = 1 AND n.number IN ({sql.marks(some)})", some)
+            found |= {number: node_id for node_id, number in rows}
+        known |= found
+        return _passing([(node_id, number) for number in wanted if (node_id := known[number]) is not None])
 
     def _bm25(self, read: Snapshot, choose: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
         """bm25 of every row that has one of the words `choose`, with what `others` add to it; by row, 0 elsewhere and at

@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 
 from ormahd.index.cache import Pieces
 
-MOST = 32_000_000
-"""Bytes: the tokens of 9,000 notes of 30 words. Of a larger vault those that were read last."""
+MOST = 56_000_000
+"""Bytes: the tokens of 10,000 notes of 30 words. Of a larger vault those that were read last."""
+ROOM = 0.1
+"""Share of `MOST` that is let go at once: to find the first of a dictionary is to walk past all that went before."""
 
 Read = Callable[[Mapping[str, Pieces]], dict[str, bytes]]
 """The tokens of these pieces of nodes, from the index (`cache.tokens`)."""
@@ -50,10 +52,19 @@ class KeptTokens:
                 self._forget(node_id)
                 self._known[node_id] = (model, missing[node_id], packed)
                 self._bytes += len(packed)
-            while self._bytes > MOST:
-                self._forget(next(iter(self._known)))
+            if self._bytes > MOST:
+                self._let_go()
         there |= found
         return {node_id: there[node_id] for node_id in pieces if node_id in there}
+
+    def _let_go(self) -> None:
+        """Forget what was read first, until there is room again."""
+        kept = list(self._known.items())
+        first = 0
+        while self._bytes > (1 - ROOM) * MOST:
+            self._bytes -= len(kept[first][1][2])
+            first += 1
+        self._known = dict(kept[first:])
 
     def _forget(self, node_id: str) -> None:
         found = self._known.pop(node_id, None)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ormahd.core.node import NodeType, Strength, Tier
-from ormahd.index import cache, kept, kept_tokens, lookup, text
+from ormahd.core.node import EdgeType, NodeType, Strength, Tier
+from ormahd.core.note import Link
+from ormahd.index import cache, kept, kept_edges, kept_tokens, links, lookup, text
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
@@ -38,6 +39,7 @@ def some(number: int, chance: random.Random, *, words: int | None = None) -> byt
         tags=saying.choice([[], ["Red"]]), type=chance.choice([NodeType.FACT, NodeType.GOAL]),
         space=chance.choice([None, "web", "other"]), tier=chance.choice(list(Tier)),
         valid_until=chance.choice([None, None, NOW, NOW + timedelta(days=1)]), created=NOW - timedelta(days=chance.randint(0, 2)),
+        links=[Link(chance.choice(list(EdgeType)), node_id(chance.randrange(60))) for _ in range(chance.randint(0, 3))],
     )  # fmt: skip
 
 
@@ -66,6 +68,13 @@ def check(index: Index, chance: random.Random) -> None:
     with index._database.read() as connection:
         assert index.candidates(ids) == lookup.candidates(connection, ids, index._strength)
     check_tokens(index, chance.sample(ids, 40), chance.choice([1, 2, 4]))
+    for _ in range(2):
+        check_edges(index, chance.choices(ids, k=chance.choice([1, 7, 40])))
+
+
+def check_edges(index: Index, ids: Sequence[str]) -> None:
+    with index._database.read() as connection:
+        assert index.edges_of(ids) == links.edges(connection, sorted(set(ids)))
 
 
 def check_tokens(index: Index, ids: Sequence[str], pieces: int) -> None:
@@ -240,3 +249,26 @@ def test_remembered_tokens_are_bounded_and_no_others_are_taken_for_them(
     assert not index._kept.tokens._known, "after bulk work the memory is wanted back"
     assert index.wait_filled(30)
     check_tokens(index, ids, 2)
+
+
+def test_remembered_edges_are_bounded(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(7)
+    apply(index, {f"{number}.md": some(number, chance) for number in range(60)})
+    ids = [node_id(number) for number in range(62)]
+    monkeypatch.setattr(kept_edges, "MOST", 40)
+    for _ in range(30):
+        check_edges(index, chance.sample(ids, 3))
+        known = index._kept.edges
+        assert 0 < known._counted <= 40
+        assert known._counted == len(known._known) + sum(map(len, known._known.values()))
+    check_edges(index, ids)
+    assert known._counted <= 40, "more than there is room for is not remembered"
+
+
+def test_a_note_that_comes_may_be_what_others_link_to(index: Index) -> None:
+    apply(index, {"1.md": note(1, "See [[Boat]]."), "2.md": note(2, "garden")})
+    assert index.edges_of([node_id(1), node_id(3)]) == []
+    apply(index, {"3.md": note(3, "floats", title="Boat")})
+    (edge,) = index.edges_of([node_id(1)])
+    assert (edge.source, edge.target) == (node_id(1), node_id(3))
+    assert index.edges_of([node_id(3)]) == [edge]

@@ -60,7 +60,7 @@ def test_the_basis_is_the_same_whoever_computes_it() -> None:
 
 def test_small_tokens_keep_their_cosines() -> None:
     random = np.random.default_rng(4)
-    tokens = late.unit(random.standard_normal((300, 40)) @ random.standard_normal((40, 384)))
+    tokens = late.unit(random.standard_normal((2 * late.SOME + 7, 40)) @ random.standard_normal((40, 384)))
     small = late.project(tokens, late.basis(tokens, 64))
     codes = late.quantise(small)
     kept = codes.astype(np.float32) * late.step(64)
