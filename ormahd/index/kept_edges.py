@@ -33,11 +33,12 @@ class KeptEdges:
                 for end in found.keys() & {edge.source, edge.target}:
                     found[end].append(edge)
             there |= found
-            self._keep(found, len(found) + sum(map(len, found.values())))
+            self._keep(found)
         once = {(edge.source, edge.target, edge.edge): edge for edge in itertools.chain(*there.values())}
         return [once[key] for key in sorted(once)]
 
-    def _keep(self, found: dict[str, list[Edge]], counted: int) -> None:
+    def _keep(self, found: dict[str, list[Edge]]) -> None:
+        counted = len(found) + sum(map(len, found.values()))
         if counted > MOST:
             return
         if self._counted + counted > MOST:

@@ -91,16 +91,8 @@ def cosines(packed: NDArray[np.uint8], tokens: Float) -> Float:
     question = tokens.T * np.float32(step(tokens.shape[1]))
     low, high = np.ascontiguousarray(question[0::2]), np.ascontiguousarray(question[1::2])
     found = np.empty((len(packed), len(tokens)), np.float32)
-    codes = np.empty((min(SOME, len(packed)), packed.shape[1]), np.uint8)
-    wide = np.empty(codes.shape, np.float32)
     for at in range(0, len(packed), SOME):
-        some, here = packed[at : at + SOME], found[at : at + SOME]
-        count = len(some)
-        np.bitwise_and(some, 15, out=codes[:count])
-        np.copyto(wide[:count], codes[:count])
-        np.matmul(wide[:count], low, out=here)
-        np.right_shift(some, 4, out=codes[:count])
-        np.copyto(wide[:count], codes[:count])
-        here += wide[:count] @ high
+        some = packed[at : at + SOME]
+        found[at : at + SOME] = (some & 15).astype(np.float32) @ low + (some >> 4).astype(np.float32) @ high
     found -= np.float32(LEVELS + 1) * question.sum(axis=0)
     return found

@@ -185,13 +185,13 @@ class Reader:
         if ids is not None and not ids:
             return []
         way.give()
-        kept = self._kept.edges
+        if ids is None or len(ids) > links.BOTH:
+            return self._read_edges(ids)
+        return self._kept.edges.of(ids, self._read_edges)
 
-        def read(some: Sequence[str] | None) -> list[Edge]:
-            with self._database.read() if some is None else self._few(some, links.BOTH) as connection:
-                return links.edges(connection, some)
-
-        return read(ids) if ids is None or len(ids) > links.BOTH else kept.of(ids, read)
+    def _read_edges(self, ids: Sequence[str] | None) -> list[Edge]:
+        with self._database.read() if ids is None else self._few(ids, links.BOTH) as connection:
+            return links.edges(connection, ids)
 
     def degrees(self) -> dict[str, int]:
         """How many resolved edges a node has, in either direction; nodes without any are not in it."""
