@@ -1,8 +1,9 @@
-"""The encoder of `embed_graph.py` in eight bits, for one text at a time.
+"""The encoder of `embed_graph.py` in eight bits, for texts of the same length.
 
 A question has a handful of tokens: the fewer operators, the better (each costs some microseconds, and there are hundreds). So
 query, key and value come from one product, and attention is one operator of ONNX Runtime's own. Nothing is padded, so nothing is
-masked.
+masked. What is multiplied is rounded by steps that are fixed, or that each token has for itself, so a text's numbers are the same to the
+last bit whatever others are in the pass.
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ from ormahd.index.embed_graph import INT64, POSITIONS, TOKENS, Shape, Weight, Wr
 
 OURS = "com.microsoft"
 """ONNX Runtime's own operators."""
+HALF = 127
+"""What is multiplied becomes codes from 0 to 255; where it is as often negative as not, 0 becomes one more than this."""
+BELOW, ABOVE = 24, 231
+"""Where it comes from Gelu: codes for what is below 0, and above."""
+LEAST_GELU = 0.17
+"""Gelu is never less than minus this, and a bit more."""
 
 
 class Eight(Struct, frozen=True):
@@ -24,9 +31,10 @@ class Eight(Struct, frozen=True):
     """int8[columns, rows]"""
     scales: Weight
     """float32[rows]: a code times its row's scale is the number."""
-    smooth: Weight | None
-    """float32[columns]: what is multiplied with them is multiplied with this first, and W was divided by it. None: what is
-    multiplied is rounded token by token instead."""
+    even: Weight | None
+    """float32[columns]: what is multiplied with them is multiplied with this first, which makes whole numbers of up to `HALF` of it
+    once it is rounded, and W was divided by it. None: what is multiplied is not negative by more than `LEAST_GELU`, and is rounded token
+    by token instead."""
 
 
 class Product(Struct, frozen=True):
@@ -56,6 +64,13 @@ def graph(
     made.integers("thirds", [shape.width] * 3)
     made.integers("flat", [-1, shape.width])
     made.integers("last", [-1])
+    made.floats("one", 1.0)
+    made.byte("middle", HALF + 1)
+    made.floats("step", 1 / ABOVE)
+    made.floats(
+        "floor", LEAST_GELU * ABOVE / BELOW
+    )  # the largest of a token counts as so much at least: then what is below 0 fits
+    made.byte("low", BELOW)
     here = made.normalise(made.embed(), "embeddings.LayerNorm", shape.epsilon)
     for number in range(shape.layers):
         here = _layer(made, f"encoder.layer.{number}.", number, here, shape, eight)
@@ -63,8 +78,8 @@ def graph(
     outside: dict[str, Weight] = {}
     for name, one in eight.items():
         outside |= {f"{name}.codes": one.codes, f"{name}.scales": one.scales}
-        if one.smooth is not None:
-            outside[f"{name}.smooth"] = one.smooth
+        if one.even is not None:
+            outside[f"{name}.even"] = one.even
     return made.model(shape, file, outside, inside, {POSITIONS: INT64}, [TOKENS])
 
 
@@ -81,13 +96,19 @@ def _layer(made: Writer, at: str, number: int, here: str, shape: Shape, eight: M
 
 
 def _product(made: Writer, here: str, at: str, eight: Mapping[str, Eight]) -> str:
-    given = [f"{at}.codes", f"{at}.scales", ""]
-    if eight[at].smooth is not None:
-        even = made.node("Mul", [here, f"{at}.smooth"], f"{at}.even")
-        return made.node("DynamicQuantizeMatMul", [even, *given, f"{at}.bias"], f"{at}.out", OURS)
-    size = made.node("Abs", [here], f"{at}.size")
-    most = made.node("ReduceMax", [size, "last"], f"{at}.most", keepdims=1)
+    if eight[at].even is not None:
+        even = made.node("Mul", [here, f"{at}.even"], f"{at}.made.even")
+        codes = made.node("QuantizeLinear", [even, "one", "middle"], f"{at}.given")
+        return multiply(made, codes, at, "one", "middle", f"{at}.bias")
+    top = made.node("ReduceMax", [here, "last"], f"{at}.top", keepdims=1)
+    most = made.node("Max", [top, "floor"], f"{at}.most")
     unit = made.node("Div", [here, most], f"{at}.unit")
-    product = made.node("DynamicQuantizeMatMul", [unit, *given], f"{at}.product", OURS)
-    scaled = made.node("Mul", [product, most], f"{at}.scaled")
+    codes = made.node("QuantizeLinear", [unit, "step", "low"], f"{at}.given")
+    scaled = made.node("Mul", [multiply(made, codes, at, "step", "low"), most], f"{at}.scaled")
     return made.node("Add", [scaled, f"{at}.bias"], f"{at}.out")
+
+
+def multiply(made: Writer, codes: str, at: str, step: str, zero: str, *bias: str) -> str:
+    """The product of `codes`, in steps of `step` from `zero`, with the matrix `at`."""
+    given = [codes, f"{at}.codes", step, f"{at}.scales", zero, "", *bias]
+    return made.node("MatMulIntegerToFloat", given, f"{at}.product", OURS)

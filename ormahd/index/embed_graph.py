@@ -22,7 +22,7 @@ from msgspec import Struct
 OPSET = 20
 """The first with Gelu; ONNX Runtime has it since 1.17."""
 IR_VERSION = 9
-FLOAT, INT8, INT64 = 1, 3, 7
+FLOAT, UINT8, INT8, INT64 = 1, 2, 3, 7
 """`TensorProto.DataType`."""
 
 WORDS, POSITIONS, BIAS = "words", "positions", "bias"
@@ -172,6 +172,9 @@ class Writer:
     def integers(self, name: str, values: Sequence[int]) -> None:
         data = b"".join(value.to_bytes(8, "little", signed=True) for value in values)
         self._constants.append(_tensor(name, INT64, [len(values)]) + _field(9, data))
+
+    def byte(self, name: str, value: int) -> None:
+        self._constants.append(_tensor(name, UINT8, []) + _field(9, bytes([value])))
 
     def floats(self, name: str, value: float) -> None:
         self._constants.append(_tensor(name, FLOAT, []) + _field(9, struct.pack("<f", value)))

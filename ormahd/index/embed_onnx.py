@@ -61,7 +61,7 @@ class OnnxRuntime:
         self.positions = weights["embeddings.position_embeddings.weight"].dims[0] - shape.first
         """Tokens that a text may have."""
         self._width = shape.width
-        self._alone = eight is not None  # whether each text goes alone
+        self._eight = eight is not None
         self._table = Table(file, weights[embed_graph.TABLE])
         if eight is None:
             graph, place = embed_graph.graph(shape, file.name, weights), file.parent
@@ -94,9 +94,9 @@ class OnnxRuntime:
         self._table.give_back()
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """See `embed_pass.Runtime`. In eight bits texts go one after the other: what is multiplied is rounded with one scale,
-        and a text's vector must not depend on its neighbours'."""
-        tokens = self._each(ids, mask) if self._alone else self._together(ids, mask)
+        """See `embed_pass.Runtime`. In eight bits only texts of the same length go together: each product then reads its matrix once for
+        all of them, and a text's vector does not depend on its neighbours'. Padding would change it in the last bit."""
+        tokens = self._alike(ids, mask) if self._eight else self._together(ids, mask)
         if self._pooling == "cls":
             return tokens[:, 0], tokens
         share = mask.astype(np.float32) / mask.sum(axis=1, dtype=np.float32, keepdims=True)
@@ -107,10 +107,15 @@ class OnnxRuntime:
         (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids) | {embed_graph.BIAS: bias})
         return np.asarray(flat.reshape(*ids.shape, self._width), np.float32)
 
-    def _each(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> Float:
+    def _alike(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> Float:
         tokens = np.zeros((*ids.shape, self._width), np.float32)
-        for row, length in enumerate(mask.sum(axis=1).tolist()):  # what is no token follows those that are
-            (tokens[row, :length],) = self._session.run([embed_graph.TOKENS], self._given(ids[row : row + 1, :length]))
+        lengths = mask.sum(axis=1)
+        for length in np.unique(lengths).tolist():
+            rows = np.flatnonzero(lengths == length)
+            (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids[rows, :length]))
+            tokens[rows, :length] = flat.reshape(
+                len(rows), length, self._width
+            )  # what is no token follows those that are
         return tokens
 
     def _given(self, ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:

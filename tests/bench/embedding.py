@@ -3,7 +3,7 @@
     python -m tests.bench embedding [--notes 600] [--rounds 40]
 
 `alone`: the session that serves, with the words looked up: for a question on one thread, for notes on as many threads as there are
-cores, one text at a time. `alone in full`: a session over the graph in full, for notes on all cores in batches of similar length.
+cores, those of the same length together. `alone in full`: a session over the graph in full, for notes on all cores in batches of similar length.
 `ours`: the embedder as the daemon has it, tokenizing and token vectors included. Loading and memory are measured in processes of their own.
 """
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import corpus
+from tests.bench.embed_alone import alike
 
 QUESTIONS = {
     "short": "tea?",
@@ -86,13 +87,13 @@ def main(arguments: Sequence[str]) -> None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(file.parent))
         return onnxruntime.InferenceSession(embed_graph.graph(shape, file.name, weights), options)
 
-    def fed(encoded: Sequence[Any]) -> dict[str, Any]:
-        longest = max(len(one.ids) for one in encoded)
-        ids = np.zeros((len(encoded), longest), np.int64)
-        bias = np.zeros((len(encoded), 1, 1, longest), np.float32)
-        for row, one in enumerate(encoded):
-            ids[row, : len(one.ids)] = one.ids
-            bias[row, ..., len(one.ids) :] = embed_onnx.FAR
+    def fed(texts: Sequence[Sequence[int]]) -> dict[str, Any]:
+        longest = max(map(len, texts))
+        ids = np.zeros((len(texts), longest), np.int64)
+        bias = np.zeros((len(texts), 1, 1, longest), np.float32)
+        for row, one in enumerate(texts):
+            ids[row, : len(one)] = one
+            bias[row, ..., len(one) :] = embed_onnx.FAR
         places = np.arange(longest)[None]
         return {embed_graph.WORDS: table.rows(ids), embed_graph.POSITIONS: places, embed_graph.BIAS: bias}
 
@@ -107,7 +108,7 @@ def main(arguments: Sequence[str]) -> None:
         assert ours.served.precision == "int8", "there is nothing to compare with"
         one, all_cores = session(1), session(os.cpu_count() or 1)
         for name, question in QUESTIONS.items():
-            ready = fed([tokenizer.encode(question)])
+            ready = fed([tokenizer.encode(question).ids])
             alone = unpadded(ready)
             found = in_turns(given.rounds, {
                 "alone in full": lambda ready=ready: one.run(None, ready),
@@ -119,11 +120,11 @@ def main(arguments: Sequence[str]) -> None:
             found = in_turns(given.rounds, {"all cores": lambda ready=ready: all_cores.run(None, ready)})
             say("", found, "ms", "by itself: its threads wait spinning, and would take time from the others")
         texts = [str(one["content"]) for one in corpus.memories(given.notes)]
-        encoded = sorted((tokenizer.encode(text) for text in texts), key=lambda one: len(one.ids))
+        encoded = sorted((tokenizer.encode(text).ids for text in texts), key=len)
         batches = [fed(encoded[at : at + 32]) for at in range(0, len(encoded), 32)]
-        singles = [unpadded(fed([one])) for one in encoded]
+        even = [unpadded(fed(some)) for some in alike(encoded)]
         found = in_turns(max(3, given.rounds // 10), {
-            "alone": lambda: list(pool.map(lambda given: eight.run(None, given), singles)),
+            "alone": lambda: list(pool.map(lambda given: eight.run(None, given), even)),
             "alone in full": lambda: [all_cores.run(None, batch) for batch in batches],
             "ours": lambda: ours.embed_documents(texts, urgent=True), "torch": lambda: torch.embed_documents(texts, urgent=True),
         })  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ormahd.index import embed, embed_check, embed_eight, embed_onnx, embed_open
-from ormahd.index.embed_eight_graph import OURS
+from ormahd.index.embed_eight_graph import HALF, multiply
 from ormahd.index.embed_graph import FLOAT, INT8, TOKENS, WORDS, Shape, Weight, Writer
 from ormahd.index.embed_model import Model
 from ormahd.settings import EmbeddingSettings
@@ -64,12 +64,20 @@ def test_vectors_are_nearly_what_they_are_in_full(directory: Path) -> None:
 
 def test_a_texts_vector_does_not_depend_on_what_is_embedded_beside_it(directory: Path) -> None:
     made = load(directory, "int8")
-    together = made.embed_documents(TEXTS)
+    alike = [
+        f"The {what} stands beside the {other}." for what in ("tree", "house", "lamp") for other in ("door", "wall")
+    ]
+    texts = [*TEXTS, *alike]
+    lengths = {len(made._tokenizer.encode(text).ids) for text in alike}
+    assert len(lengths) == 1, "they go together"
+    together = made.embed_documents(texts)
+    assert len({one.vector.tobytes() for one in together}) == len(texts)
     for urgent in (True, False):
-        for text, wanted in zip(TEXTS, together, strict=True):
+        for text, wanted in zip(texts, together, strict=True):
             (alone,) = made.embed_documents([text], urgent=urgent)
             assert alone.vector.tobytes() == wanted.vector.tobytes()
             assert [one.tokens.tobytes() for one in alone.pieces] == [one.tokens.tobytes() for one in wanted.pieces]
+            assert made.embed_query(text).vector.tobytes() == wanted.vector.tobytes() or len(wanted.pieces) > 1
 
 
 def test_whether_it_pays_is_weighed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,18 +193,21 @@ def test_sums_are_exact_also_where_the_processor_adds_two_products_in_16_bits(tm
     first, second = codes[0::2].astype(int), codes[1::2].astype(int)
     assert embed_eight.PAIR - 1 <= np.abs(first[: len(second)] + second).max() <= embed_eight.PAIR
     made = Writer()
-    made.node("DynamicQuantizeMatMul", [WORDS, "codes", "scales", ""], TOKENS, OURS)
+    made.floats("step", 1 / 255)
+    made.byte("low", 0)
+    product = multiply(made, made.node("QuantizeLinear", [WORDS, "step", "low"], "given"), "matrix", "step", "low")
+    made.node("Identity", [product], TOKENS)
     (tmp_path / "eight.bin").write_bytes(codes.tobytes() + scales.tobytes())
     outside = {
-        "codes": Weight((columns, 24), 0, codes.nbytes, INT8),
-        "scales": Weight((24,), codes.nbytes, scales.nbytes, FLOAT),
+        "matrix.codes": Weight((columns, 24), 0, codes.nbytes, INT8),
+        "matrix.scales": Weight((24,), codes.nbytes, scales.nbytes, FLOAT),
     }
     shape = Shape(layers=1, heads=1, width=columns, epsilon=1e-12, first=0)
     graph = made.model(shape, "eight.bin", outside, {}, {}, [TOKENS])
     session = embed_onnx._session(embed_onnx._library(), graph, tmp_path, tmp_path)
     given = chance.uniform(0.9, 1.0, (1, 3, columns)).astype(np.float32)
     (out,) = session.run(None, {WORDS: given})
-    step = given.max() / np.float32(255)
+    step = np.float32(1 / 255)
     exactly = np.rint(given / step).astype(np.int64) @ codes.astype(np.int64)
     assert np.allclose(out, exactly * (scales * step), rtol=1e-5)
 
@@ -206,10 +217,12 @@ def test_what_is_always_large_is_made_even_at_the_cost_of_the_matrix() -> None:
     matrix = chance.standard_normal((40, 30)).astype(np.float32)
     given = chance.standard_normal((6, 30)).astype(np.float32)
     given[:, 7] *= 50.0
-    smooth = embed_eight.smoothing(matrix, np.abs(given).max(axis=0))
-    even = given * smooth
-    assert np.allclose(even @ (matrix / smooth).T, given @ matrix.T, atol=1e-3)
-    assert np.abs(even).max() / np.median(np.abs(even)) < np.abs(given).max() / np.median(np.abs(given)) / 5
-    never = embed_eight.smoothing(np.zeros((2, 3), np.float32), np.zeros(3, np.float32))
+    largest = np.abs(given).max(axis=0)
+    factors = embed_eight.evening(matrix, largest)
+    even = given * factors
+    assert np.allclose(even @ (matrix / factors).T, given @ matrix.T, atol=1e-3)
+    assert np.isclose(np.abs(even).max(), HALF), "no code is left unused, and none is too small"
+    assert HALF / np.median(np.abs(even)) < np.abs(given).max() / np.median(np.abs(given)) / 5
+    never = embed_eight.evening(np.zeros((2, 3), np.float32), np.zeros(3, np.float32))
     assert np.isfinite(never).all()
     assert (never > 0).all()
