@@ -36,6 +36,7 @@ _clear.set()
 _mine = threading.local()
 _first = 0
 _left = 0.0
+_searched = 0.0
 
 
 def first() -> AbstractContextManager[None]:
@@ -103,6 +104,17 @@ class Beside:
 def asked_lately() -> bool:
     """Whether somebody goes first, or did a moment ago: then work in bulk keeps a core free."""
     return bool(_first) or time.monotonic() - _left < LATELY_S
+
+
+def searched() -> None:
+    """Somebody has searched, who does not go first."""
+    global _searched  # noqa: PLW0603 - of the process, as the interpreter's lock is
+    _searched = time.monotonic()
+
+
+def searched_lately() -> bool:
+    """Whether somebody searched a moment ago, or goes first: what can wait for a quiet moment waits then."""
+    return asked_lately() or time.monotonic() - _searched < LATELY_S
 
 
 def cores() -> int:

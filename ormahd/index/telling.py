@@ -26,9 +26,9 @@ IMPATIENCE = 4
 """The same in a vault so large that a search without Chroma takes longer than one with it."""
 LONGEST_REST_S = 5.0
 LONGEST_OFF_S = 60.0
-"""So long Chroma is not written to while one whisper or write follows another, where everything is searched without it anyway."""
+"""So long Chroma is not written to while one question or write follows another, where everything is searched without it anyway."""
 LONGEST_SHUT_S = 900.0
-"""So long it is not opened while somebody writes."""
+"""So long it is not opened while somebody writes or asks."""
 FIRST_REST_S = 10.0
 """Seconds after the start in which Chroma is not opened, where everything is searched without it anyway: importing it takes
 0.4 s of the interpreter, and whoever started the daemon is about to ask it something."""
@@ -130,7 +130,7 @@ class Telling:
     def _later(self, meaning: Meaning, written: bool, longest: float, settling: bool) -> bool:
         """Whether Chroma is to wait, `longest` seconds at most: nobody asks it, and to open it or write to it holds up whoever is at
         work."""
-        if settling or not meaning.matrix.quick or not (written or way.asked_lately()):
+        if settling or not meaning.matrix.quick or not (written or way.searched_lately()):
             self._put_off = None
             return False
         if self._put_off is None:

@@ -145,7 +145,10 @@ class Lanes:
 
     def _in_turn(self, task: Callable[[], None]) -> None:
         with self._searches:
-            _after(task)
+            try:
+                _after(task)
+            finally:
+                way.searched()
 
     def close(self, seconds: float) -> bool:
         """Wait for all that was put; False when some threads are still at work after `seconds`."""

@@ -1,11 +1,13 @@
 """What nobody needs is let go: Chroma rests, memory is given back, embeddings of texts that are gone are dropped."""
 
 import shutil
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from ormahd import way
 from ormahd.index import fill, telling
 from tests.contract.index_notes import apply, node_id, open_index, triples
 from tests.contract.serving import until
@@ -48,6 +50,41 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
     until(lambda: active.chroma is not None)  # more vectors than are compared at once
     time.sleep(0.5)
     assert active.chroma is not None
+    index.close()
+
+
+def test_chroma_waits_while_somebody_asks_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To open it, and to write to it, holds up whoever asks, and nobody needs it where all vectors are compared anyway."""
+    for name in ("FIRST_REST_S", "REST_S", "QUIET_S"):
+        monkeypatch.setattr(telling, name, 0.02)
+    index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
+    apply(index, vault(50))
+    assert index.wait_filled(60)
+    active = index._filler.active
+    assert active is not None
+    monkeypatch.setattr(telling, "LONGEST_SHUT_S", 3600.0)
+    asking = True
+
+    def ask() -> bool:
+        """As a client does that asks again and again; when it has had enough, True."""
+        way.searched()
+        return not asking or active.chroma is not None
+
+    def enough() -> None:
+        nonlocal asking
+        asking = False
+
+    pause = threading.Timer(0.5, enough)
+    pause.start()
+    until(ask)
+    assert active.chroma is None, "opened while somebody asked"
+    until(lambda: active.chroma is not None)
+    active.rest()
+    apply(index, vault(1, start=50))
+    monkeypatch.setattr(telling, "LONGEST_SHUT_S", 0.1)
+    asking = True
+    until(ask)
+    assert active.chroma is not None, "put off for ever"
     index.close()
 
 

@@ -109,6 +109,23 @@ def test_somebody_who_asked_a_moment_ago_is_expected_again(monkeypatch: pytest.M
     assert not way.asked_lately()
 
 
+def test_who_searched_a_moment_ago_is_expected_again_but_goes_after_bulk_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("_searched", "_left"):
+        monkeypatch.setattr(way, name, 0.0)  # and back again: the clock of this test is ahead
+    now = [time.monotonic() + 3600.0]
+    monkeypatch.setattr(way.time, "monotonic", lambda: now[0])
+    assert not way.searched_lately()
+    way.searched()
+    assert way.searched_lately()
+    assert not way.asked_lately()
+    now[0] += 2 * way.LATELY_S
+    assert not way.searched_lately()
+    with way.first():
+        assert way.searched_lately()
+
+
 def test_who_goes_first_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(way, "LONGEST_S", 3600.0)
     with way.first():
