@@ -255,10 +255,11 @@ class Ormah:
         return {path: state for path, state in known.items() if path in notes}
 
     def _observed(
-        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None
-    ) -> None:
+        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None,
+        notes: Mapping[str, codec.Note],
+    ) -> None:  # fmt: skip
         """What the scan saw: a person's edits, a checkout, a pull."""
-        self.index.apply(upserts, removals, head=head)
+        self.index.apply(upserts, removals, head=head, notes=notes)
         self.learned.read()
 
     @property

@@ -6,7 +6,6 @@ import hashlib
 import re
 import unicodedata
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from ormahd.core.node import NodeType, is_node_id, short_id
@@ -78,7 +77,7 @@ def folder_says(path: str) -> tuple[NodeType | None, str | None]:
     Under `<space>/<type>/<YYYY-MM>/` at any depth (the vault's home may lie deeper), or under `<space>/<type>/`,
     which a person may make by hand.
     """
-    folders = PurePosixPath(path).parts[:-1]
+    folders = path.split("/")[:-1]
     for at in range(len(folders) - 1, 1, -1):
         if folders[at - 1] in _TYPES and _MONTH.fullmatch(folders[at]):
             return _TYPES[folders[at - 1]], _space_of(folders[at - 2])

@@ -10,10 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.node import Strength
+from ormahd.core.note import Note
 from ormahd.errors import Unavailable
 from ormahd.index import cache, lookup, text, verify, write
 from ormahd.index.ahead import Ahead
@@ -40,6 +42,7 @@ OPEN_S = 10.0
 """Seconds that a comparison waits for Chroma to be opened: right after the start that has not been needed yet."""
 MANY = 0.05
 """Share of nodes without vectors from which search is said to do without them."""
+UNREAD: Mapping[str, Note] = MappingProxyType({})
 
 log = logging.getLogger(__name__)
 
@@ -88,14 +91,17 @@ class Index(Reader):
 
     # Writing
 
-    def apply(self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None) -> None:  # fmt: skip
+    def apply(
+        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
+        notes: Mapping[str, Note] = UNREAD,
+    ) -> None:  # fmt: skip
         """Take in new, changed and removed files, in one transaction.
 
         Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this
-        batch, kept as `position`; None leaves it.
+        batch, kept as `position`; None leaves it. `notes`: of the files those that somebody has parsed already.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else way.giving(upserts.items())
-        entries = [write.entry(path, data, state, self.blob_id(data)) for path, (data, state) in files]
+        entries = [write.entry(path, data, state, self.blob_id(data), notes.get(path)) for path, (data, state) in files]
         way.give()
         made = self._embed_now(entries)
         now = micros(self._clock())

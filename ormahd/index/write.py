@@ -41,9 +41,10 @@ class Entry(Struct, frozen=True):
         return self.note.id if self.note.kind is NoteKind.NOTE else None
 
 
-def entry(path: str, data: bytes, state: FileState, blob: str) -> Entry:
-    """Read a file; all work that needs no database is done here, outside of the writer's lock. `blob`: git's id of it."""
-    note = parse(data, path)
+def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None = None) -> Entry:
+    """Read a file, unless that was done; all work that needs no database is done here, outside of the writer's lock. `blob`: git's id
+    of it."""
+    note = note or parse(data, path)
     if note.kind is NoteKind.NOTE:
         words = text.columns(note.title, path, note.content, note.tags, note.aliases)
     else:

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from ormahd import way
 from ormahd.core.file_state import FileState
-from ormahd.core.note import NoteKind, parse
+from ormahd.core.note import Note, NoteKind, parse
 from ormahd.settings import VaultSettings
 from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.decide import Act, Context, Decision, File, decide, finding, plain
@@ -33,17 +34,21 @@ from ormahd.vault.vault import Vault
 OURS_S = 1.0
 """Seconds at most that a scan waits for a commit of ours to be told of: between the branch and the telling lie some milliseconds,
 tenths of a second where many write, and whoever does not wait looks at the whole folder for nothing."""
+UNREAD: Mapping[str, Note] = MappingProxyType({})
+"""Of the new bytes, none that was read."""
 FEW = 10
 """Paths up to which git is asked what it ignores without a look at which are folders of what HEAD has: those are not ignored, and for
 each git goes through its whole index (1.2 ms at 100,000 notes, of which a vault with years of them has 20,000 folders)."""
 
 
 class Apply(Protocol):
-    """The index's door: new bytes by path, paths that are gone, and the commit that the vault has reached."""
+    """The index's door: new bytes by path, paths that are gone, the commit that the vault has reached, and of the new bytes those
+    that were read as notes already."""
 
     def __call__(
-        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None
-    ) -> None: ...
+        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None,
+        notes: Mapping[str, Note],
+    ) -> None: ...  # fmt: skip
 
 
 class Reconciler:
@@ -260,10 +265,11 @@ class Reconciler:
         return self.vault.is_ignored(asked)
 
     def tell(
-        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None
-    ) -> None:
+        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
+        notes: Mapping[str, Note] = UNREAD,
+    ) -> None:  # fmt: skip
         """Feed the index; `head` once it has everything of that commit, so that it never claims more than it holds."""
-        self._apply(upserts, removals, head=head)
+        self._apply(upserts, removals, head=head, notes=notes)
         self.told = head or self.told
         with self.book:
             for path in (*upserts, *removals):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ormahd import way
 from ormahd.core.file_state import FileState
-from ormahd.core.note import NoteKind, parse
+from ormahd.core.note import Note, NoteKind, parse
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.decide import Act, Decision, File, decide, label, plain
 from ormahd.vault.excluded import is_note_name
@@ -56,6 +56,7 @@ class Round:
             owner.during = {}
             self.known: Mapping[str, FileState] = {**self.rows, **owner.overlay} if owner.overlay else self.rows
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
+        self.notes: dict[str, Note] = {}
         self.removals: list[str] = []
         self.restated: list[FileState] = []
         self.bytes = 0
@@ -257,6 +258,8 @@ class Round:
 
     def upsert(self, file: File, data: bytes, digest: str | None = None) -> None:
         self.upserts[file.path] = (data, _state(file, digest))
+        if data is file.data:
+            self.notes[file.path] = file.note
         self.bytes += len(data)
         self.out.indexed += 1
         self.doubt(file.seen)
@@ -355,8 +358,8 @@ class Round:
             part = {path: self.upserts[path] for path in paths[at : at + BATCH]}
             part_gone = self.removals[at : at + BATCH]
             self.fed.update(part, part_gone)
-            self.owner.tell(part, part_gone, head=None)
-        self.upserts, self.removals, self.bytes = {}, [], 0
+            self.owner.tell(part, part_gone, head=None, notes=self.notes)
+        self.upserts, self.notes, self.removals, self.bytes = {}, {}, [], 0
         if self.restated:
             self.owner.keep(self.restated)
             self.restated = []

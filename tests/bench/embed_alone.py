@@ -20,7 +20,7 @@ from pathlib import Path
 
 NOTES = 1500
 TURNS = 5
-TOGETHER = 128
+TOGETHER = 256
 """Tokens in one pass: more are no quicker."""
 
 

@@ -36,7 +36,7 @@ class SmallIndex:
         with self.changed:
             return {path: state for path, (_, state) in self.rows.items()}
 
-    def apply(self, upserts, removals, head) -> None:
+    def apply(self, upserts, removals, head, notes=None) -> None:
         with self.changed:
             self.calls.append((set(upserts), set(removals)))
             self._store(upserts, removals, head)
