@@ -28,8 +28,8 @@ SCHEMA_VERSION = 1
 READERS = 8
 """Connections that read at the same time. SQLite scales with cores; a ninth reader waits for a moment."""
 LOG_PAGES = 2000
-"""Pages of 4 KB in the log from which on it is folded into the file. A batch of eleven memories changes 180, many of them the same as
-the one before; with SQLite's own 1,000 every sixth waited for the file to be flushed."""
+"""Pages of 4 KB in the log from which on it is folded into the file, and both are flushed. A batch of eleven memories writes 70 or more, many
+of them the same as the batch before."""
 _READ_WAIT_S = 30.0
 _READS_NOTES = ("note", "frontmatter", "markdown", "naming", "words")
 _MAKES_ROWS = ("text", "links", "write")

@@ -20,8 +20,8 @@ HALF = 127
 """What is multiplied becomes codes from 0 to 255; where it is as often negative as not, 0 becomes one more than this."""
 BELOW, ABOVE = 24, 231
 """Where it comes from Gelu: codes for what is below 0, and above."""
-LEAST_GELU = 0.17
-"""Gelu is never less than minus this, and a bit more."""
+LARGEST = 0.17 * ABOVE / BELOW
+"""The largest number of a token counts as so much at least: then what is below 0, which is -.17 at most, has codes."""
 
 
 class Eight(Struct, frozen=True):
@@ -33,8 +33,7 @@ class Eight(Struct, frozen=True):
     """float32[rows]: a code times its row's scale is the number."""
     even: Weight | None
     """float32[columns]: what is multiplied with them is multiplied with this first, which makes whole numbers of up to `HALF` of it
-    once it is rounded, and W was divided by it. None: what is multiplied is not negative by more than `LEAST_GELU`, and is rounded token
-    by token instead."""
+    once it is rounded, and W was divided by it. None: what is multiplied comes from Gelu, and is rounded token by token instead."""
 
 
 class Product(Struct, frozen=True):
@@ -67,9 +66,7 @@ def graph(
     made.floats("one", 1.0)
     made.byte("middle", HALF + 1)
     made.floats("step", 1 / ABOVE)
-    made.floats(
-        "floor", LEAST_GELU * ABOVE / BELOW
-    )  # the largest of a token counts as so much at least: then what is below 0 fits
+    made.floats("floor", LARGEST)
     made.byte("low", BELOW)
     here = made.normalise(made.embed(), "embeddings.LayerNorm", shape.epsilon)
     for number in range(shape.layers):
