@@ -1,7 +1,6 @@
 """What nobody needs is let go: Chroma rests, memory is given back, embeddings of texts that are gone are dropped."""
 
 import shutil
-import threading
 import time
 from pathlib import Path
 
@@ -57,34 +56,25 @@ def test_chroma_waits_while_somebody_asks_but_not_for_ever(tmp_path: Path, monke
     """To open it, and to write to it, holds up whoever asks, and nobody needs it where all vectors are compared anyway."""
     for name in ("FIRST_REST_S", "REST_S", "QUIET_S"):
         monkeypatch.setattr(telling, name, 0.02)
+    monkeypatch.setattr(telling, "LONGEST_SHUT_S", 3600.0)
+    monkeypatch.setattr(way, "LATELY_S", 3600.0)  # whoever asked once asks all the time, however busy this machine is
+    monkeypatch.setattr(way, "_searched", 0.0)
+    way.searched()
     index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
     apply(index, vault(50))
     assert index.wait_filled(60)
     active = index._filler.active
     assert active is not None
-    monkeypatch.setattr(telling, "LONGEST_SHUT_S", 3600.0)
-    asking = True
-
-    def ask() -> bool:
-        """As a client does that asks again and again; when it has had enough, True."""
-        way.searched()
-        return not asking or active.chroma is not None
-
-    def enough() -> None:
-        nonlocal asking
-        asking = False
-
-    pause = threading.Timer(0.5, enough)
-    pause.start()
-    until(ask)
+    time.sleep(0.5)
     assert active.chroma is None, "opened while somebody asked"
+    monkeypatch.setattr(way, "LATELY_S", 0.0)
+    apply(index, vault(1, start=50))
     until(lambda: active.chroma is not None)
     active.rest()
-    apply(index, vault(1, start=50))
+    monkeypatch.setattr(way, "LATELY_S", 3600.0)
     monkeypatch.setattr(telling, "LONGEST_SHUT_S", 0.1)
-    asking = True
-    until(ask)
-    assert active.chroma is not None, "put off for ever"
+    apply(index, vault(1, start=51))
+    until(lambda: active.chroma is not None, "what is put off")
     index.close()
 
 
