@@ -256,7 +256,7 @@ class Ormah:
 
     def _observed(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None,
-        notes: Mapping[str, codec.Note],
+        notes: Mapping[str, codec.Note | None] | None,
     ) -> None:  # fmt: skip
         """What the scan saw: a person's edits, a checkout, a pull."""
         self.index.apply(upserts, removals, head=head, notes=notes)

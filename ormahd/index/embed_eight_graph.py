@@ -105,7 +105,7 @@ def _product(made: Writer, here: str, at: str, eight: Mapping[str, Eight]) -> st
     return made.node("Add", [scaled, f"{at}.bias"], f"{at}.out")
 
 
-def multiply(made: Writer, codes: str, at: str, step: str, zero: str, *bias: str) -> str:
+def multiply(made: Writer, codes: str, at: str, step: str, zero: str, bias: str = "") -> str:
     """The product of `codes`, in steps of `step` from `zero`, with the matrix `at`."""
-    given = [codes, f"{at}.codes", step, f"{at}.scales", zero, "", *bias]
+    given = [codes, f"{at}.codes", step, f"{at}.scales", zero, "", bias]
     return made.node("MatMulIntegerToFloat", given, f"{at}.product", OURS)

@@ -112,10 +112,9 @@ class OnnxRuntime:
         lengths = mask.sum(axis=1)
         for length in np.unique(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
+            # What is no token follows those that are.
             (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids[rows, :length]))
-            tokens[rows, :length] = flat.reshape(
-                len(rows), length, self._width
-            )  # what is no token follows those that are
+            tokens[rows, :length] = flat.reshape(len(rows), length, self._width)
         return tokens
 
     def _given(self, ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:

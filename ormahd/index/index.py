@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 
 from ormahd import way
 from ormahd.core.file_state import FileState
@@ -42,7 +41,6 @@ OPEN_S = 10.0
 """Seconds that a comparison waits for Chroma to be opened: right after the start that has not been needed yet."""
 MANY = 0.05
 """Share of nodes without vectors from which search is said to do without them."""
-UNREAD: Mapping[str, Note] = MappingProxyType({})
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +91,7 @@ class Index(Reader):
 
     def apply(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
-        notes: Mapping[str, Note] = UNREAD,
+        notes: Mapping[str, Note | None] | None = None,
     ) -> None:  # fmt: skip
         """Take in new, changed and removed files, in one transaction.
 
@@ -101,7 +99,8 @@ class Index(Reader):
         batch, kept as `position`; None leaves it. `notes`: of the files those that somebody has parsed already.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else way.giving(upserts.items())
-        entries = [write.entry(path, data, state, self.blob_id(data), notes.get(path)) for path, (data, state) in files]
+        read = notes or {}
+        entries = [write.entry(path, data, state, self.blob_id(data), read.get(path)) for path, (data, state) in files]
         way.give()
         made = self._embed_now(entries)
         now = micros(self._clock())

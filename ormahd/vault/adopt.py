@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -34,8 +33,6 @@ from ormahd.vault.vault import Vault
 OURS_S = 1.0
 """Seconds at most that a scan waits for a commit of ours to be told of: between the branch and the telling lie some milliseconds,
 tenths of a second where many write, and whoever does not wait looks at the whole folder for nothing."""
-UNREAD: Mapping[str, Note] = MappingProxyType({})
-"""Of the new bytes, none that was read."""
 FEW = 10
 """Paths up to which git is asked what it ignores without a look at which are folders of what HEAD has: those are not ignored, and for
 each git goes through its whole index (1.2 ms at 100,000 notes, of which a vault with years of them has 20,000 folders)."""
@@ -47,7 +44,7 @@ class Apply(Protocol):
 
     def __call__(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None,
-        notes: Mapping[str, Note],
+        notes: Mapping[str, Note | None] | None,
     ) -> None: ...  # fmt: skip
 
 
@@ -266,7 +263,7 @@ class Reconciler:
 
     def tell(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
-        notes: Mapping[str, Note] = UNREAD,
+        notes: Mapping[str, Note | None] | None = None,
     ) -> None:  # fmt: skip
         """Feed the index; `head` once it has everything of that commit, so that it never claims more than it holds."""
         self._apply(upserts, removals, head=head, notes=notes)

@@ -1,4 +1,5 @@
-"""How closely scans follow each other, so that whatever happens in the vault, following it takes a fifth of a core at most."""
+"""How closely scans follow each other, so that whatever happens in the vault, following it takes a fifth of a core at most (more only while a
+scan now and then takes longer than those before and after it)."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Round:
             owner.during = {}
             self.known: Mapping[str, FileState] = {**self.rows, **owner.overlay} if owner.overlay else self.rows
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
-        self.notes: dict[str, Note] = {}
+        self.notes: dict[str, Note | None] = {}
         self.removals: list[str] = []
         self.restated: list[FileState] = []
         self.bytes = 0
@@ -258,8 +258,7 @@ class Round:
 
     def upsert(self, file: File, data: bytes, digest: str | None = None) -> None:
         self.upserts[file.path] = (data, _state(file, digest))
-        if data is file.data:
-            self.notes[file.path] = file.note
+        self.notes[file.path] = file.note if data is file.data else None
         self.bytes += len(data)
         self.out.indexed += 1
         self.doubt(file.seen)
