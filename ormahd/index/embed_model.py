@@ -27,7 +27,7 @@ from ormahd.settings import EmbeddingSettings
 PASS_TOKENS = 512
 """Tokens (padding counted) in one forward pass: more is no faster on a CPU, and 4096 less than half as fast."""
 STEP_TOKENS = 256
-"""The same of bulk work in eight bits, where longer passes gain little: whoever asks gets a core after 15 ms instead of 30."""
+"""The same of many texts in eight bits, where longer passes gain little: whoever asks gets a core after 15 ms instead of 30."""
 PASSES = 4
 """Such passes in one task; what their results go through, they go through together: at each product numpy lets the interpreter go,
 and beside other work of ours waits for it."""
@@ -64,9 +64,9 @@ class Model:
         self.served = served
         self._batch = settings.batch_size
         self._most = settings.max_pieces
-        threads = settings.threads or min(8, way.cores())
-        self._pool = ThreadPoolExecutor(threads, "embed")
-        self._quiet = ThreadPoolExecutor(threads, "embed-quiet", initializer=way.step_back, initargs=(BULK_NICE,))
+        self._threads = settings.threads or min(8, way.cores())
+        self._pool = ThreadPoolExecutor(self._threads, "embed")
+        self._quiet = ThreadPoolExecutor(self._threads, "embed-quiet", initializer=way.step_back, initargs=(BULK_NICE,))
         self._one = threading.Lock()
         self._aside = ThreadPoolExecutor(1, "embed-aside", initializer=way.step_back, initargs=(ASIDE_NICE,))
         self._together = Together[Ids, Made](self._forward_aside, lambda window: len(window.ids), most=PASS_TOKENS)
@@ -142,22 +142,23 @@ class Model:
     def _forward_all(self, windows: Sequence[Ids], *, urgent: bool) -> list[Made]:
         """Forward passes over windows of similar length; the results in the order of `windows`."""
         order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
-        most = STEP_TOKENS if self.served.precision == "int8" and not urgent else PASS_TOKENS
+        few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= PASS_TOKENS
+        most = STEP_TOKENS if self.served.precision == "int8" and not few else PASS_TOKENS
         batches: list[list[int]] = []
         while order:
             size = max(1, min(self._batch, most // len(windows[order[0]].ids)))
             batches.append(order[:size])
             order = order[size:]
         passes = [[windows[at] for at in batch] for batch in batches]
+        several = max(1, min(PASSES, len(passes) // self._threads)) if urgent else PASSES
+        tasks = [passes[at : at + several] for at in range(0, len(passes), several)]
         results: Iterator[list[Made]]
         if urgent and len(batches) == 1:
             results = map(self._together, passes)
         elif urgent:
-            results = self._pool.map(self._forward, passes)
+            results = self._pool.map(self._forward, tasks)
         else:
-            results = self._quiet.map(
-                self._by_the_way, [passes[at : at + PASSES] for at in range(0, len(passes), PASSES)]
-            )
+            results = self._quiet.map(self._by_the_way, tasks)
         made = dict(zip(itertools.chain(*batches), itertools.chain.from_iterable(results), strict=True))
         return [made[at] for at in range(len(windows))]
 
@@ -170,11 +171,11 @@ class Model:
                 outcomes.append(forward_pass(self._runtime, windows, self._pad))
         return self._finished(outcomes)
 
-    def _forward(self, windows: Sequence[Ids]) -> list[Made]:
-        return self._finished([forward_pass(self._runtime, windows, self._pad)])
+    def _forward(self, passes: Sequence[Sequence[Ids]]) -> list[Made]:
+        return self._finished([forward_pass(self._runtime, windows, self._pad) for windows in passes])
 
     def _forward_aside(self, windows: Sequence[Ids]) -> list[Made]:
-        return self._aside.submit(self._forward, windows).result()
+        return self._aside.submit(self._forward, [windows]).result()
 
     def _finished(self, passes: Sequence[Pass]) -> list[Made]:
         vectors = late.unit(np.concatenate([one.pooled for one in passes]))
