@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ormahd.index.late import Float
 
 Half = NDArray[np.float16]
-BLOCK = 4096
-"""Rows in one allocation (3 MB at 384 dimensions)."""
+STEP = 4096
+"""Rows of which there is a copy in float32 at once, and those from which on they have a short form."""
 DIRECTIONS = 96
 """Of the short form. With 64 the hundred nearest of 3,000 turns are among the four hundred best but for 6 in ten thousand, with 96
 for 1, with 128 for none."""
@@ -39,7 +39,7 @@ def wide(rows: Half) -> Float:
 
 
 class Front(Struct, frozen=True):
-    """The short forms of the first `rows` rows, in blocks like the rows themselves. Up to one block they are the rows as float32."""
+    """The short forms of the first `rows` rows, in blocks like the rows themselves. Up to `STEP` they are the rows as float32."""
 
     rows: int = 0
     blocks: tuple[Float, ...] = ()
@@ -48,37 +48,43 @@ class Front(Struct, frozen=True):
     made_of: int = 0
 
     @property
+    def memory(self) -> int:
+        """Bytes of the short forms."""
+        return sum(self.rows * block[:1].nbytes for block in self.blocks[:1])
+
+    @property
     def shortened(self) -> bool:
         return self.directions is not None
 
     def products(self, vectors: Float) -> list[Float]:
         """Of each block the short forms' dot products with those of `vectors` (float32[k, dimensions]): float32[rows, k]."""
         short: Float = vectors if self.directions is None else np.asarray(vectors @ self.directions, np.float32)
-        return [block[: self.rows - number * BLOCK] @ short.T for number, block in enumerate(self.blocks)]
+        return [block[: self.rows - number * len(block)] @ short.T for number, block in enumerate(self.blocks)]
 
     def grown(self, blocks: Sequence[Half], rows: int) -> Front:
-        """The same for the first `rows` rows of `blocks`. What is there already is not written again."""
+        """The same for the first `rows` rows of `blocks`, all of one size. What is there already is not written again."""
         if rows <= self.rows:
             return self
-        dimensions = blocks[0].shape[1]
+        size, dimensions = blocks[0].shape
         directions, made_of, done, short = self.directions, self.made_of, self.rows, list(self.blocks)
-        if dimensions > DIRECTIONS and rows > max(BLOCK, AGAIN * made_of):
+        if dimensions > DIRECTIONS and rows > max(STEP, AGAIN * made_of):
             directions, made_of, done, short = _directions(blocks, rows), rows, 0, []
         width = dimensions if directions is None else DIRECTIONS
         while done < rows:
-            number, at = divmod(done, BLOCK)
-            until = min(BLOCK, rows - number * BLOCK)
+            number, at = divmod(done, size)
+            until = min(at + STEP, size, rows - number * size)
             if number == len(short):
-                short.append(np.empty((BLOCK, width), np.float32))
+                short.append(np.empty((size, width), np.float32))
             some = wide(blocks[number][at:until])
             short[number][at:until] = some if directions is None else some @ directions
-            done = number * BLOCK + until
+            done = number * size + until
         return Front(rows, tuple(short), directions, made_of)
 
 
 def _directions(blocks: Sequence[Half], rows: int) -> Float:
-    """The directions that hold most of these rows: the eigenvectors of the largest eigenvalues, from a block's worth of them."""
-    chosen = np.linspace(0, rows - 1, min(rows, BLOCK)).astype(np.int64)
-    sample = wide(np.stack([blocks[row // BLOCK][row % BLOCK] for row in chosen.tolist()]))
+    """The directions that hold most of these rows: the eigenvectors of the largest eigenvalues, from some of them."""
+    chosen = np.linspace(0, rows - 1, min(rows, STEP)).astype(np.int64)
+    size = len(blocks[0])
+    sample = wide(np.stack([blocks[row // size][row % size] for row in chosen.tolist()]))
     _, vectors = np.linalg.eigh((sample.T @ sample).astype(np.float64))
     return np.ascontiguousarray(vectors[:, : -DIRECTIONS - 1 : -1].astype(np.float32))

@@ -13,15 +13,17 @@ import itertools
 import math
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd.index.front import BLOCK, Front, Half
+from ormahd.index.front import STEP, Front, Half
 from ormahd.index.late import Float
-from ormahd.index.nearest import DECIMALS, Only, View, nearest
+from ormahd.index.nearest import DECIMALS, Only, View, nearest, row_by_row
 
+BLOCK = 65_536
+"""Rows in one allocation (48 MB at 384 dimensions, of which the system gives what is written to): to pick some hundred rows out of one
+array takes a third of what it takes out of several."""
 DEAD = 0.25
 """Share of dead rows from which the living ones are copied together."""
 
@@ -29,15 +31,18 @@ DEAD = 0.25
 class Matrix:
     """Vectors by node id; a node has one row for each piece of its text."""
 
-    def __init__(self, dimensions: int, *, quick: int = 0) -> None:
-        """`quick`: rows up to which everything is compared at once (`quick` tells whether that is so), and that have a short form."""
+    def __init__(self, dimensions: int, *, quick: int = 0, block: int = BLOCK) -> None:
+        """`quick`: rows up to which everything is compared at once (`quick` tells whether that is so), and that have a short form.
+        `block`: rows in one allocation."""
         self.dimensions = dimensions
         self._quick = quick
+        self._block = block
         self._lock = threading.Lock()
         self._places: dict[str, tuple[int, int]] = {}  # id -> first row, number of rows
         self._blocks: list[Half] = []
         self._front = Front()
         self._owners: list[str] = []  # whose row it is, or was
+        self._dead = np.zeros(STEP, np.bool_)  # by row: it was
         self._used = 0
         self._live = 0
 
@@ -60,8 +65,7 @@ class Matrix:
     @property
     def memory(self) -> int:
         """Bytes of the vectors."""
-        parts: list[NDArray[Any]] = [*self._blocks, *self._front.blocks]
-        return sum(part.nbytes for part in parts)
+        return 2 * self._used * self.dimensions + self._front.memory
 
     def put(self, items: Iterable[tuple[str, Half]]) -> None:
         """Set the vectors (float16[pieces, dimensions]) of nodes. One caller at a time, as of `remove`."""
@@ -83,27 +87,32 @@ class Matrix:
         place = self._places.pop(node_id, None)
         if place is not None:
             self._live -= place[1]
+            self._dead[place[0] : place[0] + place[1]] = True
 
     def _append(self, node_id: str, vectors: Half) -> None:
         """A node's rows stand together, also across the border of two blocks."""
         self._places[node_id] = (self._used, len(vectors))
         self._owners += [node_id] * len(vectors)
         self._live += len(vectors)
+        if self._used + len(vectors) > len(self._dead):
+            more = np.zeros(len(self._dead) + len(vectors), np.bool_)
+            self._dead = np.concatenate([self._dead, more])
         done = 0
         while done < len(vectors):
-            at = self._used % BLOCK
-            if self._used // BLOCK == len(self._blocks):
-                self._blocks.append(np.empty((BLOCK, self.dimensions), np.float16))
-            some = vectors[done : done + BLOCK - at]
+            number, at = divmod(self._used, self._block)
+            if number == len(self._blocks):
+                self._blocks.append(np.empty((self._block, self.dimensions), np.float16))
+            some = vectors[done : done + self._block - at]
             self._blocks[-1][at : at + len(some)] = some
             self._used += len(some)
             done += len(some)
 
     def _compact(self) -> None:
-        if self._used - self._live <= max(BLOCK, DEAD * self._used):
+        if self._used - self._live <= max(STEP, DEAD * self._used):
             return
         old, places = self._view(), self._places
         self._blocks, self._front, self._owners, self._places, self._used, self._live = [], Front(), [], {}, 0, 0
+        self._dead = np.zeros(STEP, np.bool_)
         for node_id, (first, count) in places.items():
             self._append(node_id, old.halves(np.arange(first, first + count)))
 
@@ -114,7 +123,7 @@ class Matrix:
             self._front = front
 
     def _view(self) -> View:
-        return View(tuple(self._blocks), self._front, self._owners, self._used)
+        return View(tuple(self._blocks), self._front, self._owners, self._dead, self._used)
 
     def vectors(self, node_id: str) -> Float | None:
         """float32[pieces, dimensions] of one node."""
@@ -181,8 +190,7 @@ def _scores(view: View, places: Sequence[tuple[int, int]], vectors: Float) -> ND
     ends = np.cumsum(counts)
     rows = np.arange(ends[-1]) - np.repeat(ends - counts, counts) + np.repeat(starts, counts)
     scores = np.empty((len(rows), len(vectors)), np.float32)
-    for at in range(0, len(rows), BLOCK):  # float32 copies stay small
-        some = rows[at : at + BLOCK]
-        scores[at : at + len(some)] = view.rows(some) @ vectors.T
-    # Rounded, because the last bits depend on how many rows were multiplied together.
+    for at in range(0, len(rows), STEP):  # float32 copies stay small
+        some = rows[at : at + STEP]
+        scores[at : at + len(some)] = row_by_row(view.rows(some), vectors)
     return np.maximum.reduceat(scores, ends - counts, axis=0).astype(np.float64).round(DECIMALS)

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.index.front import BLOCK, Front, Half, wide
+from ormahd.index.front import STEP, Front, Half, wide
 from ormahd.index.late import Float
 from ormahd.index.rows import SPARE
 
@@ -31,12 +31,18 @@ ENOUGH = 40
 """So many times as many rows are looked at at most, where vectors are such that shortening them tells little."""
 
 
+_NOWHERE = (-1, 0)
+"""The place of a node that has no vectors."""
+
+
 class View(Struct, frozen=True):
     """Rows as they were at one moment; blocks may grow behind `used`, which this view does not see."""
 
     blocks: tuple[Half, ...]
     front: Front
     owners: Sequence[str]
+    dead: NDArray[np.bool_]
+    """By row: it is nobody's any more."""
     used: int
 
     def rows(self, rows: NDArray[np.int64]) -> Float:
@@ -45,21 +51,22 @@ class View(Struct, frozen=True):
 
     def halves(self, rows: NDArray[np.int64]) -> Half:
         if len(self.blocks) == 1:
-            return self.blocks[0][rows]
-        found = np.empty((len(rows), self.blocks[0].shape[1]), np.float16)
-        of = rows // BLOCK
+            return self.blocks[0].take(rows, axis=0)
+        size, dimensions = self.blocks[0].shape
+        found = np.empty((len(rows), dimensions), np.float16)
+        of = rows // size
         for number in np.flatnonzero(np.bincount(of)).tolist():
             here = of == number
-            found[here] = self.blocks[number][rows[here] % BLOCK]
+            found[here] = self.blocks[number][rows[here] % size]
         return found
 
     def first(self, vectors: Float) -> Float:
         """The first comparison of every row with each vector: float32[rows, vectors]."""
         parts = self.front.products(vectors)
-        for at in range(self.front.rows, self.used, BLOCK):  # beyond those that have a short form
-            some = np.arange(at, min(at + BLOCK, self.used))
+        for at in range(self.front.rows, self.used, STEP):  # beyond those that have a short form
+            some = np.arange(at, min(at + STEP, self.used))
             parts.append(self.rows(some) @ vectors.T)
-        return np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class Only(Struct, frozen=True):
@@ -70,13 +77,19 @@ class Only(Struct, frozen=True):
     share: float
 
 
+def row_by_row(rows: Float, vectors: Float) -> Float:
+    """`rows @ vectors.T`, each number by itself: the last bits of a product depend on how much is multiplied together, and equal
+    questions get equal answers, whatever is asked beside."""
+    return np.asarray(np.vecdot(rows[:, None], vectors), np.float32)
+
+
 def nearest(
     view: View, places: Mapping[str, tuple[int, int]], first: Float, vector: Float, limit: int, only: Only | None,
     cosines: Callable[[Float, Sequence[str]], Mapping[str, float]],
 ) -> list[tuple[str, float]]:  # fmt: skip
     """The nearest nodes, each with its nearest piece's cosine, by the `first` comparison of all rows of `view`.
 
-    `places`: first row and number of rows of each node; `cosines`: of nodes as they are now, exactly.
+    `places`: first row and number of rows of each node; `cosines`: of nodes as they are now, for those that changed meanwhile.
     """
     shortened = view.front.shortened
     asked = limit + limit // SPARE + 1
@@ -87,9 +100,9 @@ def nearest(
         cut = float(first[rows].min())
         if only is not None:
             rows = _wanted(view, rows, only)
-        exact = view.rows(rows) @ vector if shortened else first[rows]
+        exact = row_by_row(view.rows(rows), vector[None])[:, 0]
         order = np.argsort(-exact)[:taken]  # none, where nobody who is wanted is among the nearest
-        best = _owned(view, places, rows[order], exact[order])
+        best, changed = _owned(view, places, rows[order], exact[order])
         worst = -best[limit - 1][0] - ROUNDED if len(best) >= limit else -math.inf
         # Long notes fill the rows with their pieces: more of them, until nothing as good can stand outside.
         if taken < len(rows) and worst <= float(exact[order].min()):
@@ -98,9 +111,9 @@ def nearest(
         if shortened and 0 < len(rows) < ENOUGH * asked:
             cut += DEVIATIONS * float(np.std(exact - first[rows]))
         if looked == len(first) or worst > cut:
-            # The last bits depend on what was multiplied together: equal questions get equal answers, whatever was asked beside.
-            exactly = cosines(vector, [node_id for less, node_id in best if -less >= worst])
-            return sorted(exactly.items(), key=lambda item: (-item[1], item[0]))[:limit]
+            near = {node_id: round(-less, DECIMALS) for less, node_id in best if -less >= worst}
+            near |= cosines(vector, changed) if changed else {}
+            return sorted(near.items(), key=lambda item: (-item[1], item[0]))[:limit]
         looked *= 2
 
 
@@ -112,16 +125,19 @@ def _wanted(view: View, rows: NDArray[np.int64], only: Only) -> NDArray[np.int64
 
 def _owned(
     view: View, places: Mapping[str, tuple[int, int]], rows: NDArray[np.int64], exact: Float
-) -> list[tuple[float, str]]:
-    """Whose these rows are, the nearest row first, each with its best row's cosine: (-cosine, id), the nearest first."""
+) -> tuple[list[tuple[float, str]], list[str]]:
+    """Whose these rows are, the nearest row first, each with its best row's cosine: (-cosine, id), the nearest first. And which of
+    them have other vectors since a moment ago, which this view does not see."""
     best: dict[str, float] = {}
+    changed: list[str] = []
     numbers = rows.tolist()
-    ids = [view.owners[row] for row in numbers]
-    for row, cosine, node_id, place in zip(numbers, exact.tolist(), ids, map(places.get, ids), strict=True):
-        # A node that is gone; or, as the rows come by their cosines, one that has a better row already.
-        if place is None or node_id in best:
+    for row, cosine, dead in zip(numbers, exact.tolist(), view.dead[rows].tolist(), strict=True):
+        node_id = view.owners[row]
+        if node_id in best:  # by a better row: they come by their cosines
             continue
-        # A dead row, unless it has other vectors since a moment ago, which this view does not see: those are compared in the end.
-        if place[0] <= row < place[0] + place[1] or place[0] >= view.used:
-            best[node_id] = cosine
-    return sorted([(-cosine, node_id) for node_id, cosine in best.items()])
+        if dead:
+            if places.get(node_id, _NOWHERE)[0] < view.used:
+                continue
+            changed.append(node_id)
+        best[node_id] = cosine
+    return sorted([(-cosine, node_id) for node_id, cosine in best.items()]), changed

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahd.index import late, links
-from ormahd.index.front import BLOCK, wide
+from ormahd.index.front import STEP, wide
 from ormahd.index.hashing import Hashing
 from ormahd.index.lookup import clean_prefix
 from ormahd.index.matrix import Matrix
@@ -117,7 +117,7 @@ def test_the_matrix_copies_the_living_together() -> None:
             rows = late.unit(random.standard_normal((100 + turn, 8))).astype(np.float16)
             matrix.put([(node_id(number), rows)])
             wanted[node_id(number)] = rows
-    assert matrix.memory < 4 * BLOCK * (16 + 16)
+    assert matrix.memory < 3 * STEP * 16
     check(matrix, wanted, random)
 
 
@@ -129,8 +129,8 @@ def crowd(count: int, seed: int) -> late.Float:
 
 
 def test_of_many_rows_the_nearest_are_found_by_their_short_form() -> None:
-    rows = crowd(3 * BLOCK + 100, 1).astype(np.float16)
-    matrix, exact = Matrix(384, quick=2 * BLOCK + 50), Matrix(384)  # the last rows have no short form
+    rows = crowd(3 * STEP + 100, 1).astype(np.float16)
+    matrix, exact = Matrix(384, quick=2 * STEP + 50, block=STEP), Matrix(384)  # the last rows have no short form
     for one in (matrix, exact):
         one.put((node_id(number), rows[number : number + 1]) for number in range(len(rows)))
     assert matrix.memory < 1.4 * exact.memory
@@ -142,28 +142,29 @@ def test_of_many_rows_the_nearest_are_found_by_their_short_form() -> None:
     assert len(matrix.nearest(crowd(1, 4)[0], len(rows) + 10)) == len(rows)
 
 
-@pytest.mark.parametrize("quick", [0, 10 * BLOCK])
-def test_the_nearest_of_those_that_are_wanted(quick: int) -> None:
-    rows = crowd(2 * BLOCK, 7).astype(np.float16)
-    matrix = Matrix(384, quick=quick)
+@pytest.mark.parametrize("quick", [0, 10 * STEP])
+@pytest.mark.parametrize("block", [STEP // 3, 10 * STEP])
+def test_the_nearest_of_those_that_are_wanted(quick: int, block: int) -> None:
+    rows = crowd(2 * STEP, 7).astype(np.float16)
+    matrix = Matrix(384, quick=quick, block=block)
     matrix.put((node_id(number // 2), rows[number : number + 2]) for number in range(0, len(rows), 2))
-    members = {node_id(number) for number in range(0, BLOCK, 9)}
-    gone = {node_id(number) for number in range(0, BLOCK, 27)}
+    members = {node_id(number) for number in range(0, STEP, 9)}
+    gone = {node_id(number) for number in range(0, STEP, 27)}
     for question in crowd(10, 8):
         cosines = matrix.cosines(question, sorted(members - gone))
         wanted = sorted(cosines.items(), key=lambda item: (-item[1], item[0]))
         assert matrix.nearest(question, 12, Only(members, gone, 0.1)) == wanted[:12]
         assert matrix.nearest(question, 12, Only(members, gone, 1.0)) == wanted[:12]
-        assert len(matrix.nearest(question, BLOCK, Only(members, gone, 0.1))) == len(wanted)
+        assert len(matrix.nearest(question, STEP, Only(members, gone, 0.1))) == len(wanted)
     assert matrix.nearest(crowd(1, 9)[0], 5, Only(set(), set(), 0.5)) == []
     question = crowd(1, 10)[0]
-    far = dict(matrix.nearest(question, BLOCK)[BLOCK // 2 :])  # none of them among those that are looked at first
+    far = dict(matrix.nearest(question, STEP)[STEP // 2 :])  # none of them among those that are looked at first
     assert matrix.nearest(question, 12, Only(far.keys(), set(), 0.5)) == list(far.items())[:12]
 
 
 def test_short_forms_follow_what_is_changed_and_copied_together() -> None:
-    rows = crowd(2 * BLOCK, 5).astype(np.float16)
-    matrix = Matrix(384, quick=10 * BLOCK)
+    rows = crowd(2 * STEP, 5).astype(np.float16)
+    matrix = Matrix(384, quick=10 * STEP)
     matrix.put((node_id(number // 8), rows[number : number + 8]) for number in range(0, len(rows), 8))
     for number in range(700):  # so many that the living rows are copied
         matrix.put([(node_id(number), np.roll(rows[8 * number : 8 * number + 8], 1, axis=1))])
@@ -178,8 +179,8 @@ def test_short_forms_follow_what_is_changed_and_copied_together() -> None:
 
 def test_a_search_beside_changes_finds_what_stays() -> None:
     """Also while rows are copied together, and the short forms are made anew."""
-    rows = crowd(2 * BLOCK, 6).astype(np.float16)
-    matrix = Matrix(384, quick=10 * BLOCK)
+    rows = crowd(2 * STEP, 6).astype(np.float16)
+    matrix = Matrix(384, quick=10 * STEP)
     matrix.put((node_id(number), rows[number : number + 1]) for number in range(1000))
     stop, wrong = threading.Event(), list[object]()
 
