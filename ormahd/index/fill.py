@@ -65,6 +65,10 @@ class Filler:
         self._woken = False  # so that a call that comes during a step is not lost
         self._failures = 0
         self._tidy_at = 0.0
+        self.forgot = True
+        """What every question asks of the notes is not remembered."""
+        self.learn: Callable[[], None] = lambda: None
+        """Called where it is not, once all is embedded, and after bulk work."""
         self._telling = Telling(database, applying)
         self._beside = ThreadPoolExecutor(AHEAD, "index-embed")
         self._begun: deque[_Begun] = deque()
@@ -191,6 +195,9 @@ class Filler:
             return 0.0
         if self.active is None:
             return IDLE_S
+        if self.forgot:
+            self.forgot = False
+            self.learn()
         hurry, settling = bool(self._hurry), bool(self._settling)
         pause = self._telling.step(self.active, hurry=hurry, settling=settling)
         if pause is None:
@@ -216,6 +223,7 @@ class Filler:
         self._worked = self._telling.since = None
         self._database.give_back()
         meaning.embedder.give_back()
+        self.learn()
         heap.freeze()
         heap.give_back()
         return IDLE_S

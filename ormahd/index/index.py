@@ -341,6 +341,8 @@ class Index(Reader):
         """What use has made of nodes, by id, as last folded; nodes that are not in it have the default."""
         self._strength = dict(strength)
         self._kept = Kept()
+        self._filler.forgot = True
+        self._filler.wake()
 
     @property
     def strength(self) -> Mapping[str, Strength]:

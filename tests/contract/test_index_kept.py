@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from ormahd.core.node import EdgeType, NodeType, Strength, Tier
 from ormahd.core.note import Link
-from ormahd.index import cache, kept, kept_edges, kept_tokens, links, lookup, text
+from ormahd.index import cache, fill, kept, kept_edges, kept_tokens, links, lookup, reader, text
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
+from tests.house import wait_until
 
 WORDS = ["boat", "garden", "kettle", "sqlite", "sqlites", "v1.2", "c++", "東京", "naïve", "tram"]
 FILTERS = (
@@ -106,7 +107,8 @@ def test_right_after_a_change_no_words_are_learned(index: Index, monkeypatch: py
     assert index._kept._postings
 
 
-def test_what_ranking_asks_of_the_others_stays(index: Index) -> None:
+def test_what_ranking_asks_of_the_others_stays(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "index")  # without a model nothing is learned ahead
     chance = random.Random(5)
     apply(index, {f"{number}.md": some(number, chance) for number in range(30)})
     ids = [node_id(number) for number in range(32)]
@@ -118,6 +120,24 @@ def test_what_ranking_asks_of_the_others_stays(index: Index) -> None:
     assert node_id(8) not in after
     with index._database.read() as connection:
         assert after == lookup.candidates(connection, ids, index._strength)
+    index.close()
+
+
+def test_what_ranking_asks_is_learned_before_anybody_asks(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = {node_id(number) for number in range(40)}
+    apply(index, {f"{number}.md": some(number, random.Random(5)) for number in range(40)})
+    index.set_strength({node_id(1): Strength(access_count=3)})
+    wait_until(lambda: index._kept.candidates.keys() == ids, "all of it")
+    assert index._kept.candidates[node_id(1)].strength.access_count == 3
+    monkeypatch.setattr(fill, "GIVE_BACK_S", 0.05)
+    apply(index, {f"{number}.md": some(number, random.Random(6)) for number in range(40, 300)})
+    wait_until(lambda: len(index._kept.candidates) == 300, "that of what came in bulk")
+    monkeypatch.setattr(reader, "CANDIDATES", 299)
+    index.set_strength({})
+    wait_until(lambda: not index._filler.forgot, "a look")
+    apply(index, {"0.md": some(0, random.Random(7))})
+    assert index.wait_filled(30, settled=True)
+    assert not index._kept.candidates, "of more than are remembered it learns none"
 
 
 @pytest.mark.parametrize("bound", [(), ("SMALL",), ("SMALL", "SCORED")])
