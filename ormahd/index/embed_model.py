@@ -18,7 +18,7 @@ from ormahd import way
 from ormahd.index import late
 from ormahd.index.embed_files import in_place
 from ormahd.index.embed_pass import Ids, Pass, Runtime, forward_pass, ids_of, run
-from ormahd.index.embed_together import Together
+from ormahd.index.embed_together import Together, fitting
 from ormahd.index.embedder import About, DocumentVectors, Piece, QueryVectors, Served
 from ormahd.index.late import Float
 from ormahd.index.pieces import OVERLAP, SEARCH_BACK, split
@@ -31,6 +31,11 @@ STEP_TOKENS = 256
 PASSES = 4
 """Such passes in one task; what their results go through, they go through together: at each product numpy lets the interpreter go,
 and beside other work of ours waits for it."""
+MANY = 64
+"""Texts from which on it pays to cut them into tokens in several threads (a twentieth of what they cost)."""
+TOKENIZED = 65_536
+"""Characters that are cut into tokens in one go, each text counted as long as the longest: what the tokenizer tells of them is some
+thirty times as large."""
 HEADING_SHARE = 0.25
 """Of the window: how much of it a long heading may take in the second and later pieces of a text."""
 CHARACTERS_PER_TOKEN = 8
@@ -86,13 +91,9 @@ class Model:
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
     ) -> list[DocumentVectors]:
-        windows: list[Ids] = []
-        owners: list[int] = []
-        for number, text in enumerate(texts):
-            heading = headings[number] if headings else None
-            for window in self._windows(text, heading):
-                windows.append(window)
-                owners.append(number)
+        each = self._windows_of_all(texts, headings or [None] * len(texts), urgent=urgent)
+        windows = [*itertools.chain(*each)]
+        owners = [number for number, some in enumerate(each) for _ in some]
         made = self._forward_all(windows, urgent=urgent)
         pieces: list[list[Piece]] = [[] for _ in texts]
         for owner, (vector, ids, tokens) in zip(owners, made, strict=True):
@@ -118,13 +119,34 @@ class Model:
 
     # Texts to windows
 
-    def _windows(self, text: str, heading: str | None) -> list[Ids]:
-        """The token ids of each piece of `text`, specials included, at most the window long."""
-        head = self._prefix + (f"{heading}\n" if heading else "")
-        body = text[: self._most * self._window * CHARACTERS_PER_TOKEN]
-        whole = self._tokenizer.encode(head + body)
-        if len(whole.ids) <= self._window:
-            return [ids_of(whole)]
+    def _windows_of_all(self, texts: Sequence[str], headings: Sequence[str | None], *, urgent: bool) -> list[list[Ids]]:
+        """`_windows` of each text. Of many that somebody waits for all cores cut some; bulk work comes in several batches, of which one is
+        cut while another is embedded."""
+        several = self._threads if urgent and len(texts) > MANY else 1
+        if several == 1:
+            return self._windows(texts, headings)
+        found: list[list[Ids]] = [[] for _ in texts]
+        parts = [(texts[at::several], headings[at::several]) for at in range(several)]
+        for at, part in enumerate(self._pool.map(lambda part: self._windows(*part), parts)):
+            found[at::several] = part
+        return found
+
+    def _windows(self, texts: Sequence[str], headings: Sequence[str | None]) -> list[list[Ids]]:
+        """The token ids of each piece of each text, specials included, at most the window long."""
+        heads = [self._prefix + (f"{heading}\n" if heading else "") for heading in headings]
+        bodies = [text[: self._most * self._window * CHARACTERS_PER_TOKEN] for text in texts]
+        found: list[list[Ids]] = []
+        waiting = [head + body for head, body in zip(heads, bodies, strict=True)]
+        while waiting:
+            some = fitting(waiting, lambda text: [len(text)], TOKENIZED)
+            # Several at once: for one alone the tokenizer keeps the interpreter.
+            for whole in self._tokenizer.encode_batch(some):
+                at = len(found)
+                found.append([ids_of(whole)] if len(whole.ids) <= self._window else self._pieces(heads[at], bodies[at]))
+        return found
+
+    def _pieces(self, head: str, body: str) -> list[Ids]:
+        """The windows of a text that is longer than one, each with its heading."""
         room = self._window - self._specials
         alone = self._tokenizer.encode(head, add_special_tokens=False)
         if len(alone.ids) > room * HEADING_SHARE:
@@ -210,7 +232,8 @@ class Model:
                 return np.asarray(kept, np.float32)
         except (OSError, ValueError, EOFError):
             log.info("computing the basis of the token vectors of %s", self.name)
-        windows = [window for line in late.calibration() for window in self._windows(line, None)]
+        lines = late.calibration()
+        windows = [*itertools.chain(*self._windows(lines, [None] * len(lines)))]
         made = self._forward_all(windows, urgent=False)
         found = late.basis(np.concatenate([tokens for _, _, tokens in made]), dimensions)
         with in_place(path) as opened:

@@ -57,7 +57,7 @@ def main(vault: Path, models: Path) -> None:
     for file in files[:: max(1, len(files) // NOTES)][:NOTES]:
         note = parse(file.read_bytes(), file.name)
         source = cache.source(note.title, file.name, note.content)
-        windows.append(model._windows(source.content, source.heading))
+        windows += model._windows([source.content], [source.heading])
     runtime = model._runtime
     batches = alike(one.ids for some in windows for one in some)
     given = [runtime._given(np.array(some)) for some in batches]  # type: ignore[attr-defined]
