@@ -10,6 +10,8 @@ from ormahd.index.cache import Pieces
 
 MOST = 56_000_000
 """Bytes: the tokens of 10,000 notes of 30 words. Of a larger vault those that were read last."""
+LEARNED = 36_000_000
+"""Bytes up to which they are read before somebody asks: of the notes that were used or made last, and only where a note is one piece."""
 ROOM = 0.1
 """Share of `MOST` that is let go at once: to find the first of a dictionary is to walk past all that went before."""
 
@@ -24,6 +26,11 @@ class KeptTokens:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[int, Pieces, bytes]] = {}
         self._bytes = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all tokens that are remembered."""
+        return self._bytes
 
     def without(self, ids: Collection[str]) -> KeptTokens:
         """What of this holds after these nodes came, changed or went."""

@@ -23,6 +23,7 @@ from ormahd.index.cache import Pieces, TokenVectors
 from ormahd.index.database import Database
 from ormahd.index.fill import Filler
 from ormahd.index.kept import CANDIDATES, COUNTS, Kept
+from ormahd.index.kept_tokens import LEARNED
 from ormahd.index.late import Float
 from ormahd.index.meaning import Meaning
 from ormahd.index.nearest import Only
@@ -42,6 +43,8 @@ SPARE = 20
 """Neighbours fetched beyond what the filter is expected to take away."""
 WIDENINGS = 3
 """How often Chroma is asked, for three times as many each time, before all that pass are scored."""
+AT_ONCE = 100
+"""Nodes whose tokens are read in one go before anybody asks: half a megabyte."""
 LATE_PIECES = 4
 """Pieces of a long note whose tokens are compared with a question's."""
 
@@ -124,12 +127,20 @@ class Reader:
         return found
 
     def _learn(self) -> None:
-        """Remember what ranking asks of all nodes, where that is not too much: else each question reads it of those that it is the first to
-        find, which is a twentieth of it."""
+        """Remember what ranking asks of all nodes, and tokens of those that were used last, where that is not too much: else each question
+        reads it of those that it is the first to find, which is a tenth of it."""
         ids = self.ids()
-        if len(ids) <= CANDIDATES:
-            for some in sql.chunks(ids):
-                self.candidates(some)
+        if len(ids) > CANDIDATES:
+            return
+        known = [one for some in sql.chunks(ids) for one in self.candidates(some).values()]
+        meaning = self._filler.active
+        if meaning is None:
+            return
+        latest = [one.id for one in sorted(known, key=lambda one: one.accessed, reverse=True)]
+        for some in sql.chunks(latest, AT_ONCE):
+            if self._kept.tokens.size > LEARNED:
+                break
+            self.tokens([one for one, pieces in zip(some, meaning.matrix.counts(some), strict=True) if pieces == 1])
 
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
         """Ids of all nodes that the filter lets through."""

@@ -127,17 +127,26 @@ def test_what_ranking_asks_is_learned_before_anybody_asks(index: Index, monkeypa
     ids = {node_id(number) for number in range(40)}
     apply(index, {f"{number}.md": some(number, random.Random(5)) for number in range(40)})
     index.set_strength({node_id(1): Strength(access_count=3)})
-    wait_until(lambda: index._kept.candidates.keys() == ids, "all of it")
+    wait_until(lambda: index._kept.tokens._known.keys() == ids, "all of it")
+    assert index._kept.candidates.keys() == ids
     assert index._kept.candidates[node_id(1)].strength.access_count == 3
     monkeypatch.setattr(fill, "GIVE_BACK_S", 0.05)
     apply(index, {f"{number}.md": some(number, random.Random(6)) for number in range(40, 300)})
-    wait_until(lambda: len(index._kept.candidates) == 300, "that of what came in bulk")
+    wait_until(lambda: len(index._kept.tokens._known) == 300, "that of what came in bulk")
     monkeypatch.setattr(reader, "CANDIDATES", 299)
     index.set_strength({})
     wait_until(lambda: not index._filler.forgot, "a look")
     apply(index, {"0.md": some(0, random.Random(7))})
     assert index.wait_filled(30, settled=True)
     assert not index._kept.candidates, "of more than are remembered it learns none"
+    monkeypatch.setattr(reader, "CANDIDATES", 300)
+    monkeypatch.setattr(reader, "LEARNED", 1000)
+    monkeypatch.setattr(reader, "AT_ONCE", 10)
+    index.set_strength({node_id(77): Strength(last_accessed=NOW + timedelta(days=1))})
+    wait_until(lambda: index._kept.tokens.size > 1000, "some tokens")
+    assert index.wait_filled(30, settled=True)
+    assert node_id(77) in index._kept.tokens._known, "of what was used last"
+    assert len(index._kept.tokens._known) < 100
 
 
 @pytest.mark.parametrize("bound", [(), ("SMALL",), ("SMALL", "SCORED")])
