@@ -125,9 +125,9 @@ class Model:
         several = self._threads if urgent and len(texts) > MANY else 1
         if several == 1:
             return self._windows(texts, headings)
+        parts = ([some[at::several] for at in range(several)] for some in (texts, headings))
         found: list[list[Ids]] = [[] for _ in texts]
-        parts = [(texts[at::several], headings[at::several]) for at in range(several)]
-        for at, part in enumerate(self._pool.map(lambda part: self._windows(*part), parts)):
+        for at, part in enumerate(self._pool.map(self._windows, *parts)):
             found[at::several] = part
         return found
 

@@ -50,7 +50,7 @@ class Front(Struct, frozen=True):
     @property
     def memory(self) -> int:
         """Bytes of the short forms."""
-        return sum(self.rows * block[:1].nbytes for block in self.blocks[:1])
+        return self.rows * self.blocks[0][0].nbytes if self.blocks else 0
 
     @property
     def shortened(self) -> bool:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ormahd.index.front import STEP, Front, Half
 from ormahd.index.late import Float
-from ormahd.index.nearest import DECIMALS, Only, View, nearest, row_by_row
+from ormahd.index.nearest import Only, View, nearest, row_by_row
 
 BLOCK = 65_536
 """Rows in one allocation (48 MB at 384 dimensions, of which the system gives what is written to): to pick some hundred rows out of one
@@ -189,8 +189,8 @@ def _scores(view: View, places: Sequence[tuple[int, int]], vectors: Float) -> ND
     starts, counts = np.array(places, np.int64).T
     ends = np.cumsum(counts)
     rows = np.arange(ends[-1]) - np.repeat(ends - counts, counts) + np.repeat(starts, counts)
-    scores = np.empty((len(rows), len(vectors)), np.float32)
+    scores = np.empty((len(rows), len(vectors)))
     for at in range(0, len(rows), STEP):  # float32 copies stay small
         some = rows[at : at + STEP]
         scores[at : at + len(some)] = row_by_row(view.rows(some), vectors)
-    return np.maximum.reduceat(scores, ends - counts, axis=0).astype(np.float64).round(DECIMALS)
+    return np.maximum.reduceat(scores, ends - counts, axis=0)

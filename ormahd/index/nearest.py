@@ -29,8 +29,6 @@ DEVIATIONS = 4.0
 Of the hundred nearest of 100,000 rows mixed from conversations it misses one in 1,400, near the end of the hundred."""
 ENOUGH = 40
 """So many times as many rows are looked at at most, where vectors are such that shortening them tells little."""
-
-
 _NOWHERE = (-1, 0)
 """The place of a node that has no vectors."""
 
@@ -77,10 +75,10 @@ class Only(Struct, frozen=True):
     share: float
 
 
-def row_by_row(rows: Float, vectors: Float) -> Float:
-    """`rows @ vectors.T`, each number by itself: the last bits of a product depend on how much is multiplied together, and equal
-    questions get equal answers, whatever is asked beside."""
-    return np.asarray(np.vecdot(rows[:, None], vectors), np.float32)
+def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
+    """`rows @ vectors.T`, rounded, each number by itself: the last bits of a product depend on how much is multiplied together, and
+    equal questions get equal answers, whatever is asked beside."""
+    return np.asarray(np.vecdot(rows[:, None], vectors), np.float64).round(DECIMALS)
 
 
 def nearest(
@@ -111,7 +109,7 @@ def nearest(
         if shortened and 0 < len(rows) < ENOUGH * asked:
             cut += DEVIATIONS * float(np.std(exact - first[rows]))
         if looked == len(first) or worst > cut:
-            near = {node_id: round(-less, DECIMALS) for less, node_id in best if -less >= worst}
+            near = {node_id: -less for less, node_id in best}
             near |= cosines(vector, changed) if changed else {}
             return sorted(near.items(), key=lambda item: (-item[1], item[0]))[:limit]
         looked *= 2
@@ -124,14 +122,13 @@ def _wanted(view: View, rows: NDArray[np.int64], only: Only) -> NDArray[np.int64
 
 
 def _owned(
-    view: View, places: Mapping[str, tuple[int, int]], rows: NDArray[np.int64], exact: Float
+    view: View, places: Mapping[str, tuple[int, int]], rows: NDArray[np.int64], exact: NDArray[np.float64]
 ) -> tuple[list[tuple[float, str]], list[str]]:
     """Whose these rows are, the nearest row first, each with its best row's cosine: (-cosine, id), the nearest first. And which of
     them have other vectors since a moment ago, which this view does not see."""
     best: dict[str, float] = {}
     changed: list[str] = []
-    numbers = rows.tolist()
-    for row, cosine, dead in zip(numbers, exact.tolist(), view.dead[rows].tolist(), strict=True):
+    for row, cosine, dead in zip(rows.tolist(), exact.tolist(), view.dead[rows].tolist(), strict=True):
         node_id = view.owners[row]
         if node_id in best:  # by a better row: they come by their cosines
             continue
