@@ -120,7 +120,8 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
             # outside every lock: this is the slow part, and it changes nothing
             near = ormah.neighbours(title, content, many, lambda near: near)
             return amending(ormah, lambda: store(draft(near)))
-        return store(ormah.neighbours(title, content, many, draft))
+        with ormah.vault.announced():
+            return store(ormah.neighbours(title, content, many, draft))
 
 
 def _links(

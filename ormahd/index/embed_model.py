@@ -31,6 +31,8 @@ STEP_TOKENS = 256
 PASSES = 4
 """Such passes in one task; what their results go through, they go through together: at each product numpy lets the interpreter go,
 and beside other work of ours waits for it."""
+APART = 3
+"""Texts of a few that somebody waits for, on each core: fewer cost a core more than is won by another one."""
 MANY = 64
 """Texts from which on it pays to cut them into tokens in several threads (a twentieth of what they cost)."""
 TOKENIZED = 65_536
@@ -73,8 +75,12 @@ class Model:
         self._pool = ThreadPoolExecutor(self._threads, "embed")
         self._quiet = ThreadPoolExecutor(self._threads, "embed-quiet", initializer=way.step_back, initargs=(BULK_NICE,))
         self._one = threading.Lock()
-        self._aside = ThreadPoolExecutor(1, "embed-aside", initializer=way.step_back, initargs=(ASIDE_NICE,))
-        self._together = Together[Ids, Made](self._forward_aside, lambda window: len(window.ids), most=PASS_TOKENS)
+        self._aside = ThreadPoolExecutor(
+            self._threads, "embed-aside", initializer=way.step_back, initargs=(ASIDE_NICE,)
+        )
+        self._together = Together[Ids, Made](
+            self._forward_aside, lambda window: len(window.ids), most=PASS_TOKENS * self._threads
+        )
         self._runtime = runtime
         self._tokenizer = about.tokenizer
         self._pad = about.pad
@@ -164,8 +170,9 @@ class Model:
     def _forward_all(self, windows: Sequence[Ids], *, urgent: bool) -> list[Made]:
         """Forward passes over windows of similar length; the results in the order of `windows`."""
         order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
-        few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= PASS_TOKENS
-        most = STEP_TOKENS if self.served.precision == "int8" and not few else PASS_TOKENS
+        aside = PASS_TOKENS * self._threads
+        few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= aside
+        most = aside if few else STEP_TOKENS if self.served.precision == "int8" else PASS_TOKENS
         batches: list[list[int]] = []
         while order:
             size = max(1, min(self._batch, most // len(windows[order[0]].ids)))
@@ -197,7 +204,12 @@ class Model:
         return self._finished([forward_pass(self._runtime, windows, self._pad) for windows in passes])
 
     def _forward_aside(self, windows: Sequence[Ids]) -> list[Made]:
-        return self._aside.submit(self._forward, [windows]).result()
+        """On as many cores as it pays for; those of the same length stay together, since they come sorted by it."""
+        passes = -(-sum(len(window.ids) for window in windows) // PASS_TOKENS)
+        parts = min(self._threads, max(passes, len(windows) // APART), len(windows))
+        ends = [len(windows) * part // parts for part in range(parts + 1)]
+        tasks = [[windows[begin:end]] for begin, end in itertools.pairwise(ends)]
+        return [*itertools.chain.from_iterable(self._aside.map(self._forward, tasks))]
 
     def _finished(self, passes: Sequence[Pass]) -> list[Made]:
         vectors = late.unit(np.concatenate([one.pooled for one in passes]))

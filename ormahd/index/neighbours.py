@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -20,13 +21,17 @@ from ormahd.index.embed_together import fitting
 from ormahd.index.late import Float
 from ormahd.line import Line, Place
 
-MOST_TOKENS = 512
-"""In one turn, padding counted: about one forward pass."""
+MOST_TOKENS = 1024
+"""In one turn, padding counted: about a forward pass on each of two cores."""
 CHARACTERS = 4
 """In one token, about."""
-COMPANY_S = 0.002
-"""How long the first of a turn waits for others, where the turn before had several: those who were answered together come again together,
-and a text that is embedded right after another one costs a quarter less than by itself."""
+COMPANY_S = 0.003
+"""How long the first of a turn waits for one more, where one of the last turns had several: those who were answered together come again
+together, one after the other. Without that the first went by himself, and all others waited for the end of his turn."""
+LONGEST_S = 0.02
+"""How long he waits in all, while more and more come."""
+LATELY = 4
+"""Turns that tell whether there is company."""
 
 Near = list[tuple[str, float]]
 """Nodes, each with its cosine, best first."""
@@ -61,8 +66,8 @@ class Neighbours:
         self._line = Line()
         self._lock = threading.Lock()
         self._waiting: list[_Asked] = []
-        self._company = False
-        """Whether the last turn had several."""
+        self._sizes: deque[int] = deque(maxlen=LATELY)
+        """How many the last turns had."""
         self._working = threading.Lock()
         """Held by whoever does the `work` of a turn."""
 
@@ -83,12 +88,12 @@ class Neighbours:
         """Turn after turn, up to the one with `until`; then the next one leads, while the work of these turns is done."""
         turns: list[_Asked] = []
         try:
-            if self._company:
-                time.sleep(COMPANY_S)
+            if any(size > 1 for size in self._sizes):
+                self._gather()
             while until not in turns:
                 way.give()
                 turn = self._take()
-                self._company = len(turn) > 1
+                self._sizes.append(len(turn))
                 turns += turn
                 self._look_up(turn)
         finally:
@@ -101,6 +106,14 @@ class Neighbours:
                     except BaseException as exc:  # noqa: BLE001 - raised by whoever asked
                         one.error = exc
         self._line.done(one.place for one in turns)
+
+    def _gather(self) -> None:
+        """Wait as long as others come."""
+        end = time.monotonic() + LONGEST_S
+        there = 0
+        while len(self._waiting) > there and time.monotonic() < end:
+            there = len(self._waiting)
+            time.sleep(COMPANY_S)
 
     def _take(self) -> list[_Asked]:
         """The longest beginning of those who wait that fits into one turn; at least one."""

@@ -9,6 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
@@ -237,6 +238,10 @@ class Vault:
             self._ops(), subject, kind=kind, source=source, body=body, run=run, person=person, trailers=trailers,
             queue=queue, commit=self._writer.commit,
         )  # fmt: skip
+
+    def announced(self) -> AbstractContextManager[None]:
+        """Within the block this thread works out what it will write: who writes meanwhile waits a moment for it, that both go together."""
+        return self._writer.company.announced()
 
     def new_op(self) -> str:
         """An id of the kind that ops have: sortable by time, unique. For a run of several ops."""

@@ -16,6 +16,7 @@ from ormahd.line import Line
 from ormahd.vault import answers, message
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.change import Clock, Committed, sha256
+from ormahd.vault.company import Company
 from ormahd.vault.drainer import Drainer
 from ormahd.vault.files import Displaced
 from ormahd.vault.git_busy import busy, clear_stale
@@ -49,6 +50,7 @@ class Writer:
         self._line = Line()
         self._holder: int | None = None
         self._queue: list[Queued] = []
+        self.company = Company(lambda: len(self._queue))
         self._promised: dict[str, tuple[Queued, bytes | None]] = {}
         self._promising = threading.Lock()
         self._listeners: list[Listener] = []
@@ -112,6 +114,7 @@ class Writer:
                 return None
             op = Queued(intent)
             self._enqueue(op)
+        self.company.arrived()
         try:
             why = self._in_line(op)
         except BaseException as exc:
@@ -212,8 +215,7 @@ class Writer:
 
     def drain(self) -> str | None:
         """Write what waits; why it still waits, or None."""
-        why = self._drain()
-        if why:
+        if why := self._drain():
             self._drainer.kick()
         return why
 
@@ -233,6 +235,7 @@ class Writer:
             try:
                 while not (until is not None and until.done.is_set()):
                     way.give()
+                    self.company.wait()
                     with self._door:
                         batch = self._next_batch()
                     if not batch:
@@ -280,10 +283,9 @@ class Writer:
             for op in batch:
                 self._failed(op, exc)
             raise
-        if why:
-            return why
-        self._done(batch)
-        return None
+        if why is None:
+            self._done(batch)
+        return why
 
     def _refused(self, op: Queued, conflict: Conflict, last: bool) -> Intent | None:
         with self._door:
@@ -378,8 +380,7 @@ class Writer:
 
     def _keep_promises(self) -> str | None:
         """What the drainer does: write what can be written, and see to stale locks where it cannot."""
-        why = self._drain()
-        if why:
+        if why := self._drain():
             self.said += clear_stale(self._applier.git, self._applier.lock, self._clock)
         for sentence in self.take_said():
             log.warning("%s", sentence)

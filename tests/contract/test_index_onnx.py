@@ -312,3 +312,15 @@ def test_the_same_question_gets_the_same_bits(tmp_path: Path) -> None:
     assert before.wide.tobytes() == again.wide.tobytes()
     other = embed.load(EmbeddingSettings(), tmp_path).embed_query("Which database does the billing service use?")
     assert before.vector.tobytes() == other.vector.tobytes()
+
+
+@pytest.mark.parametrize("many", [1, 2, 7, 12, 31])
+def test_a_few_that_somebody_waits_for_are_divided_among_the_cores_and_stay_in_order(tmp_path: Path, many: int) -> None:
+    model = embed.load(EmbeddingSettings(threads=3), tmp_path)
+    texts = [f"Note {number} about the billing service. {'And more. ' * (number % 4)}" for number in range(many)]
+    waited = model.embed_documents(texts, urgent=True)
+    quiet = model.embed_documents(texts)
+    assert len(waited) == len(quiet) == many
+    for one, other in zip(waited, quiet, strict=True):
+        assert float(one.pieces[0].vector @ other.pieces[0].vector) > 0.99999
+        assert (one.pieces[0].token_ids == other.pieces[0].token_ids).all()

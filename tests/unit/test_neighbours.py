@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ormahd.index import neighbours as neighbours_module
 from ormahd.index.late import Float
 from ormahd.index.neighbours import MOST_TOKENS, Near, Neighbours
 
@@ -78,6 +79,31 @@ def test_those_who_wait_go_together_and_each_gets_its_own_and_no_more_than_it_as
         [(f"note {number}, place {place}", 1.0) for place in range(limit)]
         for number, limit in enumerate((1, 3, 1, 2))
     ]  # fmt: skip
+
+
+def test_after_a_turn_of_several_the_first_one_waits_while_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours_module, "LONGEST_S", 30.0)
+    rooms = Rooms()
+    rooms.ask(("text 0", 1), ("text 1", 1), ("text 2", 1))
+    asked = [threading.Thread(target=rooms.neighbours, args=(None, f"text {number}", 1, len)) for number in range(3, 6)]
+    real, slept = time.sleep, []
+
+    def sleep(seconds: float) -> None:
+        """Each time that the first one waits another one comes, as long as there are any."""
+        slept.append(seconds)
+        if len(slept) < len(asked):
+            asked[len(slept)].start()
+            while len(rooms.neighbours._waiting) <= len(slept):
+                real(0.001)
+
+    monkeypatch.setattr(neighbours_module.time, "sleep", sleep)
+    rooms.go.release()
+    asked[0].start()
+    for thread in asked:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert [sorted(turn) for turn in rooms.turns[2:]] == [["text 3", "text 4", "text 5"]]
+    assert slept == [neighbours_module.COMPANY_S] * 3
 
 
 def test_long_texts_do_not_make_one_endless_turn() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable, VaultBusy
-from ormahd.vault import message
+from ormahd.vault import company, message
 from ormahd.vault.change import Committed
 from ormahd.vault.intent import decode
 from ormahd.vault.vault import Vault
@@ -80,6 +80,34 @@ def test_those_that_wait_go_together_and_each_has_its_commit(tmp_path: Path) -> 
         assert ops == [one.op for one in made]
         for number in range(OTHERS + 1):
             assert vault.committed(f"s{number}/{number}.md") == b"%d\n" % number
+        sound(vault.root)
+
+
+def test_who_leads_waits_for_those_who_have_said_that_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(company, "COMPANY_S", 60.0)
+    told: list[int] = []
+    all_there = threading.Barrier(3)
+
+    def remember(vault: Vault, number: int) -> None:
+        with vault.announced():
+            all_there.wait(60)
+            if number:
+                wait_until(lambda: vault.waiting > 0 or told != [], "the first is ready", 60)
+            put(vault, (f"{number}.md", b"%d\n" % number), subject=f"remember: {number}")
+
+    with open_vault(tmp_path / "v") as vault:
+        vault.listen(lambda some: told.append(len(some)))
+        threads = [threading.Thread(target=remember, args=(vault, number)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+            assert not thread.is_alive()
+        assert sorted(subjects(vault.root)) == [f"remember: {number}" for number in range(3)]
+        assert len(told) <= 2, "the first went alone"
+        assert told[0] >= 2
         sound(vault.root)
 
 
