@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import stat
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from ormahd.vault.disk import read_small, sync_directory, write_small
+from ormahd.vault.disk import read_all, read_small, sync, sync_directory, write_all, write_small
 from ormahd.vault.git import Git
 from ormahd.vault.git_objects import Entry
 from ormahd.vault.git_run import GitFailed
+from ormahd.vault.git_splice import Splicer
 
 _numbers = itertools.count()
 
@@ -78,24 +80,62 @@ class IndexLock:
 
 
 class NextIndex:
-    """The index with our paths in it, being made by a git beside our other work. Only with the lock held."""
+    """The index with our paths in it: spliced, or where that is not for us to do, being made by a git beside our other work. Only with
+    the lock held."""
 
-    def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None]) -> None:
-        """`entries`: path relative to the top -> what HEAD will have there (None: nothing)."""
+    def __init__(
+        self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None], splicer: Splicer | None = None
+    ) -> None:
+        """`entries`: path relative to the top -> what HEAD will have there (None: nothing). `splicer`: the one of this index (None: git
+        makes it)."""
         self._git = git
         self.entries = entries
         # A name of its own each time: the orphan of a killed life may still be writing under another one.
         self._file = git.git_dir / f"index.ormah-{vault_id}-{os.getpid()}-{next(_numbers)}"
         self._index = git.git_dir / "index"
+        self._child: subprocess.Popen[bytes] | None = None
+        self._input = b""
+        if splicer is None or not self._splice(splicer):
+            self._begin()
+
+    def _splice(self, splicer: Splicer) -> bool:
+        """Make it ourselves, durably; False where it is not such as we know."""
+        try:
+            fd = os.open(self._index, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            found = os.fstat(fd)
+            data = read_all(fd, found.st_size)
+        finally:
+            os.close(fd)
+        made = splicer.splice(data, self.entries)
+        if made is None or made == data:
+            return made is not None
+        fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(fd, made)
+            os.fchmod(fd, stat.S_IMODE(found.st_mode))
+            # As old as the one before: what git distrusted under that time it must go on distrusting (`git_splice`).
+            os.utime(fd, ns=(found.st_atime_ns, found.st_mtime_ns))
+            sync(fd)
+        except BaseException:
+            self._file.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+        return True
+
+    def _begin(self) -> None:
+        """Have git begin."""
+        git, entries = self._git, self.entries
         with contextlib.suppress(FileNotFoundError):
             _twin(self._index, self._file)
         lines = []
         for path, entry in entries.items():
             mode, oid = (entry.mode.decode(), entry.oid) if entry else ("0", git.null)
             lines.append(f"{mode} {oid}\t".encode() + path + b"\0")
-        self._child: subprocess.Popen[bytes] | None = git.start(
-            "update-index", "-z", "--index-info", env={"GIT_INDEX_FILE": str(self._file)}
-        )
+        self._child = git.start("update-index", "-z", "--index-info", env={"GIT_INDEX_FILE": str(self._file)})
         self._input = b"".join(lines)
         assert self._child.stdin
         with contextlib.suppress(BrokenPipeError):
@@ -119,7 +159,7 @@ class NextIndex:
             raise GitFailed(["update-index"], child.returncode, complaint.decode("utf-8", "replace"))
 
     def publish(self) -> None:
-        """Put it in the old one's place, durably (git fsynced the content)."""
+        """Put it in the old one's place, durably (its content is)."""
         self.ready()
         if self._file.exists():
             os.replace(self._file, self._index)
