@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import mmap
 import os
 import stat
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from ormahd.vault.disk import read_all, read_small, sync, sync_directory, write_all, write_small
+from ormahd.vault.disk import read_small, sync, sync_directory, write_small
 from ormahd.vault.git import Git
 from ormahd.vault.git_objects import Entry
 from ormahd.vault.git_run import GitFailed
@@ -106,15 +107,16 @@ class NextIndex:
             return False
         try:
             found = os.fstat(fd)
-            data = read_all(fd, found.st_size)
+            index = _read(fd, found.st_size)
         finally:
             os.close(fd)
-        made = splicer.splice(data, self.entries)
-        if made is None or made == data:
-            return made is not None
+        parts = splicer.parts(index, self.entries)
+        if not parts:
+            return parts is not None
         fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            write_all(fd, made)
+            with open(fd, "wb", closefd=False) as file:
+                file.writelines(parts)
             os.fchmod(fd, stat.S_IMODE(found.st_mode))
             # As old as the one before: what git distrusted under that time it must go on distrusting (`git_splice`).
             os.utime(fd, ns=(found.st_atime_ns, found.st_mtime_ns))
@@ -172,6 +174,18 @@ class NextIndex:
             self.ready()
         with contextlib.suppress(FileNotFoundError):
             self._file.unlink()
+
+
+def _read(fd: int, size: int) -> mmap.mmap | bytes:
+    """All of a file, in memory that goes back to the system as soon as nobody needs it: of a large vault's index it is 14 MB for each
+    batch. Not the file itself as memory: who cut it off meanwhile would end the daemon."""
+    if not size:
+        return b""
+    data = mmap.mmap(-1, size)
+    left = memoryview(data)
+    while left and (count := os.readv(fd, [left])):
+        left = left[count:]
+    return data if not left else data[: size - len(left)]
 
 
 def _communicate(child: subprocess.Popen[bytes], rest: bytes) -> tuple[bytes, bytes]:

@@ -12,6 +12,7 @@ and miss an edit of the same second. When git itself writes an index it looks in
 from __future__ import annotations
 
 import hashlib
+import mmap
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
@@ -41,13 +42,17 @@ MODES = frozenset({FILE, EXECUTABLE, LINK, GITLINK})
 NOT_ASCII = bytes(range(0x80, 0x100))
 """What is left out of a name before it is compared with `.git`: HFS+ overlooks some characters."""
 
+Index = bytes | mmap.mmap
+"""Either, so that the 14 MB of a large vault's need not come from the heap."""
+Parts = list[bytes | memoryview]
+"""A new index, to be written one after the other; what is copied of the old one is not copied here."""
 Offsets = NDArray[np.int64]
 """Where each entry begins, in their order, and last where they end."""
 Edit = tuple[int, bool, bytes]
 """Before which entry (by number), whether in its place, and what is put there."""
 
 
-def splice(index: bytes, wanted: Mapping[bytes, Entry | None]) -> bytes | None:
+def splice(index: Index, wanted: Mapping[bytes, Entry | None]) -> bytes | None:
     """The index with exactly these paths set, as `git update-index --index-info` does it, or removed (None). None where this is
     not ours to judge, and git itself must do it."""
     return Splicer().splice(index, wanted)
@@ -61,8 +66,15 @@ class Splicer:
         """Length and checksum of the index whose entries begin at `_offsets`."""
         self._offsets: Offsets = np.empty(0, np.int64)
 
-    def splice(self, index: bytes, wanted: Mapping[bytes, Entry | None]) -> bytes | None:
+    def splice(self, index: Index, wanted: Mapping[bytes, Entry | None]) -> bytes | None:
         """Like `splice`. An index with the length and the checksum of the one made last is taken for that, unread."""
+        parts = self.parts(index, wanted)
+        if parts is None:
+            return None
+        return b"".join(parts) if parts else index[:]
+
+    def parts(self, index: Index, wanted: Mapping[bytes, Entry | None]) -> Parts | None:
+        """The same in parts; none, where nothing changes. They are good as long as `index` is."""
         made: dict[bytes, bytes | None] = {}
         for path, entry in sorted(wanted.items()):
             if not _plain(path):
@@ -70,17 +82,22 @@ class Splicer:
             made[path] = new = None if entry is None else _entry(path, entry)
             if entry is not None and new is None:
                 return None
-        if self._known != (len(index), index[-CHECKSUM:]):
+        known = (len(index), index[-CHECKSUM:])
+        if self._known != known:
             offsets = _walk(index)
             if offsets is None:
                 return None
-            self._known, self._offsets = (len(index), index[-CHECKSUM:]), offsets
+            self._known, self._offsets = known, offsets
         edits = _edits(index, self._offsets, made)
         if not edits:
-            return index if edits is not None else None
-        spliced, self._offsets = _joined(index, self._offsets, edits)
-        self._known = (len(spliced), spliced[-CHECKSUM:])
-        return spliced
+            return [] if edits is not None else None
+        parts, self._offsets = _spliced(index, self._offsets, edits)
+        checksum = hashlib.sha1(usedforsecurity=False)
+        for part in parts:
+            checksum.update(part)
+        parts.append(checksum.digest())
+        self._known = (sum(map(len, parts)), checksum.digest())
+        return parts
 
 
 def _plain(path: bytes) -> bool:
@@ -107,7 +124,7 @@ def _entry(path: bytes, entry: Entry) -> bytes | None:
     return new + bytes(8 - len(new) % 8)
 
 
-def _walk(index: bytes) -> Offsets | None:
+def _walk(index: Index) -> Offsets | None:
     """Where the entries are in an index that is whole, and has nothing in it that we do not know."""
     limit = len(index) - CHECKSUM
     if limit < HEADER or index[:4] != b"DIRC":
@@ -154,7 +171,7 @@ def _walk(index: bytes) -> Offsets | None:
     return places if _regular(index, places, np.array(ends, np.int64)) else None
 
 
-def _name(index: bytes, at: int, limit: int) -> slice:
+def _name(index: Index, at: int, limit: int) -> slice:
     """Where the name is of the entry at `at`; beyond `limit` if its end is not found."""
     high = index[at + FLAGS]
     start = at + NAME + (2 if high & EXTENDED else 0)
@@ -165,13 +182,13 @@ def _name(index: bytes, at: int, limit: int) -> slice:
     return slice(start, start + length)
 
 
-def _known(index: bytes, at: int, version: int) -> bool:
+def _known(index: Index, at: int, version: int) -> bool:
     """Whether an entry is not extended, or says only what we know."""
     more = int.from_bytes(index[at + NAME : at + NAME + 2])
     return not index[at + FLAGS] & EXTENDED or (version == 3 and not more & ~KNOWN_EXTENDED)
 
 
-def _only_caches(index: bytes, at: int, limit: int) -> bool:
+def _only_caches(index: Index, at: int, limit: int) -> bool:
     while at < limit:
         if index[at : at + 4] not in CACHES:
             return False
@@ -179,7 +196,7 @@ def _only_caches(index: bytes, at: int, limit: int) -> bool:
     return at == limit
 
 
-def _regular(index: bytes, offsets: Offsets, ends: Offsets) -> bool:
+def _regular(index: Index, offsets: Offsets, ends: Offsets) -> bool:
     """Whether all modes are such as we know (a folder of a sparse index is none), and only zeros follow each name."""
     modes = np.frombuffer(index, ">u4", count=len(index) // 4)[(offsets[:-1] + MODE) // 4]
     if not np.isin(modes, [int(mode, 8) for mode in MODES]).all():
@@ -188,7 +205,7 @@ def _regular(index: bytes, offsets: Offsets, ends: Offsets) -> bool:
     return not any(data[(ends + k)[ends + k < offsets[1:]]].any() for k in range(8))
 
 
-def _edits(index: bytes, offsets: Offsets, made: Mapping[bytes, bytes | None]) -> list[Edit] | None:
+def _edits(index: Index, offsets: Offsets, made: Mapping[bytes, bytes | None]) -> list[Edit] | None:
     """What has to be done, in the order of the entries. None where git would have more to do than that."""
     entries = range(len(offsets) - 1)
 
@@ -233,7 +250,7 @@ def _below(path: bytes, entries: range, name: Callable[[int], bytes], number: in
     return number < len(entries) and name(number).startswith(folder)
 
 
-def _same(index: bytes, at: int, new: bytes) -> bool:
+def _same(index: Index, at: int, new: bytes) -> bool:
     """Whether git reads of the entry at `at` what it would of a new one. It may know the file besides, but says nothing of its own
     about it: what is marked as unchanged, or as not added yet, is replaced as git does it."""
     return not index[at + FLAGS] & 0xF0 and all(
@@ -241,11 +258,11 @@ def _same(index: bytes, at: int, new: bytes) -> bool:
     )
 
 
-def _joined(index: bytes, offsets: Offsets, edits: list[Edit]) -> tuple[bytes, Offsets]:
-    """The new index, and where its entries begin."""
+def _spliced(index: Index, offsets: Offsets, edits: list[Edit]) -> tuple[Parts, Offsets]:
+    """The new index without its checksum, and where its entries begin."""
     view = memoryview(index)
     count = len(offsets) - 1 + sum(bool(new) - replaced for _, replaced, new in edits)
-    parts: list[bytes | memoryview] = [index[:8] + struct.pack(">I", count)]
+    parts: Parts = [index[:8] + struct.pack(">I", count)]
     places: list[Offsets] = []
     done, moved = 0, 0
     for number, replaced, new in edits:
@@ -258,7 +275,4 @@ def _joined(index: bytes, offsets: Offsets, edits: list[Edit]) -> tuple[bytes, O
         done = number + replaced
     parts.append(view[offsets.item(done) : offsets.item(-1)])
     places.append(offsets[done:] + moved)
-    checksum = hashlib.sha1(usedforsecurity=False)
-    for part in parts:
-        checksum.update(part)
-    return b"".join([*parts, checksum.digest()]), np.concatenate(places)
+    return parts, np.concatenate(places)
