@@ -78,9 +78,9 @@ class Model:
         self._aside = ThreadPoolExecutor(
             self._threads, "embed-aside", initializer=way.step_back, initargs=(ASIDE_NICE,)
         )
-        self._together = Together[Ids, Made](
-            self._forward_aside, lambda window: len(window.ids), most=PASS_TOKENS * self._threads
-        )
+        self._few = PASS_TOKENS * self._threads
+        """Tokens, padding counted, that all of these threads together embed in one go."""
+        self._together = Together[Ids, Made](self._forward_aside, lambda window: len(window.ids), most=self._few)
         self._runtime = runtime
         self._tokenizer = about.tokenizer
         self._pad = about.pad
@@ -170,9 +170,8 @@ class Model:
     def _forward_all(self, windows: Sequence[Ids], *, urgent: bool) -> list[Made]:
         """Forward passes over windows of similar length; the results in the order of `windows`."""
         order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
-        aside = PASS_TOKENS * self._threads
-        few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= aside
-        most = aside if few else STEP_TOKENS if self.served.precision == "int8" else PASS_TOKENS
+        few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= self._few
+        most = self._few if few else STEP_TOKENS if self.served.precision == "int8" else PASS_TOKENS
         batches: list[list[int]] = []
         while order:
             size = max(1, min(self._batch, most // len(windows[order[0]].ids)))

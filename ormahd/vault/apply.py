@@ -92,7 +92,7 @@ class Applier:
         self.worktree = worktree
         self.intents = intents
         self.lock = IndexLock(git, vault_id)
-        self._splicer = Splicer()
+        self.splicer = Splicer()
         self.flusher = flusher
         self._vault_id = vault_id
         self._prefix = prefix
@@ -133,7 +133,7 @@ class Applier:
             if why is None:
                 self.at("locked")
                 landing = Landing(
-                    self.git, self._vault_id, self.flusher, self._splicer, self._ahead.built(), batch[-1].intent
+                    self.git, self._vault_id, self.flusher, self.splicer, self._ahead.built(), batch[-1].intent
                 )
                 self._place(batch, refused, placed)
                 why = self._commit(placed, landing) if placed else None

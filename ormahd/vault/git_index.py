@@ -84,11 +84,8 @@ class NextIndex:
     """The index with our paths in it: spliced, or where that is not for us to do, being made by a git beside our other work. Only with
     the lock held."""
 
-    def __init__(
-        self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None], splicer: Splicer | None = None
-    ) -> None:
-        """`entries`: path relative to the top -> what HEAD will have there (None: nothing). `splicer`: the one of this index (None: git
-        makes it)."""
+    def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None], splicer: Splicer) -> None:
+        """`entries`: path relative to the top -> what HEAD will have there (None: nothing). `splicer`: the one of this index."""
         self._git = git
         self.entries = entries
         # A name of its own each time: the orphan of a killed life may still be writing under another one.
@@ -96,7 +93,7 @@ class NextIndex:
         self._index = git.git_dir / "index"
         self._child: subprocess.Popen[bytes] | None = None
         self._input = b""
-        if splicer is None or not self._splice(splicer):
+        if not self._splice(splicer):
             self._begin()
 
     def _splice(self, splicer: Splicer) -> bool:
@@ -110,7 +107,7 @@ class NextIndex:
             index = _read(fd, found.st_size)
         finally:
             os.close(fd)
-        parts = splicer.parts(index, self.entries)
+        parts = splicer.splice(index, self.entries)
         if not parts:
             return parts is not None
         fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

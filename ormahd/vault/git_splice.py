@@ -52,12 +52,6 @@ Edit = tuple[int, bool, bytes]
 """Before which entry (by number), whether in its place, and what is put there."""
 
 
-def splice(index: Index, wanted: Mapping[bytes, Entry | None]) -> bytes | None:
-    """The index with exactly these paths set, as `git update-index --index-info` does it, or removed (None). None where this is
-    not ours to judge, and git itself must do it."""
-    return Splicer().splice(index, wanted)
-
-
 class Splicer:
     """Knows where the entries begin in the index that it made last. One caller at a time."""
 
@@ -66,15 +60,10 @@ class Splicer:
         """Length and checksum of the index whose entries begin at `_offsets`."""
         self._offsets: Offsets = np.empty(0, np.int64)
 
-    def splice(self, index: Index, wanted: Mapping[bytes, Entry | None]) -> bytes | None:
-        """Like `splice`. An index with the length and the checksum of the one made last is taken for that, unread."""
-        parts = self.parts(index, wanted)
-        if parts is None:
-            return None
-        return b"".join(parts) if parts else index[:]
-
-    def parts(self, index: Index, wanted: Mapping[bytes, Entry | None]) -> Parts | None:
-        """The same in parts; none, where nothing changes. They are good as long as `index` is."""
+    def splice(self, index: Index, wanted: Mapping[bytes, Entry | None]) -> Parts | None:
+        """The index with exactly these paths set, as `git update-index --index-info` does it, or removed (None), in parts that are good as
+        long as `index` is; none, where nothing changes. None where this is not ours to judge, and git itself must do it. An index with
+        the length and the checksum of the one made last is taken for that, unread."""
         made: dict[bytes, bytes | None] = {}
         for path, entry in sorted(wanted.items()):
             if not _plain(path):

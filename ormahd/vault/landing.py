@@ -28,7 +28,8 @@ class Landing:
         self, git: Git, vault_id: str, flusher: Flusher, splicer: Splicer, built: Callable[[], Made] | None,
         last: Intent,
     ) -> None:  # fmt: skip
-        """`splicer` is the one of this index. `built` gives the commits that were begun (None: none); `last` is the batch's last op, which the reflog will name."""
+        """`splicer` is the one of this index. `built` gives the commits that were begun (None: none); `last` is the batch's last op, which
+        the reflog will name."""
         self._git = git
         self._vault_id = vault_id
         self._splicer = splicer

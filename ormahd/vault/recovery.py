@@ -103,7 +103,7 @@ def _complete_index(applier: Applier, intent: Intent) -> None:
     for line in intent.entries:
         told[applier.where(line.path)] = applier.objects.find(root, applier.where(line.path))
     if told:
-        NextIndex(applier.git, applier.lock.vault_id, told).publish()
+        NextIndex(applier.git, applier.lock.vault_id, told, applier.splicer).publish()
 
 
 def sweep(applier: Applier, ops: set[str]) -> list[str]:
