@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,8 +103,8 @@ class Model:
         owners = [number for number, some in enumerate(each) for _ in some]
         made = self._forward_all(windows, urgent=urgent)
         pieces: list[list[Piece]] = [[] for _ in texts]
-        for owner, (vector, ids, tokens) in zip(owners, made, strict=True):
-            pieces[owner].append(Piece(vector, ids, late.quantise(tokens)))
+        for owner, (vector, ids, codes) in zip(owners, made, strict=True):
+            pieces[owner].append(Piece(vector, ids, codes))
         return [DocumentVectors(tuple(some)) for some in pieces]
 
     def embed_query(self, text: str) -> QueryVectors:
@@ -172,9 +173,14 @@ class Model:
         order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
         few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= self._few
         most = self._few if few else STEP_TOKENS if self.served.precision == "int8" else PASS_TOKENS
+        # In eight bits only those of the same length go through the model together, whatever is in one pass.
+        apart = self.served.precision == "int8" and not few
         batches: list[list[int]] = []
         while order:
-            size = max(1, min(self._batch, most // len(windows[order[0]].ids)))
+            longest = len(windows[order[0]].ids)
+            size = min(len(order), max(1, min(self._batch, most // longest)))
+            while apart and len(windows[order[size - 1]].ids) < longest:
+                size -= 1
             batches.append(order[:size])
             order = order[size:]
         passes = [[windows[at] for at in batch] for batch in batches]
@@ -213,9 +219,10 @@ class Model:
     def _finished(self, passes: Sequence[Pass]) -> list[Made]:
         vectors = late.unit(np.concatenate([one.pooled for one in passes]))
         small = self._small(np.concatenate([one.tokens for one in passes]))
+        tokens: Tokens = small if self._basis is None else late.quantise(small)
         ends = np.cumsum([count for one in passes for count in one.counts])[:-1]
         ids = np.split(np.concatenate([one.ids for one in passes]), ends)
-        return list(zip(vectors, ids, np.split(small, ends), strict=True))
+        return list(zip(vectors, ids, np.split(tokens, ends), strict=True))
 
     def _small(self, wide: Float) -> Float:
         """In the basis, unit; before there is one, unit as they are. `wide`: of any length."""
@@ -252,5 +259,7 @@ class Model:
         return found
 
 
-Made = tuple[Float, NDArray[np.uint32], Float]
-"""Of one window: its vector, its tokens' ids, its tokens' vectors (small once there is a basis)."""
+Tokens = NDArray[Any]
+"""int8 codes in the small basis (`late.quantise`); before there is one, float32, unit, as wide as the model."""
+Made = tuple[Float, NDArray[np.uint32], Tokens]
+"""Of one window: its vector, its tokens' ids, and these."""

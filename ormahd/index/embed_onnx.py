@@ -108,14 +108,18 @@ class OnnxRuntime:
         return np.asarray(flat.reshape(*ids.shape, self._width), np.float32)
 
     def _alike(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> Float:
+        if mask.all():
+            return self._through(ids)
         tokens = np.zeros((*ids.shape, self._width), np.float32)
         lengths = mask.sum(axis=1)
         for length in np.unique(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
-            # What is no token follows those that are.
-            (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids[rows, :length]))
-            tokens[rows, :length] = flat.reshape(len(rows), length, self._width)
+            tokens[rows, :length] = self._through(ids[rows, :length])  # what is no token follows those that are
         return tokens
+
+    def _through(self, ids: NDArray[np.int64]) -> Float:
+        (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids))
+        return np.asarray(flat.reshape(*ids.shape, self._width), np.float32)
 
     def _given(self, ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """A session's inputs, but for what hides padding."""

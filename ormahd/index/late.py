@@ -73,7 +73,9 @@ def project(tokens: Float, onto: Float) -> Float:
 
 def quantise(small: Float) -> Int8:
     """Codes int8[n, dimensions] from -7 to 7; times `step`, their dot product with a projected vector is the cosine."""
-    return np.asarray(np.clip(np.rint(small / step(small.shape[1])), -LEVELS, LEVELS), np.int8)
+    scaled = small / step(small.shape[1])
+    np.rint(scaled, out=scaled)
+    return np.clip(scaled, -LEVELS, LEVELS, out=scaled).astype(np.int8)
 
 
 def pack(codes: Int8) -> bytes:
