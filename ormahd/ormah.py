@@ -50,7 +50,7 @@ PATIENCE = 20.0
 """Seconds that becoming ready waits for texts without vectors."""
 LOOKS = 3
 """How often the index is compared with a vault that is written to meanwhile."""
-RECENT = 100_000
+RECENT = 10_000
 """Short ids remembered as drawn: far more than can be on their way at once."""
 
 T = TypeVar("T")
@@ -90,6 +90,7 @@ class Ormah:
         )
         index.first_path = self.reconciler.first_path
         index.blob_id = vault.blob_id
+        index.at_rest(vault.give_back)
         self._watcher: Watcher | None = None
         self.socket: Path | None = None
         """Where we answer, once that is known: git's merge driver asks there."""
