@@ -90,7 +90,6 @@ class Ormah:
         )
         index.first_path = self.reconciler.first_path
         index.blob_id = vault.blob_id
-        index.at_rest(vault.give_back)
         self._watcher: Watcher | None = None
         self.socket: Path | None = None
         """Where we answer, once that is known: git's merge driver asks there."""

@@ -67,8 +67,6 @@ class Filler:
         self._tidy_at = 0.0
         self.forgot = True
         """What every question asks of the notes is not remembered."""
-        self.resting: Callable[[], None] = lambda: None
-        """Called when memory is given back: others too drop what they can read again."""
         self.learn: Callable[[], None] = lambda: None
         """Called where it is not, once all is embedded, and after bulk work."""
         self._telling = Telling(database, applying)
@@ -225,7 +223,6 @@ class Filler:
         self._worked = self._telling.since = None
         self._database.give_back()
         meaning.embedder.give_back()
-        self.resting()
         self.learn()
         heap.freeze()
         heap.give_back()

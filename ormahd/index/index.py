@@ -66,10 +66,6 @@ class Index(Reader):
         self.blob_id: Callable[[bytes], str] = write.git_blob
         """What the repository calls these bytes; set where it has another object format."""
 
-    def at_rest(self, drop: Callable[[], None]) -> None:
-        """Have `drop` called, in a thread of ours, whenever work is over and memory is given back."""
-        self._filler.resting = drop
-
     @classmethod
     def open(
         cls,

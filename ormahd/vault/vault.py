@@ -305,10 +305,6 @@ class Vault:
         with self.lineage:
             return tidy(self.git)
 
-    def give_back(self) -> None:
-        """Drop what a write can read again from the history."""
-        self._objects.give_back()
-
     @contextlib.contextmanager
     def rewriting(self) -> Iterator[Callable[[str], None]]:
         """For the length of the block nobody else writes to the repository, so that its history can be replaced; what was

@@ -76,26 +76,6 @@ def test_lines_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert sum(map(len, objects._trees.values())) == objects._lines == 60
 
 
-def test_at_rest_only_the_trees_stay_that_were_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ormahd.vault import git_objects
-
-    monkeypatch.setattr(git_objects, "LINES_AT_REST", 20)
-    with open_vault(tmp_path / "v") as vault:
-        for number in range(60):
-            put(vault, (f"{number % 6}/{number:03}.md", b"%d\n" % number))
-        objects = vault._objects
-        assert objects._lines >= 60
-        last = list(objects._trees)[-1]
-        vault.give_back()
-        assert sum(map(len, objects._trees.values())) == objects._lines <= 20
-        assert last in objects._trees
-        assert vault.committed("0/006.md") == b"6\n"  # read again
-        put(vault, ("0/006.md", b"other\n"), ("5/060.md", b"60\n"))
-        assert git(vault.root, "show", "HEAD:0/006.md") == "other"
-        assert len(git(vault.root, "ls-tree", "-r", "--name-only", "HEAD", "0", "5").split()) == 21
-        git(vault.root, "fsck", "--strict")
-
-
 def test_the_tree_that_is_kept_is_what_head_has(tmp_path: Path) -> None:
     house = House(tmp_path / "vault")
     look, vault = house.reconciler.look, house.vault
