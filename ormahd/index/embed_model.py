@@ -172,15 +172,15 @@ class Model:
         """Forward passes over windows of similar length; the results in the order of `windows`."""
         order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
         few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= self._few
-        most = self._few if few else STEP_TOKENS if self.served.precision == "int8" else PASS_TOKENS
-        # In eight bits only those of the same length go through the model together, whatever is in one pass.
-        apart = self.served.precision == "int8" and not few
+        eight = self.served.precision == "int8"
+        most = self._few if few else STEP_TOKENS if eight else PASS_TOKENS
         batches: list[list[int]] = []
         while order:
             longest = len(windows[order[0]].ids)
             size = min(len(order), max(1, min(self._batch, most // longest)))
-            while apart and len(windows[order[size - 1]].ids) < longest:
-                size -= 1
+            if eight and not few:  # only those of the same length go through the model together
+                while len(windows[order[size - 1]].ids) < longest:
+                    size -= 1
             batches.append(order[:size])
             order = order[size:]
         passes = [[windows[at] for at in batch] for batch in batches]

@@ -104,21 +104,21 @@ class OnnxRuntime:
 
     def _together(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> Float:
         bias = NEAR if mask.all() else np.where(mask, np.float32(0.0), FAR)[:, None, None, :]
-        (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids) | {embed_graph.BIAS: bias})
-        return np.asarray(flat.reshape(*ids.shape, self._width), np.float32)
+        return self._through(ids, {embed_graph.BIAS: bias})
 
     def _alike(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> Float:
         if mask.all():
-            return self._through(ids)
+            return self._through(ids, {})
         tokens = np.zeros((*ids.shape, self._width), np.float32)
         lengths = mask.sum(axis=1)
         for length in np.unique(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
-            tokens[rows, :length] = self._through(ids[rows, :length])  # what is no token follows those that are
+            tokens[rows, :length] = self._through(ids[rows, :length], {})  # what is no token follows those that are
         return tokens
 
-    def _through(self, ids: NDArray[np.int64]) -> Float:
-        (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids))
+    def _through(self, ids: NDArray[np.int64], hiding: dict[str, NDArray[Any]]) -> Float:
+        """float32[*ids.shape, width]. `hiding`: the session's input that hides padding, where it has one."""
+        (flat,) = self._session.run([embed_graph.TOKENS], self._given(ids) | hiding)
         return np.asarray(flat.reshape(*ids.shape, self._width), np.float32)
 
     def _given(self, ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
