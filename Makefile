@@ -1,7 +1,9 @@
 # make run    install into .venv and show Ormah at work on a fresh vault
-# make test   install and pass the whole suite (formatting, lint, types, tests)
-# make soak   the acceptance lines' full counts (long)
+# make check  within a minute, between two edits: formatting, lint, types, unit and architecture tests
+# make test   install and pass the whole suite (formatting, lint, types, tests): what has to hold before anything lands
+# make soak   the acceptance lines' full counts, and fifty times as many random examples, other ones each time (long)
 # make bench  figures, printed; kept by hand in tests/bench/README.md
+# make lint   formatting, lint and types alone; make format mends the first two
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +13,7 @@ STAMP := $(VENV)/.installed
 # Bytecode is kept, whatever the shell says: the suite starts hundreds of daemons, and each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint format soak bench install clean
+.PHONY: run check test lint format soak bench install clean
 
 install: $(STAMP)
 
@@ -38,13 +40,16 @@ format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+check: lint
+	$(BIN)/pytest tests/architecture tests/unit -m "not soak" -n 2 --dist loadfile
+
 # Most tests wait for processes, disks and quiet files: four at a time keep two cores busy. In the order of the folders: the files
 # with the most tests first, as xdist would have it, leaves the long ones for the end.
 test: lint
 	$(BIN)/pytest -m "not soak and not bench" -n 4 --dist loadfile --no-loadscope-reorder
 
 soak: install
-	$(BIN)/pytest -m soak --timeout 14400 -rA
+	$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile soak --timeout 14400 -rA
 
 bench: install
 	$(BIN)/python -m tests.bench

@@ -1,11 +1,22 @@
-"""For all tests: a terminal's signals, whoever started us."""
+"""For all tests: how many random examples they try, and a terminal's signals, whoever started us."""
 
 import signal
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("suite", max_examples=50)
-settings.load_profile("suite")  # the suite is to end while somebody waits for it
+# Nothing here depends on the machine's speed: no deadline, no complaint about slow data. Each run of the suite tries the same
+# examples, so that it gives the same verdict twice; `--hypothesis-profile soak` tries others, and many more of them (tests/examples.py).
+# What it finds is mended, and becomes an `@example` of its test.
+settings.register_profile(
+    "suite",
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("soak", settings.get_profile("suite"), max_examples=2_500, derandomize=False, print_blob=True)
+settings.load_profile("suite")
 
 # A shell without job control starts what it puts in the background with SIGINT ignored, and every process that a test
 # starts would inherit that: `ormahctl logs --follow` could then not be interrupted. A handler of ours is not inherited.

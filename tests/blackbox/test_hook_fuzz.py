@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ormahd.rpc import wire
 from ormahd.vault.driver import SHIM
+from tests.examples import examples
 from tests.house import House
 
 EVENTS = [
@@ -163,7 +164,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(
     said=st.dictionaries(st.sampled_from(sorted(GOOD)) | st.text(), _VALUES, max_size=12),
     number=st.integers(0, len(EVENTS) - 1),

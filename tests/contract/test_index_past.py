@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahd.core.node import Strength
@@ -24,6 +24,7 @@ from ormahd.index.pasts import FOLDER, Pasts
 from ormahd.index.write import git_blob
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 from tests.contract.test_index_rebuild import answers, dump, play, steps
+from tests.examples import examples
 from tests.house import wait_until
 
 
@@ -65,7 +66,7 @@ def folders(index: Index) -> list[Path]:
     return sorted(place.iterdir()) if place.is_dir() else []
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(15))
 @given(before=st.lists(steps, max_size=6), after=st.lists(steps, max_size=6))
 def test_a_state_is_the_index_of_its_files(before: list[tuple[str, Any]], after: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

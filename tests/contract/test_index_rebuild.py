@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahd.core.node import EdgeType, NodeType, Tier
@@ -17,6 +17,7 @@ from ormahd.core.note import Link
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
+from tests.examples import examples
 
 WORDS = ["alpha", "beta", "gamma", "delta", "running", "runs", "Äpfel", "東京", "tokyo", "c++", "don't"]
 NAMES = ["one", "Zwölf", "sub/one", "deep/er/Four"]
@@ -104,7 +105,7 @@ def key(edge: Any) -> str:
     return repr(edge)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(20))
 @given(history=st.lists(steps, min_size=2, max_size=10), rounds=st.integers(0, 2))
 def test_incremental_is_rebuilt(history: list[tuple[str, Any]], rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +135,7 @@ def test_incremental_is_rebuilt(history: list[tuple[str, Any]], rounds: int) -> 
             fresh.close()
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(6))
 @given(history=st.lists(steps, min_size=1, max_size=6))
 def test_chroma_follows(history: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

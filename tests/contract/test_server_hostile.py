@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, Raw, lively, serving, until
+from tests.examples import examples
 
 
 @pytest.fixture(scope="module")
@@ -262,7 +263,7 @@ ANYTHING = st.recursive(
 METHOD = st.sampled_from(["hello", "agent.recall", "agent.remember", "admin.stats"]) | st.text()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.binary(max_size=200))
 def test_fuzz_bytes(server, data):
     with Raw(server.path) as raw:
@@ -276,7 +277,7 @@ def test_fuzz_bytes(server, data):
             assert body == b"" or b"error" in body or b"result" in body
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.fixed_dictionaries({}, optional={"id": ANYTHING, "method": METHOD, "params": ANYTHING, "agent": ANYTHING}))
 def test_fuzz_calls(server, call):
     with Raw(server.path) as raw:

@@ -16,11 +16,12 @@ from ormahd.index.matrix import Matrix
 from ormahd.index.nearest import Only
 from ormahd.index.pieces import split
 from tests.contract.index_notes import node_id
+from tests.examples import examples
 
 SPAN = re.compile(r"\S+")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(
     st.text("ab .\n!。", max_size=400),
     st.integers(4, 40),
@@ -93,7 +94,6 @@ def test_hashing_finds_shared_words_and_never_changes() -> None:
     assert np.isclose(np.linalg.norm(question.vector), 1, atol=1e-5)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=60), st.integers(0, 2**31))
 def test_the_matrix_is_a_dict_of_vectors(steps: list[tuple[int, int]], seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.core.merge import merge_file, merge_notes
@@ -328,7 +328,6 @@ def test_disjoint_edits_always_merge(before: dict[str, Any], ours: dict[str, Any
     assert said(result) == said(version({**before, **ours, **theirs}))
 
 
-@settings(max_examples=50)
 @given(st.lists(st.sampled_from("abc"), min_size=40, max_size=40), st.data())
 def test_lines_changed_apart_are_never_lost(body: list[str], data: st.DataObject) -> None:
     lines = [f"{number} {letter}" for number, letter in enumerate(body)]

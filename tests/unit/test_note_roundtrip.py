@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
@@ -15,6 +15,7 @@ from ormahd.core.frontmatter import Loader, PythonLoader, quoted, read, scalar
 from ormahd.core.node import EdgeType, NodeType, Tier
 from ormahd.core.note import Link, Note, NoteKind, adopt, clean_tag, compose, digest, edit, normalise, parse
 from ormahd.errors import InvalidNote
+from tests.examples import examples
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 PATH = "global/fact/2026-11/fact_x_97acbe8e.md"
@@ -68,7 +69,6 @@ def _fields(draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_fields())
 def test_what_is_composed_is_read_back(fields: dict[str, Any]) -> None:
     data = compose(**fields)
@@ -89,7 +89,6 @@ def test_what_is_composed_is_read_back(fields: dict[str, Any]) -> None:
     assert compose(**again) == data
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_fields())
 def test_both_parsers_see_the_same_places(fields: dict[str, Any]) -> None:
     text = compose(**fields).decode()
@@ -102,7 +101,7 @@ def test_both_parsers_see_the_same_places(fields: dict[str, Any]) -> None:
         assert fast.raw(a).strip() == slow.raw(b).strip()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(_text)
 @example("agent:x")
 @example("a: b")
@@ -172,7 +171,7 @@ def _without(note: Note, key: str) -> dict[str, Any]:
     return {name: value for name, value in asdict(note).items() if name not in {key, "digest"}}
 
 
-@settings(max_examples=66, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(66))
 @given(_by_hand(), _setting)
 def test_an_edit_changes_its_key_alone(data: bytes, wish: tuple[str, Any]) -> None:
     before = parse(data, PATH)
@@ -201,7 +200,7 @@ def test_an_edit_changes_its_key_alone(data: bytes, wish: tuple[str, Any]) -> No
     assert _without(parse(cleared, PATH), key) == _without(before, key) | taken
 
 
-@settings(max_examples=66, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(66))
 @given(_by_hand(), st.lists(_link, min_size=1, max_size=3), st.data())
 def test_edges_come_and_go(data: bytes, links: list[Link], more: st.DataObject) -> None:
     links = list({link.key: link for link in links}.values())
@@ -225,7 +224,6 @@ def test_edges_come_and_go(data: bytes, links: list[Link], more: st.DataObject) 
     assert b"\nedges:" not in none
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_by_hand(), _body)
 def test_a_new_text_leaves_the_head_and_the_lines_that_stay(data: bytes, content: str) -> None:
     note = parse(data, PATH)
@@ -244,7 +242,7 @@ def test_a_new_text_leaves_the_head_and_the_lines_that_stay(data: bytes, content
         assert longer.startswith(core)
 
 
-@settings(max_examples=133, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(133))
 @given(
     st.one_of(
         st.binary(max_size=200),

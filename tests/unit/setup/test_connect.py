@@ -16,6 +16,7 @@ from ormahctl.setup.agents import AGENTS
 from ormahctl.setup.edits import InvalidSettings
 from ormahctl.setup.harness import Harness
 from ormahctl.setup.json_edit import Json
+from tests.examples import examples
 from tests.unit.setup.connecting import CLAUDE, CODEX, GEMINI, JSON, a_home, ours, put, setup, uninstall
 from tests.unit.setup.settings_files import HOOKS, TEXTS, VALUES, files
 
@@ -23,7 +24,7 @@ from tests.unit.setup.settings_files import HOOKS, TEXTS, VALUES, files
 
 
 @JSON
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(data=files())
 def test_uninstall_gives_back_every_byte_and_twice_is_once(harness: Harness, data: bytes) -> None:
     with a_home():
@@ -38,7 +39,7 @@ def test_uninstall_gives_back_every_byte_and_twice_is_once(harness: Harness, dat
         assert uninstall(harness) == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(data=files(), more=st.sampled_from(["before", "after", "rewritten"]))
 def test_what_others_changed_since_stays_when_ours_goes(data: bytes, more: str) -> None:
     with a_home():
@@ -65,7 +66,7 @@ def test_what_others_changed_since_stays_when_ours_goes(data: bytes, more: str) 
         assert left == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(
     value=st.dictionaries(TEXTS, VALUES, min_size=1, max_size=3),
     hooks=st.one_of(st.none(), HOOKS),
@@ -87,7 +88,7 @@ def test_an_edit_elsewhere_leaves_what_it_would_have_left_without_us(
         assert path.read_bytes() == data[:opening] + edit + data[opening:]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(data=st.one_of(st.binary(max_size=30), st.text('{}[],:"/*\\ \n\rtruehoks1e+-.', max_size=30).map(str.encode)))
 def test_whatever_the_bytes_they_are_edited_well_or_left_alone(data: bytes) -> None:
     with a_home():
@@ -102,7 +103,7 @@ def test_whatever_the_bytes_they_are_edited_well_or_left_alone(data: bytes) -> N
         assert path.read_bytes() == data
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(data=files(), deadline=st.integers(50, 9000))
 def test_another_deadline_replaces_in_place_and_uninstall_still_gives_back_every_byte(
     data: bytes, deadline: int

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ormahctl.setup.edits import Edit, InvalidSettings, Place, apply, between, reverse
@@ -22,7 +22,6 @@ def add(data: bytes, event: str = "Stop", handler: dict[str, Any] = HANDLER) -> 
     return apply(data, Json.parse(data).add(event, handler))
 
 
-@settings(deadline=None)
 @given(files())
 def test_a_hook_is_added_and_every_byte_that_was_there_stays(data: bytes) -> None:
     before = Json.parse(data)
@@ -36,7 +35,6 @@ def test_a_hook_is_added_and_every_byte_that_was_there_stays(data: bytes) -> Non
     assert apply(after.data, reverse(edits)) == data
 
 
-@settings(deadline=None)
 @given(files())
 def test_a_hook_that_was_added_is_taken_out_by_its_place(data: bytes) -> None:
     before = Json.parse(data)
@@ -59,7 +57,6 @@ def _comments(data: bytes) -> bytes:
     return bytes(byte for byte, bare in ours if byte != bare)
 
 
-@settings(deadline=None)
 @given(files(), st.sampled_from(["new", "much longer than what was there before", 'with "quotes" // and slashes']))
 def test_members_are_changed_added_and_removed_in_place(data: bytes, command: str) -> None:
     start = Json.parse(add(data, handler={"type": "command", "command": "old", "args": ["a"], "note": "a person's"}))

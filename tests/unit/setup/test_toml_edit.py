@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahctl.setup import connect
@@ -80,7 +80,6 @@ def uninstall() -> list[connect.Change]:
 # ---------------------------------------------------------------- the text
 
 
-@settings(deadline=None)
 @given(files())
 def test_a_hook_is_added_at_the_end_and_taken_out_again(data: bytes) -> None:
     before = Toml.parse(data)
