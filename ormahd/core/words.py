@@ -73,9 +73,11 @@ _ACCENTS = re.compile(
 SHORT = 200
 """Characters of a text whose words are remembered: 4 MB of them at most."""
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
-_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc\u02bb\u05f3\u00b4", "'"))
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc\u02bb\u05f3\u00b4", "'") | {"\u0149": "'n"})
 _ENDINGS = frozenset({"s", "re", "ve", "ll", "d", "m"})
 _SIGNS = {"+": "plus", "#": "sharp"}
+_SIGN = re.compile(r"[a-z](?:\+\+|#)")
+"""What may be `c++` or `c#`, or the end of a longer word: only cutting the text tells."""
 _TRAILING = "\"')]}»”’* \t\r\n"
 
 
@@ -148,10 +150,12 @@ def fts_text(text: str) -> str:
     (a prefix, see `fts_match`) also finds a run that ends with it.
     """
     folded = fold(text)
-    if folded.isascii() or not _unspaced().search(folded):
+    if not _SIGN.search(folded):
         # Most texts by far: words stay as they are, so there is no need to find them (ten times as fast).
-        spaced = folded if folded.isascii() else _strays().sub(lambda stray: _gap(stray[0]), folded)
-        return _lone_signs(*_scripts(spaced)).sub(lambda sign: _fts_form(sign[0]), spaced)
+        if folded.isascii():
+            return folded
+        if not _unspaced().search(folded):
+            return _strays().sub(lambda stray: _gap(stray[0]), folded)
     parts: list[str] = []
     end = 0
     for piece in _pieces(folded):
@@ -275,9 +279,3 @@ def _strays() -> re.Pattern[str]:
     """What is outside of every word, and no ASCII: signs, and marks without a letter (an underscore is none)."""
     marks = _marks()
     return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])(?:_*+[{marks}]++)++")
-
-
-@cache
-def _lone_signs(unspaced: str, marks: str) -> re.Pattern[str]:
-    """`c++` and `c#` where they are not the end of a longer word."""
-    return re.compile(rf"(?<![\w{marks}])(?<![\w{marks}]')[a-z](?:\+\+|\#)(?![^\W{unspaced}]|[{marks}+\#])")
