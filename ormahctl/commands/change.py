@@ -14,17 +14,21 @@ from ormahd.rpc.schema import ConnectParams, OutdatedParams, WriteResult
 @click.command(
     cls=Verb,
     short_help="Say that a memory no longer holds.",
-    example="ormahctl outdated 97acbe8e --reason 'moved to Postgres'\normahctl outdated 97acbe8e --revoke",
+    example="ormahctl outdated 97acbe8e --reason 'moved to Postgres'\normahctl outdated 97acbe8e --by 1a2b3c4d\n"
+    "ormahctl outdated 97acbe8e --revoke",
 )
 @click.argument("node_id", metavar="ID")
 @click.option("--reason", metavar="R", help="Why it no longer holds.")
+@click.option("--by", metavar="ID", help="The memory that replaces it.")
 @click.option("--revoke", is_flag=True, help="It holds again.")
 @pass_session
-def outdated(session: Session, node_id: str, reason: str | None, revoke: bool) -> None:
+def outdated(session: Session, node_id: str, reason: str | None, by: str | None, revoke: bool) -> None:
     """Say that the memory ID no longer holds. It stays in the vault and leaves the results of searches."""
     if revoke and reason is not None:
         raise click.UsageError("--reason and --revoke exclude each other", click.get_current_context())
-    params = OutdatedParams(node_id=node_id, reason=reason, revoke=revoke)
+    if revoke and by is not None:
+        raise click.UsageError("--by and --revoke exclude each other", click.get_current_context())
+    params = OutdatedParams(node_id=node_id, reason=reason, revoke=revoke, by=by)
     verb = "valid again" if revoke else "outdated"
     written(session, session.client.call("agent.outdated", params, WriteResult), verb)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ormahctl import render
-from ormahctl.commands.told import told
+from ormahctl.commands.told import close_to, told
 from ormahctl.options import SHARE, TIER, TYPE, TYPES, LinkType, text_or_stdin
 from ormahctl.session import Session, pass_session, space
 from ormahctl.verbs import Verb
@@ -38,6 +38,8 @@ from ormahd.rpc.schema import Link, RememberParams, RememberResult
 @click.option("--about-self", is_flag=True, help="It is about you.")
 @click.option("--confidence", type=SHARE, default=1.0, show_default=True, help="How sure it is, 0 to 1.")
 @click.option("--link", "links", type=LinkType(), multiple=True, help="A connection, such as supports:1a2b3c4d.")
+@click.option("--replaces", metavar="ID", multiple=True,
+              help="A memory that this one replaces: it is marked superseded. May be given several times.")  # fmt: skip
 @pass_session
 def remember(
     session: Session,
@@ -51,10 +53,12 @@ def remember(
     about_self: bool,
     confidence: float,
     links: tuple[Link, ...],
+    replaces: tuple[str, ...],
 ) -> None:
     """Store TEXT as a memory; with '-' the text is read from stdin.
 
-    A text that is known already is not stored twice. What looks like a password or a key is taken out first.
+    A text that is known already is not stored twice. What looks like a password or a key is taken out first. Memories
+    that are close in meaning are named, because the new one may replace one of them.
     """
     params = RememberParams(
         content=text_or_stdin(text, "the memory"),
@@ -66,6 +70,7 @@ def remember(
         about_self=about_self,
         confidence=confidence,
         connections=list(links),
+        replaces=list(replaces),
     )
     done = session.client.call("agent.remember", params, RememberResult)
     if session.json:
@@ -77,13 +82,23 @@ def remember(
             "op": done.op,
         }
         more = {"space": done.space, "links": done.links, "redacted": done.redacted, "demoted": done.demoted}
-        render.emit(fields | more | {"existing": done.existing, "stored": done.stored, "degraded": done.degraded})
+        render.emit(
+            fields
+            | more
+            | {"existing": done.existing, "stored": done.stored, "degraded": done.degraded}
+            | {"near": done.near, "replaced": done.replaced}
+        )
         return
     word = "known already" if done.existing else "remembered"
     render.out(f"{word} {render.paint(done.short_id, 'bold')}  {render.line(done.path or '')}".rstrip())
+    for node_id in done.replaced:
+        render.out(f"  replaces {node_id[:8]}")
     for edge in done.links:
+        if edge.id in done.replaced:
+            continue
         title_ = render.cut(render.line(edge.title or ""), 60)
         render.out(f"  {edge.edge} {edge.short_id} ({edge.weight:.2f})  {title_}".rstrip())
     if done.commit:
         render.out(f"  commit {done.commit[:8]}")
+    close_to(done.near, done.short_id)
     told(done.redacted, done.demoted, stored=done.stored, degraded=done.degraded)

@@ -9,7 +9,7 @@ import msgspec
 
 from ormahctl import render
 from ormahctl.session import Session
-from ormahd.rpc.schema import NodeParams, NodeResult, WriteResult
+from ormahd.rpc.schema import Near, NodeParams, NodeResult, WriteResult
 from ormahd.rpc.wire import NotFound
 
 
@@ -24,6 +24,14 @@ def told(redacted: Sequence[str], demoted: Sequence[str], *, stored: bool, degra
         render.note("somebody else holds git; the memory is safe and its commit follows")
     if "vectors" in degraded:
         render.note("neighbours were not looked for: the model is not loaded yet")
+
+
+def close_to(near: Sequence[Near], newer: str) -> None:
+    """Print the memories that are close to the one just written (short id `newer`), and what to say if it replaces one."""
+    for one in near:
+        render.out(f"  close to {one.short_id}  {one.created[:10]}  {render.cut(render.line(one.content), 60)}")
+    if near:
+        render.out(f"  if it replaces one of them: ormahctl outdated {near[0].short_id} --by {newer}")
 
 
 def fields(node: NodeResult) -> dict[str, Any]:
@@ -46,13 +54,14 @@ def written(session: Session, done: WriteResult, verb: str, *, before: NodeResul
         render.emit(
             node
             | {"changed": done.changed, "commit": done.commit, "op": done.op, "stored": done.stored}
-            | {"redacted": done.redacted, "demoted": done.demoted, "degraded": done.degraded}
+            | {"redacted": done.redacted, "demoted": done.demoted, "degraded": done.degraded, "near": done.near}
         )
         return
     verb = verb if done.changed else "nothing to change in"
     render.out(f"{verb} {render.paint(done.short_id, 'bold')}  {render.line(done.path or '')}".rstrip())
     if done.commit:
         render.out(f"  commit {done.commit[:8]}")
+    close_to(done.near, done.short_id)
     told(done.redacted, done.demoted, stored=done.stored, degraded=())
 
 

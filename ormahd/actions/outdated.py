@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import amending, clean, commit, see
 from ormahd.actions.caller import Caller
+from ormahd.actions.superseding import superseded_by
 from ormahd.actions.views import Written, headline
 from ormahd.core import note as codec
 from ormahd.core.node import short_id
@@ -16,12 +17,19 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 
-def outdated(ormah: Ormah, node_id: str, caller: Caller, *, reason: str | None, revoke: bool) -> Written:
-    """Set `valid_until` to now with a reason, or with `revoke` clear both.
+def outdated(
+    ormah: Ormah, node_id: str, caller: Caller, *, reason: str | None, revoke: bool, by: str | None = None
+) -> Written:
+    """Set `valid_until` to now with a reason, or with `revoke` clear both. `by`: the id of the memory that replaces it,
+    which gets an `evolved_from` edge.
 
     Raises:
-        NotFound, Ambiguous: the id. BadRequest: a reason together with `revoke`, or the self node.
+        NotFound, Ambiguous: an id. BadRequest: a reason or `by` together with `revoke`, or the self node.
     """
+    if by is not None:
+        if revoke:
+            raise BadRequest("--by and --revoke exclude each other", hint="leave one of them out")
+        return superseded_by(ormah, node_id, by, caller, reason=reason)
     if revoke and reason:
         raise BadRequest("a reason and --revoke exclude each other", hint="leave one of them out")
     node_id = ormah.index.resolve(node_id)

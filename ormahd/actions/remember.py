@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from ormahd.actions.amend import amending, clean, commit, define, make_room_in_core
+from ormahd.actions.amend import Seen, amending, clean, commit, define, make_room_in_core, see
 from ormahd.actions.caller import Caller
-from ormahd.actions.views import EdgeView, edge_view, headline, stem
+from ormahd.actions.nearby import nearby, told
+from ormahd.actions.superseding import called, link_to, refuse_self, superseded, superseded_by
+from ormahd.actions.views import EdgeView, NearView, edge_view, headline, stem
 from ormahd.core import note as codec
 from ormahd.core.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
 from ormahd.core.note import Link
@@ -34,6 +37,9 @@ class Remembered(Struct, frozen=True):
     existing: bool = False
     stored: bool = False
     degraded: list[str] = field(default_factory=list)
+    near: list[NearView] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    """Full ids of the memories that this one replaced."""
 
 
 class _Draft(Struct, frozen=True):
@@ -43,16 +49,20 @@ class _Draft(Struct, frozen=True):
     path: str
     data: bytes
     links: list[tuple[Link, NodeRow]]
+    near: list[NearView]
 
 
-def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Remembered:
-    """Store one memory; `request.space` is final.
+def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replaces: Sequence[str] = ()) -> Remembered:
+    """Store one memory; `request.space` is final. The memories that `replaces` names are superseded in the same commit.
 
     A memory whose space, type, title and content equal an existing one's is that one: `existing`, no commit.
 
     Raises:
-        BadRequest, NotFound, Ambiguous: a link's target. VaultBusy: only when even the queue could not take the write.
+        BadRequest, NotFound, Ambiguous: a link's target, or a memory to replace. VaultBusy: only when even the queue could
+        not take the write.
     """
+    older = [ormah.index.note(one) for one in dict.fromkeys(ormah.index.resolve(one) for one in replaces)]
+    refuse_self(ormah, *(row.id for row in older))
     found: list[str] = []
     content = clean(ormah, request.content, found) or ""
     title = clean(ormah, request.title, found)
@@ -76,7 +86,7 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
             )  # fmt: skip
         now = ormah.moment()
         node_id = ormah.new_id()
-        made = _links(ormah, links, near, request.space)
+        made = _links(ormah, links, near, request.space, older)
         data = codec.compose(
             id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
             source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
@@ -90,7 +100,7 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
             content=content,
             created=request.created or now,
         )
-        return _Draft(node_id, path, data, made)
+        return _Draft(node_id, path, data, made, nearby(ormah, near, request.space, but=[row.id for row in older]))
 
     def store(drawn: Remembered | _Draft) -> Remembered:
         if isinstance(drawn, Remembered):
@@ -99,9 +109,12 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
         name = headline(title, content)
         body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in made)
         demoted: list[NodeRow] = []
+        ends = [see(ormah, row.id) for row in older]
 
         def fill(tx: Transaction) -> None:
             tx.put(path, drawn.data, node_id=node_id, expect=None)
+            for seen in ends:
+                _supersede(ormah, tx, seen, called(title, content, node_id))
             if about_self:
                 define(ormah, tx, path, defined=True)
             if request.tier is Tier.CORE:
@@ -110,27 +123,53 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller) -> Rememb
         done = commit(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body, fill=fill)
         views = [edge_view(row, link) for link, row in made]
         return Remembered(
-            _prose(node_id, name, views, demoted, found, done.stored), node_id, short_id(node_id), path, done.commit, done.op,
-            request.space, views, found, [row.id for row in demoted], stored=done.stored, degraded=ormah.degraded(),
+            _prose(node_id, name, views, demoted, found, done.stored, older, drawn.near), node_id, short_id(node_id), path,
+            done.commit, done.op, request.space, views, found, [row.id for row in demoted], stored=done.stored,
+            degraded=ormah.degraded(), near=drawn.near, replaced=[row.id for row in older],
         )  # fmt: skip
 
     # two callers with the same memory at once are one memory; different ones need not wait for each other
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
-        if about_self or request.tier is Tier.CORE:
+        if older or about_self or request.tier is Tier.CORE:
             # outside every lock: this is the slow part, and it changes nothing
             near = ormah.neighbours(title, content, many, lambda near: near)
-            return amending(ormah, lambda: store(draft(near)))
+            done = amending(ormah, lambda: store(draft(near)))
+            return _known_replaces(ormah, done, older, caller) if done.existing else done
         with ormah.vault.announced():
             return store(ormah.neighbours(title, content, many, draft))
 
 
+def _supersede(ormah: Ormah, tx: Transaction, seen: Seen, by: str) -> None:
+    now = ormah.moment()
+    data = superseded(seen, now, by)
+    if data != seen.data:
+        data = codec.edit(data, seen.path, set={"updated": now})
+        tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
+
+
+def _known_replaces(ormah: Ormah, known: Remembered, older: Sequence[NodeRow], caller: Caller) -> Remembered:
+    """The new text is a memory that exists already: it replaces the others all the same, each in a commit."""
+    written = [
+        superseded_by(ormah, row.id, known.node_id, caller, reason=None) for row in older if row.id != known.node_id
+    ]
+    if not written:
+        return known
+    last = next((one for one in reversed(written) if one.changed), written[-1])
+    return structs.replace(
+        known, text="\n".join([known.text, *(one.text for one in written)]), commit=last.commit, op=last.op,
+        stored=any(one.stored for one in written), replaced=[one.node_id for one in written],
+    )  # fmt: skip
+
+
 def _links(
-    ormah: Ormah, asked: list[LinkRequest], near: list[tuple[str, float]], space: str | None
+    ormah: Ormah, asked: list[LinkRequest], near: list[tuple[str, float]], space: str | None, older: Sequence[NodeRow]
 ) -> list[tuple[Link, NodeRow]]:
-    """The edges of a new note: those asked for, then `related_to` to its nearest neighbours (REFERENCE 3.1)."""
+    """The edges of a new note: what it replaces, those asked for, then `related_to` to its nearest neighbours (REFERENCE 3.1)."""
     linking = ormah.settings.linking
     now = ormah.moment()
-    made: dict[tuple[str, EdgeType], tuple[Link, NodeRow]] = {}
+    made: dict[tuple[str, EdgeType], tuple[Link, NodeRow]] = {
+        (row.id, EdgeType.EVOLVED_FROM): (link_to(row, now, None), row) for row in older
+    }
     for wish in asked:
         target = ormah.index.note(ormah.index.resolve(wish.target))
         made[target.id, wish.edge] = (Link(wish.edge, stem(target.path), wish.weight, now, wish.reason), target)
@@ -151,15 +190,24 @@ def _links(
 
 
 def _prose(
-    node_id: str, name: str, links: list[EdgeView], demoted: list[NodeRow], found: list[str], stored: bool
+    node_id: str,
+    name: str,
+    links: list[EdgeView],
+    demoted: list[NodeRow],
+    found: list[str],
+    stored: bool,
+    older: Sequence[NodeRow],
+    near: Sequence[NearView],
 ) -> str:
     lines = [f"Remembered: {name} (id: {node_id})"]
     if stored:
         lines.append("Git is held by somebody else; the memory is safe and its commit follows.")
+    lines += [f"Replaced: {headline(row.title, row.content)} ({row.short_id})" for row in older]
     lines += [f"Linked: {edge.edge} {edge.title} ({edge.short_id}, {edge.weight:.0%})" for edge in links]
     lines += [
         f"Moved to working to make room in core: {headline(row.title, row.content)} ({row.short_id})" for row in demoted
     ]
+    lines += told(near, short_id(node_id))
     if found:
         lines.append("Secrets were taken out before anything was written: " + ", ".join(sorted(set(found))))
     return "\n".join(lines)

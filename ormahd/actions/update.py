@@ -9,9 +9,10 @@ from msgspec import Struct, field
 
 from ormahd.actions.amend import Seen, amending, clean, commit, define, make_room_in_core, see
 from ormahd.actions.caller import Caller
+from ormahd.actions.nearby import nearby, told
 from ormahd.actions.views import Written, headline, stem
 from ormahd.core import note as codec
-from ormahd.core.node import ABOUT_SELF, LinkRequest, Tier, short_id
+from ormahd.core.node import ABOUT_SELF, EdgeType, LinkRequest, Tier, short_id
 from ormahd.core.note import Link
 from ormahd.errors import BadRequest, Conflict
 from ormahd.vault.change import Kind
@@ -57,8 +58,10 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Writte
     if "content" in fields and not fields["content"].strip():
         raise BadRequest("an empty memory cannot be stored", hint="to remove it: ormahctl forget ID")
     content = fields.pop("content", None)
-    if content is not None:
-        ormah.index.embed_ahead([(fields.get("title"), content)])  # outside of the writers' lock
+    near: list[tuple[str, float]] = []
+    if content is not None:  # outside of the writers' lock, because it embeds the text
+        title = fields.get("title", None if "title" in change.clear else ormah.index.note(node_id).title)
+        near = ormah.neighbours(title, content, ormah.settings.linking.neighbours + 1, lambda hits: hits)
 
     def attempt() -> Written:
         seen = see(ormah, node_id)
@@ -108,12 +111,23 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Writte
             f"Moved to working to make room in core: {headline(row.title, row.content)} ({row.short_id})"
             for row in demoted
         ]
+        others = nearby(
+            ormah, near, wish.get("space", None if "space" in clear else seen.note.space), but=_kin(ormah, node_id)
+        )
+        lines += told(others, short_id(node_id))
         return Written(
             "\n".join(lines), node_id, short_id(node_id), seen.path, done.commit, done.op, True, found,
-            [row.id for row in demoted], done.stored, ormah.degraded(),
+            [row.id for row in demoted], done.stored, ormah.degraded(), others,
         )  # fmt: skip
 
     return amending(ormah, attempt)
+
+
+def _kin(ormah: Ormah, node_id: str) -> set[str]:
+    """The memory itself, and what is known to have become of it or to contradict it: nothing new to tell."""
+    out, into = ormah.index.edges(node_id)
+    known = (EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM)
+    return {node_id} | {end for edge in [*out, *into] if edge.edge in known for end in (edge.source, edge.target)}
 
 
 def _tags(seen: Seen, given: list[str] | None, add: list[str], change: Update) -> list[str] | None:

@@ -65,6 +65,20 @@ class NodeView(Struct, frozen=True):
     as_of: AsOf | None = None
 
 
+class NearView(Struct, frozen=True):
+    """A memory that exists already, close in meaning to one that was just written; `content` is its beginning."""
+
+    id: str
+    short_id: str
+    title: str | None
+    type: str
+    space: str | None
+    content: str
+    created: str
+    similarity: float
+    """Cosine."""
+
+
 class Written(Struct, frozen=True):
     """What changing one node came to. `commit` is None when nothing changed, or when git was busy (`stored`)."""
 
@@ -79,6 +93,7 @@ class Written(Struct, frozen=True):
     demoted: list[str] = field(default_factory=list)
     stored: bool = False
     degraded: list[str] = field(default_factory=list)
+    near: list[NearView] = field(default_factory=list)
 
 
 def stem(path: str) -> str:

@@ -7,13 +7,13 @@ back whole. Nothing is deleted: a belief that was replaced leaves the results an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import clean, see
+from ormahd.actions.superseding import CLEARLY, NAME, WEIGHT, check_circle, name, superseded
 from ormahd.actions.views import headline, stem
 from ormahd.core import note as codec
-from ormahd.core.node import EdgeType, short_id
+from ormahd.core.node import EdgeType
 from ormahd.core.note import Link
 from ormahd.errors import BadRequest, Conflict
 from ormahd.jobs.job import Change, Edit
@@ -25,14 +25,8 @@ if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
 
-WEIGHT = 0.9
-"""Of both edges (REFERENCE C 3.3)."""
-CLEARLY = timedelta(days=1)
-"""The older of two beliefs cannot have replaced the newer one; within a day the clock is no witness (imports, sessions)."""
 REASON = 500
 """Characters of a reason, and of a line of a body."""
-NAME = 60
-"""Characters of a memory's title in a sentence."""
 
 
 def evolution(ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: str, by_person: bool = False) -> Change:
@@ -50,13 +44,13 @@ def evolution(ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: 
     if not by_person:
         _dated(newer, older)
         _about_self(ormah, newer, older)
-    _no_circle(ormah, newer, older)
+    check_circle(ormah, newer.id, older)
 
     def edits() -> Sequence[Edit]:
-        _no_circle(ormah, newer, older)
+        check_circle(ormah, newer.id, older)
         return [
             *_linked(ormah, newer, older, EdgeType.EVOLVED_FROM, reason),
-            *_edited(ormah, older, lambda seen: _superseded(ormah, seen, newer)),
+            *_edited(ormah, older, lambda seen: superseded(seen, ormah.moment(), name(newer))),
         ]
 
     new, old = names(newer, older)
@@ -79,7 +73,7 @@ def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Ch
         between = _between(ormah, source, target)
         if EdgeType.EVOLVED_FROM in between:
             raise Conflict(
-                f"{_told(source)} and {_told(target)} are one belief that changed: they have an evolved_from edge"
+                f"{name(source)} and {name(target)} are one belief that changed: they have an evolved_from edge"
             )
         return EdgeType.CONTRADICTS in between
 
@@ -107,7 +101,7 @@ def _two(ormah: Ormah, one_id: str, other_id: str) -> tuple[NodeRow, NodeRow]:
 def _dated(newer: NodeRow, older: NodeRow) -> None:
     if newer.created < older.created - CLEARLY:
         raise BadRequest(
-            f"{_told(newer)} is of {newer.created:%Y-%m-%d}, before {_told(older)} of {older.created:%Y-%m-%d}: "
+            f"{name(newer)} is of {newer.created:%Y-%m-%d}, before {name(older)} of {older.created:%Y-%m-%d}: "
             "it cannot have replaced it",
             hint="exchange the two, or call it a tension", data={"id": newer.id},
         )  # fmt: skip
@@ -116,7 +110,7 @@ def _dated(newer: NodeRow, older: NodeRow) -> None:
 def _about_self(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
     if is_identity(ormah, older) and not is_identity(ormah, newer):
         raise BadRequest(
-            f"{_told(older)} is about the user, and {_told(newer)} is not: a person has to say that it was replaced",
+            f"{name(older)} is about the user, and {name(newer)} is not: a person has to say that it was replaced",
             hint=f"ormahctl outdated {older.short_id} --reason …", data={"id": older.id},
         )  # fmt: skip
 
@@ -126,21 +120,6 @@ def is_identity(ormah: Ormah, row: NodeRow) -> bool:
     return row.about_self or any(
         edge.edge is EdgeType.DEFINES and edge.source == ormah.vault.self_id for edge in ormah.index.edges(row.id)[1]
     )
-
-
-def _no_circle(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
-    """A belief cannot have evolved from what came of it."""
-    met, ahead = {older.id}, [older.id]
-    while ahead:
-        ahead = list(dict.fromkeys(
-            edge.target for edge in ormah.index.edges_of(ahead)
-            if edge.edge is EdgeType.EVOLVED_FROM and edge.source in met and edge.target not in met
-        ))  # fmt: skip
-        met.update(ahead)
-    if newer.id in met:
-        raise Conflict(
-            f"{_told(older)} evolved from {_told(newer)}, so it cannot be the older one", data={"id": older.id}
-        )
 
 
 def _between(ormah: Ormah, one: NodeRow, other: NodeRow) -> set[EdgeType]:
@@ -166,14 +145,6 @@ def _linked(ormah: Ormah, source: NodeRow, target: NodeRow, edge: EdgeType, reas
     return _edited(ormah, source, lambda seen: codec.edit(seen.data, seen.path, link=[link]))
 
 
-def _superseded(ormah: Ormah, seen: Seen, newer: NodeRow) -> bytes:
-    now = ormah.moment()
-    if seen.note.valid_until is not None and seen.note.valid_until <= now:
-        return seen.data  # outdated before: the first reason stands
-    wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {_told(newer)}"}
-    return codec.edit(seen.data, seen.path, set=wish)
-
-
 def clean_line(ormah: Ormah, text: str) -> str:
     """What somebody wrote, a judge for one, as one harmless line without secrets."""
     line = one_line(clean(ormah, text, []) or "")
@@ -194,10 +165,6 @@ def names(one: NodeRow, other: NodeRow) -> tuple[str, str]:
 
 def _name(row: NodeRow) -> str:
     return headline(row.title, row.content, NAME).rstrip(".")
-
-
-def _told(row: NodeRow) -> str:
-    return f"{_name(row)} ({short_id(row.id)})"
 
 
 def _based_on(*rows: NodeRow) -> dict[str, str]:

@@ -62,7 +62,7 @@ class AgentMethods:
                 "global": space is None and not isinstance(params.space, UnsetType),
             },
         )  # fmt: skip
-        return result(remember(self.ormah, request, caller), schema.RememberResult)
+        return result(remember(self.ormah, request, caller, replaces=params.replaces), schema.RememberResult)
 
     def recall(self, params: schema.RecallParams, caller: Caller, progress: ProgressFn) -> schema.Result:
         query = checked(
@@ -127,7 +127,7 @@ class AgentMethods:
         return result(forget(self.ormah, params.node_id, caller), schema.WriteResult)
 
     def outdated(self, params: schema.OutdatedParams, caller: Caller, _: ProgressFn) -> schema.Result:
-        done = outdated(self.ormah, params.node_id, caller, reason=params.reason, revoke=params.revoke)
+        done = outdated(self.ormah, params.node_id, caller, reason=params.reason, revoke=params.revoke, by=params.by)
         return result(done, schema.WriteResult)
 
     def connect(self, params: schema.ConnectParams, caller: Caller, _: ProgressFn) -> schema.Result:

@@ -162,3 +162,23 @@ def test_stats_verify_rebuild_and_doctor(daemon: House) -> None:
     assert daemon.json("rebuild")["nodes_indexed"] == stats["total_nodes"]
     assert daemon.json("verify")["ok"] is True
     assert daemon.json("doctor") == {"findings": []}
+
+
+def test_a_memory_says_what_it_replaces(shared: House) -> None:
+    old = shared.json("remember", "Node 18 is required to build the shop.", "--space", "depot")
+    shown = shared.ctl("remember", "Node 22 is required to build the shop.", "--space", "depot").stdout
+    assert f"close to {old['short_id']}" in shown
+    command = shown.strip().splitlines()[-1].partition("ormahctl ")[2].split()
+    assert command[:2] == ["outdated", old["short_id"]]
+    assert shared.json(*command)["valid_until"] is not None
+    third = shared.json(
+        "remember", "Node 24 is required to build the shop.", "--space", "depot", "--replaces", command[-1]
+    )
+    assert [one[:8] for one in third["replaced"]] == [command[-1]]
+    assert third["near"] == []
+    assert [one["id"] for one in shared.json("recall", "node to build the shop", "--space", "depot")["results"]] == [
+        third["id"]
+    ]
+    wrong = shared.ctl("outdated", old["short_id"], "--by", third["short_id"], "--revoke")
+    assert wrong.returncode == 2
+    assert "--by and --revoke exclude each other" in wrong.stderr

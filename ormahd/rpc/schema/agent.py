@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from ormahd.rpc.schema.base import Connections, Count, Edge, Link, Params, Result
+from ormahd.rpc.schema.base import Connections, Count, Edge, Link, Near, Params, Result
 
 
 class RememberParams(Params):
@@ -23,6 +23,8 @@ class RememberParams(Params):
     title: str | None = None
     about_self: bool = False
     confidence: float = 1.0
+    replaces: list[str] = []
+    """Ids of memories that this one replaces: each is marked superseded in the same commit, and gets an `evolved_from` edge."""
     request_id: str | None = None
 
 
@@ -41,6 +43,9 @@ class RememberResult(Result):
     stored: bool = False
     """True with `commit` null: git was busy, the write is safe and will follow."""
     degraded: list[str] = []
+    near: list[Near] = []
+    """Memories that exist already and are close in meaning: one of them may be what this one replaces."""
+    replaced: list[str] = []
 
 
 class RecallParams(Params):
@@ -182,6 +187,8 @@ class WriteResult(Result):
     demoted: list[str] = []
     stored: bool = False
     degraded: list[str] = []
+    near: list[Near] = []
+    """After `agent.update` with a new content: as in `RememberResult`."""
 
 
 class ForgetParams(Params):
@@ -193,6 +200,8 @@ class OutdatedParams(Params):
     node_id: str
     reason: str | None = None
     revoke: bool = False
+    by: str | None = None
+    """The id of the memory that replaces it: it gets an `evolved_from` edge, in the same commit."""
     request_id: str | None = None
 
 

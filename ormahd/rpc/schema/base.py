@@ -68,6 +68,20 @@ class Reply(Struct, kw_only=True):
 # ---------------------------------------------------------------- values
 
 
+class Near(Result):
+    """A memory that exists already, close in meaning to one that was just written; `content` is its beginning."""
+
+    id: str
+    short_id: str
+    title: str | None
+    type: str
+    space: str | None
+    content: str
+    created: str
+    similarity: float
+    """Cosine."""
+
+
 class Edge(Result):
     """One connection as seen from a node: `id` is the other end."""
 

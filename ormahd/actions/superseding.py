@@ -1,0 +1,141 @@
+"""One memory that replaces another: the newer gets an `evolved_from` edge, the older one is marked superseded.
+
+Nothing is deleted. The older memory leaves recall and whispers and stays reachable (`show`, `history`, `--as-of`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ormahd.actions.amend import amending, clean, commit, see
+from ormahd.actions.views import Written, headline, stem
+from ormahd.core import note as codec
+from ormahd.core.node import EdgeType, short_id
+from ormahd.core.note import Link
+from ormahd.errors import BadRequest, Conflict
+from ormahd.vault.change import Kind
+
+if TYPE_CHECKING:
+    from ormahd.actions.amend import Seen
+    from ormahd.actions.caller import Caller
+    from ormahd.index.rows import NodeRow
+    from ormahd.ormah import Ormah
+    from ormahd.vault.transaction import Transaction
+
+WEIGHT = 0.9
+"""Weight of an edge between a belief and what became of it (REFERENCE C 3.3)."""
+CLEARLY = timedelta(days=1)
+"""An older memory cannot have replaced a newer one; within a day the dates prove nothing (imports, one session)."""
+NAME = 60
+"""Characters of a memory's title in a sentence."""
+
+
+def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *, reason: str | None) -> Written:
+    """Mark a memory as replaced by another one, in one commit. Said twice, nothing changes.
+
+    Raises:
+        NotFound, Ambiguous: an id. BadRequest: the same one twice, the self node, or the dates say the opposite.
+        Conflict: the older one evolved from the newer one.
+    """
+    older, newer = (ormah.index.note(ormah.index.resolve(one)) for one in (older_id, newer_id))
+    found: list[str] = []
+    reason = clean(ormah, reason, found)
+    check(ormah, newer, older)
+
+    def attempt() -> Written:
+        check_circle(ormah, newer.id, older)
+        first, second = see(ormah, newer.id), see(ormah, older.id)
+        now = ormah.moment()
+        puts = [
+            (seen, codec.edit(data, seen.path, set={"updated": now}))
+            for seen, data in (
+                (first, linked(ormah, first, older, reason)),
+                (second, superseded(second, now, name(newer))),
+            )
+            if data != seen.data
+        ]
+        title = headline(second.note.title, second.note.content)
+        if not puts:
+            return Written(f"Superseded already: {title} (id: {older.id})", older.id, older.short_id, second.path,
+                           changed=False, redacted=found, degraded=ormah.degraded())  # fmt: skip
+
+        def fill(tx: Transaction) -> None:
+            for seen, data in puts:
+                tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
+
+        done = commit(
+            ormah, f"Superseded: {title}, by: {headline(newer.title, newer.content, NAME)}", kind=Kind.OUTDATED,
+            caller=caller, body=reason or "", fill=fill,
+        )  # fmt: skip
+        text = f"Superseded: {title} (id: {older.id}), by {name(newer)}. It no longer shows up in recall."
+        return Written(text, older.id, older.short_id, second.path, done.commit, done.op, True, found, [], done.stored,
+                       ormah.degraded())  # fmt: skip
+
+    return amending(ormah, attempt)
+
+
+def check(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
+    """Refuse a pair that cannot be a belief and its successor."""
+    if newer.id == older.id:
+        raise BadRequest("a memory cannot replace itself", hint="name two different ids", data={"id": newer.id})
+    refuse_self(ormah, newer.id, older.id)
+    if newer.created < older.created - CLEARLY:
+        raise BadRequest(
+            f"{name(newer)} is of {newer.created:%Y-%m-%d}, before {name(older)} of {older.created:%Y-%m-%d}: "
+            "it cannot have replaced it",
+            hint=f"exchange the two ids, or: ormahctl outdated {older.short_id} --reason …", data={"id": newer.id},
+        )  # fmt: skip
+
+
+def refuse_self(ormah: Ormah, *node_ids: str) -> None:
+    """Refuse the self node: it is changed, never replaced."""
+    if ormah.vault.self_id in node_ids:
+        raise BadRequest("the self node cannot be replaced, and replaces nothing", hint="change it: ormahctl update ID",
+                         data={"id": ormah.vault.self_id})  # fmt: skip
+
+
+def check_circle(ormah: Ormah, newer_id: str, older: NodeRow) -> None:
+    """Refuse a belief that would have evolved from what came of it."""
+    met, ahead = {older.id}, [older.id]
+    while ahead:
+        ahead = list(dict.fromkeys(
+            edge.target for edge in ormah.index.edges_of(ahead)
+            if edge.edge is EdgeType.EVOLVED_FROM and edge.source in met and edge.target not in met
+        ))  # fmt: skip
+        met.update(ahead)
+    if newer_id in met:
+        raise Conflict(
+            f"{name(older)} evolved from {name(ormah.index.note(newer_id))}, so it cannot be the older one",
+            data={"id": older.id},
+        )
+
+
+def link_to(older: NodeRow, now: datetime, reason: str | None) -> Link:
+    """Return the edge that the newer memory's note holds."""
+    return Link(EdgeType.EVOLVED_FROM, stem(older.path), WEIGHT, now, reason or None)
+
+
+def linked(ormah: Ormah, newer: Seen, older: NodeRow, reason: str | None) -> bytes:
+    """Return the newer note with its edge; one that is there already, a person's for one, stays as it is."""
+    if any(one.edge is EdgeType.EVOLVED_FROM and one.target == older.id for one in ormah.index.edges(newer.id)[0]):
+        return newer.data
+    return codec.edit(newer.data, newer.path, link=[link_to(older, ormah.moment(), reason)])
+
+
+def superseded(older: Seen, now: datetime, by: str) -> bytes:
+    """Return the older note marked as superseded; where it was outdated before, its first reason stands."""
+    if older.note.valid_until is not None and older.note.valid_until <= now:
+        return older.data
+    wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {by}"}
+    return codec.edit(older.data, older.path, set=wish)
+
+
+def name(row: NodeRow) -> str:
+    """Return what a memory is called in a sentence, with its short id."""
+    return called(row.title, row.content, row.id)
+
+
+def called(title: str | None, content: str, node_id: str) -> str:
+    """The same for a memory that is not in the index yet."""
+    return f"{headline(title, content, NAME).rstrip('.')} ({short_id(node_id)})"
