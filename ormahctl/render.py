@@ -1,4 +1,6 @@
-"""What people see: texts made harmless, cut to width, dated, coloured only on a terminal; and JSON for programs.
+"""What people see: texts made harmless, wrapped at words, dated, coloured only on a terminal; and JSON for programs.
+
+A terminal has its own width, and every line of `out` and `note` is wrapped to it; a pipe gets each line whole.
 
 A memory is data from anywhere. No byte of it may steer the terminal: control characters, C1 codes and bidirectional
 overrides are shown as escapes (`\\x1b`), in every output for people, piped or not.
@@ -6,16 +8,20 @@ overrides are shown as escapes (`\\x1b`), in every output for people, piped or n
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
-import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _JSON_CONTROL = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_PAINT = re.compile("\x1b\\[[0-9]*m")
+"""What `paint` puts around a text."""
+_WIDEST = 100_000
+"""Columns of a table that no terminal limits."""
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 
 
@@ -37,27 +43,20 @@ def line(text: str) -> str:
     return safe(" ".join(text.split()))
 
 
-def _cells(char: str) -> int:
-    if unicodedata.east_asian_width(char) in "WF":
-        return 2
-    return 0 if unicodedata.category(char) in {"Mn", "Me", "Cf"} else 1
-
-
 def width(text: str) -> int:
-    """Columns that `text` takes in a terminal."""
-    return sum(map(_cells, text))
+    """Columns that `text` takes in a terminal, colours not counted."""
+    from rich.cells import cell_len
+
+    return cell_len(_PAINT.sub("", text))
 
 
 def cut(text: str, columns: int) -> str:
     """`text` in at most `columns` columns, with an ellipsis where something is left out."""
     if width(text) <= columns:
         return text
-    room, taken = columns - 1, 0
-    for place, char in enumerate(text):
-        taken += _cells(char)
-        if taken > room:
-            return text[:place].rstrip() + "…"
-    return text
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, columns - 1).rstrip() + "…"
 
 
 def pad(text: str, columns: int, *, right: bool = False) -> str:
@@ -112,9 +111,10 @@ def colours(stream: TextIO) -> bool:
 
 
 def columns() -> int:
+    """Columns of the terminal; never so few that a word has no room."""
     import shutil
 
-    return max(40, shutil.get_terminal_size((100, 24)).columns)
+    return max(20, shutil.get_terminal_size((100, 24)).columns)
 
 
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
@@ -123,14 +123,54 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
-def out(text: str = "") -> None:
-    """One piece of the result. What came from a memory goes through `safe` or `line` first."""
+def out(text: str = "", *, hang: int = 2) -> None:
+    """Write one piece of the result, on a terminal wrapped at words. What came from a memory goes through `safe` or `line`
+    first. `hang`: columns by which the further lines of a wrapped one are indented more than its first."""
+    _write(sys.stdout, text, hang)
+
+
+def raw(text: str) -> None:
+    """Write what is to be copied or read by a program: never wrapped."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str, *, label: str = "note", colour: str = "yellow") -> None:
-    """Something beside the result: on stderr, so that it never gets into a pipe."""
-    sys.stderr.write(f"{paint(label + ':', colour, sys.stderr)} {safe(text)}\n")
+    """Write something beside the result: on stderr, so that it never gets into a pipe."""
+    aside(f"{paint(label + ':', colour, sys.stderr)} {safe(text)}")
+
+
+def aside(text: str) -> None:
+    """Write a line to stderr, wrapped as `out` wraps it."""
+    _write(sys.stderr, text, 2)
+
+
+def _write(stream: TextIO, text: str, hang: int) -> None:
+    if not terminal(stream):
+        stream.write(text + "\n")
+        return
+    room = columns()
+    stream.writelines("\n".join(wrapped(one, room, hang)) + "\n" for one in text.split("\n"))
+
+
+def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
+    """One line as several of at most `room` columns, broken between words; a word that is longer than a line is broken too."""
+    if width(text) <= room:
+        return [text]
+    from rich.console import Console
+    from rich.text import Text
+
+    begin = text[: len(text) - len(text.lstrip(" "))][: room // 2]
+    further = min(len(begin) + hang, room // 2)
+    console = Console(
+        width=room, file=io.StringIO(), force_terminal=True, color_system="standard", legacy_windows=False
+    )
+    pieces: list[str] = []
+    for piece in Text.from_ansi(text.lstrip(" ")).wrap(console, room - max(further, len(begin)), tab_size=4):
+        piece.rstrip()
+        with console.capture() as drawn:
+            console.print(piece, end="", soft_wrap=True, highlight=False)
+        pieces.append((" " * further if pieces else begin) + drawn.get())
+    return pieces
 
 
 def degraded(parts: Sequence[str]) -> None:
@@ -154,29 +194,48 @@ def encode(value: Any, *, pretty: bool) -> str:
 
 def emit(value: Any) -> None:
     """The result of a command with --json: indented on a terminal, one line in a pipe."""
-    out(encode(value, pretty=terminal(sys.stdout)))
+    raw(encode(value, pretty=terminal(sys.stdout)))
 
 
 # ---------------------------------------------------------------- tables
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """A table: drawn by rich on a terminal, plain aligned columns elsewhere. `right`: columns aligned to the right."""
-    clean = [[line(cell) for cell in row] for row in rows]
-    if colours(sys.stdout):
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table of these cells has room where it is shown; a pipe has room for any."""
+    needed = sum(max(width(line(row[at])) for row in [headers, *rows]) + 3 for at in range(len(headers)))
+    return not terminal(sys.stdout) or needed <= columns()
 
-        drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for number, header in enumerate(headers):
-            drawn.add_column(header, justify="right" if number in right else "left", overflow="fold")
-        for row in clean:
-            drawn.add_row(*(Text(cell) for cell in row))
-        Console(file=sys.stdout, highlight=False).print(drawn)
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+    """A table, drawn by rich. On a terminal that is too narrow for it each row falls to its first cell and, below that, the
+    others with their headings. `right`: columns aligned to the right."""
+    clean = [[line(cell) for cell in row] for row in rows]
+    if fits(headers, clean):
+        _drawn(headers, clean, right)
         return
-    widths = [max(width(row[number]) for row in [list(headers), *clean]) for number in range(len(headers))]
-    for row in [list(headers), *clean]:
-        cells = [pad(cell, widths[number], right=number in right) for number, cell in enumerate(row)]
-        out("  ".join(cells).rstrip())
+    for row in clean:
+        out(paint(row[0] or "-", "bold"))
+        cells = [f"{headers[at]} {cell}".strip() for at, cell in enumerate(row) if at and cell]
+        out("  " + " · ".join(cells), hang=0)
+
+
+def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    coloured = colours(sys.stdout)
+    drawn = Table(box=SIMPLE_HEAD if coloured else None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, header in enumerate(headers):
+        drawn.add_column(Text(header), justify="right" if number in right else "left", no_wrap=True)
+    for row in rows:
+        drawn.add_row(*map(Text, row))
+    console = Console(
+        file=io.StringIO(), width=_WIDEST, force_terminal=coloured, color_system="standard" if coloured else None,
+        highlight=False, legacy_windows=False,
+    )  # fmt: skip
+    with console.capture() as text:
+        console.print(drawn)
+    for one in text.get().strip("\n").splitlines():
+        raw(one.rstrip())

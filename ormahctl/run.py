@@ -62,11 +62,11 @@ def report(failure: Failure, *, as_json: bool) -> int:
         }
         sys.stderr.write(render.encode({"error": error}, pretty=False) + "\n")
         return failure.exit_status
-    sys.stderr.write(f"{render.paint('error:', 'red', sys.stderr)} {render.safe(failure.message)}\n")
+    render.note(failure.message, label="error", colour="red")
     for name in failure.data.get("ids") or []:
-        sys.stderr.write(f"  {render.line(str(name))}\n")
+        render.aside(f"  {render.line(str(name))}")
     if failure.hint:
-        sys.stderr.write(f"{render.paint('hint:', 'cyan', sys.stderr)} {render.safe(failure.hint)}\n")
+        render.note(failure.hint, label="hint", colour="cyan")
     return failure.exit_status
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import click
 
+from ormahctl import render
 from ormahctl.session import PERSON, Session, pass_session
 
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
@@ -65,8 +66,31 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 _PLACES = {name: place for section in SECTIONS.values() for name, place in section.items()}
 
 
+NARROW = 60
+"""Columns below which an option's help stands under the option."""
+HELP_COLUMNS = 80
+
+
+class Help(click.HelpFormatter):
+    """Help in the width of the terminal, however narrow."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl(rows, 12 if self.width < NARROW else col_max, col_spacing)
+
+
+class Place(click.Context):
+    """Where a command stands among the others, with help that fits the terminal."""
+
+    formatter_class = Help
+
+    def make_formatter(self) -> click.HelpFormatter:
+        return Help(width=min(HELP_COLUMNS, render.columns()) - 2)
+
+
 class Verb(click.Command):
     """A command with an example in its help, and `--json` also behind its name, where people type it."""
+
+    context_class = Place
 
     def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -93,6 +117,8 @@ def _json(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 class Verbs(click.Group):
     """All commands; a module is imported when its command is asked for."""
+
+    context_class = Place
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(_PLACES)

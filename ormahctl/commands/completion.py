@@ -27,6 +27,6 @@ def completion(shell: str) -> None:
     script = complete.source_template % complete.source_vars()
     if shell == "zsh":
         first, _, rest = script.partition("\n")  # compinit reads the #compdef of the first line
-        render.out(f"{first}\n# To have it in every shell: {_WHERE[shell]}\n{rest}")
+        render.raw(f"{first}\n# To have it in every shell: {_WHERE[shell]}\n{rest}")
     else:
-        render.out(f"# To have it in every shell: {_WHERE[shell]}\n{script}")
+        render.raw(f"# To have it in every shell: {_WHERE[shell]}\n{script}")

@@ -35,9 +35,13 @@ def _numbers(results: Sequence[RecallHit], traces: Sequence[Mapping[str, Any]]) 
     """A row a number, a column a result: a score is read from top to bottom."""
     columns = [flat(trace) for trace in traces]
     names = [name for name in dict.fromkeys(name for column in columns for name in column) if name not in _TWICE]
-    headers = ["", *(f"{number}. {hit.short_id}" for number, hit in enumerate(results, 1))]
+    heads = [f"{number}. {hit.short_id}" for number, hit in enumerate(results, 1)]
     rows = [[name, *(shown(column.get(name)) for column in columns)] for name in names]
-    render.table(headers, rows, right=range(1, len(headers)))
+    if render.fits(["", *heads], rows):
+        render.table(["", *heads], rows, right=range(1, len(heads) + 1))
+    else:
+        turned = zip(heads, *(row[1:] for row in rows), strict=True)
+        render.table(["", *names], [list(cells) for cells in turned])
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -28,6 +28,8 @@ KINDS = (
 
 ROOM = len("2026-11-21 20:00  1a2b3c4d  consolidate ") + len("agent:claude-code  ")
 """Columns before the subject."""
+SUBJECT = 50
+"""Columns that a subject needs; on a narrower terminal it stands below."""
 
 
 @click.command(
@@ -50,7 +52,9 @@ ROOM = len("2026-11-21 20:00  1a2b3c4d  consolidate ") + len("agent:claude-code 
     "--kind", type=click.Choice(KINDS), metavar="KIND", help="Only changes of this kind, such as edit or merge."
 )
 @click.option("--no-diff", is_flag=True, help="With an ID: the list alone, without what changed.")
-@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 10_000), metavar="N", default=50, show_default=True, help="At most so many."
+)
 @pass_session
 def history(
     session: Session,
@@ -109,7 +113,10 @@ def _print(op: OpResult) -> None:
     who = render.pad(render.cut(render.line(op.source), 24), 18)
     commit = render.paint(op.commit[:8], "dim")
     subject = render.line(op.subject)
-    if render.terminal(sys.stdout):
-        room = render.columns() - ROOM - (len("  (undone)") if op.undone_by else 0)
-        subject = render.cut(subject, max(20, room))
-    render.out(f"{render.moment(op.time)}  {commit}  {kind} {who} {subject}{undone}")
+    if not render.terminal(sys.stdout) or render.columns() - ROOM >= SUBJECT:
+        if render.terminal(sys.stdout):
+            subject = render.cut(subject, render.columns() - ROOM - (len("  (undone)") if op.undone_by else 0))
+        render.out(f"{render.moment(op.time)}  {commit}  {kind} {who} {subject}{undone}")
+        return
+    render.out(f"{render.moment(op.time)}  {commit}  {kind.strip()}  {who.strip()}{undone}", hang=0)
+    render.out(f"  {render.cut(subject, render.columns() - 2)}")

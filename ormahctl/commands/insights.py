@@ -21,7 +21,13 @@ SNIPPET = 160
     example="ormahctl insights\normahctl insights --space ormah -n 5",
 )
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many of each."
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    default=50,
+    show_default=True,
+    help="At most so many of each.",
 )
 @click.option("--space", metavar="NAME", help="Only what is about this space; 'global': about memories without one.")
 @pass_session

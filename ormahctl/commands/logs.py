@@ -26,7 +26,15 @@ SECONDS = 5.0
 @click.command(
     cls=Verb, short_help="The last lines of the log.", example="ormahctl logs -n 100\normahctl logs --follow"
 )
-@click.option("-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="So many of the last lines.")
+@click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(0),
+    metavar="N",
+    default=50,
+    show_default=True,
+    help="So many of the last lines.",
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on printing what is added, until Ctrl-C.")
 @pass_session
 def logs(session: Session, lines: int, follow: bool) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-
 from ormahctl import render
 from ormahd.rpc.schema import LifeResult, NoteChange, OpResult, ShowOpResult, VersionResult
 
@@ -85,8 +82,7 @@ def _reason(op: OpResult, *, indent: str, above: bool) -> None:
     if above:
         render.out()
     for line in render.safe(text).split("\n"):
-        for piece in _wrapped(line, indent):
-            render.out(piece.rstrip())
+        render.out((indent + line).rstrip())
 
 
 def _note(note: NoteChange) -> None:
@@ -104,23 +100,7 @@ def _note(note: NoteChange) -> None:
 def _diff(note: NoteChange, indent: str) -> None:
     for line in note.diff.split("\n") if note.diff else []:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-        for piece in _wrapped(render.safe(line), indent):
-            render.out(render.paint(piece, colour) if colour else piece)
+        shown = render.safe(line)
+        render.out(indent + (render.paint(shown, colour) if colour else shown), hang=2)
     if note.cut and not note.diff:
         render.out(f"{indent}(too much to show)")
-
-
-def _wrapped(line: str, indent: str) -> Iterator[str]:
-    """A line under its indent; on a terminal broken between words, so that what follows keeps the indent."""
-    room = render.columns() - len(indent) if render.terminal(sys.stdout) else 0
-    hang = " " if line[:1] in "+- " else "  "
-    first = True
-    while room > 20 and render.width(line) > room:
-        piece = render.cut(line, room).rstrip("…")
-        end = piece.rfind(" ", room // 2)
-        piece = piece if end < 0 else piece[:end]
-        yield indent + piece
-        line = hang + line[len(piece) :].lstrip()
-        first = False
-    if line.strip() or first:
-        yield indent + line

@@ -35,7 +35,9 @@ SECONDS = 120.0
 @click.option("--status", type=click.Choice(STATUSES), help="Which ones (pending).")
 @click.option("--all", "everything", is_flag=True, help="Also those that were decided on, or are stale.")
 @click.option("--type", "kind", type=click.Choice(["merge", "conflict", "decay"]), help="Only of this type.")
-@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=200, show_default=True, help="How many at most.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), metavar="N", default=200, show_default=True, help="How many at most."
+)
 @pass_session
 def proposals(
     session: Session, words: tuple[str, ...], status: str | None, everything: bool, kind: str | None, limit: int
@@ -95,7 +97,7 @@ def _print(row: ProposalRow) -> None:
             render.out(f"  {node.short_id}  {render.cut(name, 70)}  {render.paint(render.line(where), 'dim')}")
     lines = render.safe(row.preview).splitlines()
     for line in lines[:LINES]:
-        render.out(f"  | {line}".rstrip())
+        render.out(f"  | {line}".rstrip(), hang=2)
     if len(lines) > LINES:
         render.out(f"  | … {len(lines) - LINES:,} lines more")
     render.out()

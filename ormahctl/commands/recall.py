@@ -26,7 +26,9 @@ SNIPPET = 220
     "ormahctl recall which database --as-of 2026-11-01",
 )
 @click.argument("query", nargs=-1, required=True)
-@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="At most so many.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 100), metavar="N", default=10, show_default=True, help="At most so many."
+)
 @click.option(
     "--type", "types", type=TYPE, metavar="TYPE", multiple=True, help="Only this type; may be given several times."
 )
@@ -102,13 +104,13 @@ def _print(number: int, hit: RecallHit) -> None:
         title, rest = hit.title, content
     else:
         title, _, rest = content.strip().partition("\n")
-    room = render.columns() - 4 if render.terminal(sys.stdout) else 200
+    room = render.columns() - len(f"{number}. ") if render.terminal(sys.stdout) else 200
     render.out(f"{number}. {render.paint(render.cut(render.line(title), room), 'bold')}")
     facts = [hit.type, hit.tier, render.line(hit.space or "global"), hit.short_id, render.moment(hit.created, day=True)]
     facts.append(f"{hit.score:.2f}")
     if hit.source != "search":
         facts.append(render.line(hit.source))
-    render.out("   " + render.paint(" · ".join(facts), "dim"))
+    render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
     snippet = render.cut(render.line(rest), SNIPPET)
     if snippet and snippet != render.line(title):
-        render.out("   " + snippet)
+        render.out("   " + snippet, hang=0)

@@ -36,7 +36,7 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
     if isinstance(node.as_of, AsOf):
         told(node.as_of)
     if node.title:
-        render.out(render.paint(render.line(node.title), "bold"))
+        render.out(render.paint(render.line(node.title), "bold"), hang=0)
     render.out(" · ".join([node.type, node.tier, render.line(node.space or "global"), node.id]))
     facts = [
         f"by {render.line(node.source)}",
@@ -45,7 +45,7 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         f"confidence {node.confidence:g}",
         f"importance {node.importance:.2f}",
     ]
-    render.out(" · ".join(facts))
+    render.out(" · ".join(facts), hang=0)
     if node.access_count:
         found, used = render.count(node.access_count, "time"), render.count(node.use_count, "time")
         render.out(f"found {found}, last on {render.moment(node.last_accessed)}; used {used}")
@@ -56,7 +56,7 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         why = f": {render.line(node.outdated_reason)}" if node.outdated_reason else ""
         render.out(render.paint(f"outdated since {render.moment(node.valid_until)}{why}", "yellow"))
     render.out()
-    render.out(render.safe(node.content))
+    render.out(render.safe(node.content), hang=0)
     connections = node.connections
     if connections.out or connections.incoming:
         render.out()

@@ -101,4 +101,4 @@ def skew(version: str) -> None:
 
 
 def _line(name: str, text: str) -> None:
-    render.out(f"{render.pad(name, 9)} {text}")
+    render.out(f"{render.pad(name, 9)} {text}", hang=10)

@@ -148,7 +148,7 @@ def _differences(old: str, new: str) -> Iterator[str]:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    render.aside(text)
 
 
 def _conflicts(data: Mapping[str, Any]) -> list[UndoConflict]:

@@ -109,9 +109,9 @@ def _explain(trace: dict[str, object]) -> None:
         render.out(render.paint(f"{name} ({len(rows)})", "bold"))
         for row in rows[:LEAST]:
             title = render.cut(render.line(row["title"] or ""), 60)
-            render.out(f"{row['relevance']:.3f}  {row['node_id'][:8]}  {title}")
+            render.out(f"{row['relevance']:.3f}  {row['node_id'][:8]}  {title}", hang=7)
             numbers = ", ".join(f"{NAMES.get(one, one)} {row[one]:.3g}" for one in NUMBERS if one in row)
-            render.out("       " + (row["shown"] or row["dropped"] or ""))
-            render.out("       " + render.paint(f"{numbers}; order {row['order']:.3g}", "dim"))
+            render.out("       " + (row["shown"] or row["dropped"] or ""), hang=0)
+            render.out("       " + render.paint(f"{numbers}; order {row['order']:.3g}", "dim"), hang=0)
         if len(rows) > LEAST:
             render.out(f"and {len(rows) - LEAST} more (--json)")

@@ -5,6 +5,8 @@ Hostile contents, other versions, every error code, slow batches. The commands r
 
 from __future__ import annotations
 
+import os
+import pty
 import socket
 import subprocess
 import sys
@@ -117,6 +119,27 @@ def open_desk() -> Iterator[Desk]:
             )
             yield desk
             listening.shutdown(socket.SHUT_RDWR)
+
+
+def on_terminal(desk: Desk, *args: str, status: int = 0, **env: str) -> str:
+    """What a terminal is sent when `ormahctl` runs in it."""
+    ours, theirs = pty.openpty()
+    environment = desk.env | {"TERM": "xterm-256color", "COLUMNS": "120"} | env
+    command = [sys.executable, "-m", "ormahctl", *args]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        pieces = []
+        while True:
+            try:
+                piece = os.read(ours, 65_536)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not piece:
+                break
+            pieces.append(piece)
+        os.close(ours)
+        assert process.wait(30) == status
+    return b"".join(pieces).decode()
 
 
 def hit(**changed: Any) -> schema.RecallHit:

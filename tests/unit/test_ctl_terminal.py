@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from ormahd.rpc import schema
-from tests.unit.ctl_desk import Desk, hit, open_desk
+from tests.unit.ctl_desk import Desk, hit, on_terminal, open_desk
 
 EVIL = "\x1b[2J\x1b]0;owned\x07"
 
@@ -20,27 +16,6 @@ EVIL = "\x1b[2J\x1b]0;owned\x07"
 def desk() -> Iterator[Desk]:
     with open_desk() as found:
         yield found
-
-
-def on_terminal(desk: Desk, *args: str, **env: str) -> str:
-    """What a terminal is sent when `ormahctl` runs in it."""
-    ours, theirs = pty.openpty()
-    environment = desk.env | {"TERM": "xterm-256color", "COLUMNS": "120"} | env
-    command = [sys.executable, "-m", "ormahctl", *args]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        pieces = []
-        while True:
-            try:
-                piece = os.read(ours, 65_536)
-            except OSError:  # Linux: the other end is closed
-                break
-            if not piece:
-                break
-            pieces.append(piece)
-        os.close(ours)
-        assert process.wait(30) == 0
-    return b"".join(pieces).decode()
 
 
 def test_colour_only_where_it_is_wanted(desk: Desk) -> None:

@@ -1,0 +1,100 @@
+"""Terminals of 80 and of 40 columns: nothing is wider, lines end between words, and a pipe gets each line whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from ormahctl import render
+from ormahd.rpc import schema
+from tests.unit.ctl_desk import Desk, hit, node, on_terminal, open_desk
+
+LONG = "Prefers TypeScript over JavaScript for anything that outlives a day, because refactorings are cheaper"
+CJK = "日本語の記憶はとても長い題名を持っていて、端末の幅を超えることがあります"
+EMOJI = "🎉 Party 👩‍👩‍👧 at the office on Friday 🍰🍰🍰 with cake for everyone who shipped 🚀🚀🚀"
+STEERING = re.compile("\x1b\\[[0-9;?]*[a-zA-Z]")
+NARROW = (40, 80)
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Desk]:
+    with open_desk() as found:
+        edge = schema.Edge(id="1" * 36, short_id="11111111", edge="supports", weight=0.5, title=LONG, reason=LONG)
+        op = schema.OpResult(
+            op="01k", commit="1a2b3c4d5e", time="2026-11-21T20:00:00Z", kind="consolidate", source="agent:claude-code",
+            subject=LONG, nodes=[], undone_by=None, run=None, body="",
+        )  # fmt: skip
+        found.answers |= {
+            "agent.recall": schema.RecallResult(
+                text="", results=[hit(title=text, content=f"{text}. {text}", space="shop-frontend") for text in (LONG, CJK, EMOJI)]
+            ),
+            "agent.get": node(title=LONG, content=LONG, connections=schema.Connections(out=[edge], incoming=[edge])),
+            "history.list": schema.HistoryResult(ops=[op]),
+            "admin.stats": schema.StatsResult(
+                total_nodes=2, by_tier={"core": 2}, by_type={"fact": 2}, by_space={"a space with a name of several words": 2},
+                total_edges=0, by_edge={}, plain_files=0,
+            ),
+            "admin.tasks": schema.TasksResult(tasks=[schema.TaskRow(
+                name="conflict_detector", last_run="2026-11-21T20:00:00Z", last_duration_ms=12_000, run_count=1, paused=True, paused_since=None, error_count=0, last_error=None, last_success=None,
+                running=False, next_run="2026-11-22T20:00:00Z",
+            )]),
+            "admin.doctor": schema.DoctorResult(findings=[schema.Finding(level="warning", what=LONG, mend=LONG)]),
+        }  # fmt: skip
+        yield found
+
+
+@pytest.mark.parametrize("columns", NARROW)
+@pytest.mark.parametrize("command", [
+    ("recall", "x"), ("show", "97acbe8e"), ("history",), ("stats",), ("jobs",), ("doctor",), ("recall", "--help"), ("--help",),
+])  # fmt: skip
+def test_nothing_is_wider_than_the_terminal(desk: Desk, command: tuple[str, ...], columns: int) -> None:
+    status = 1 if command == ("doctor",) else 0
+    lines = STEERING.sub("", on_terminal(desk, *command, status=status, COLUMNS=str(columns))).splitlines()
+    examples = next((at for at, one in enumerate(lines) if one == "Example:"), len(lines))  # copied, so left whole
+    assert not [one for one in lines[:examples] if render.width(one) > columns]
+
+
+@pytest.mark.parametrize("columns", NARROW)
+@pytest.mark.parametrize("command", [("show", "97acbe8e"), ("doctor",), ("jobs",), ("stats",)])
+def test_lines_end_between_words(desk: Desk, command: tuple[str, ...], columns: int) -> None:
+    status = 1 if command == ("doctor",) else 0
+    shown = STEERING.sub("", on_terminal(desk, *command, status=status, COLUMNS=str(columns)))
+    words = {
+        "jobs": "conflict_detector last run next 2026-11-21 paused",
+        "stats": "core fact a space with name of several words",
+    }
+    missing = set(words.get(command[0], LONG).split()) - set(re.split(r"[\s·]+", shown))
+    assert not missing
+
+
+def test_a_row_of_history_falls_to_two_lines_where_its_subject_has_no_room(desk: Desk) -> None:
+    first, second, *_ = STEERING.sub("", on_terminal(desk, "history", COLUMNS="80")).splitlines()
+    assert first.split()[2:] == ["1a2b3c4d", "consolidate", "agent:claude-code"]
+    assert second == "  Prefers TypeScript over JavaScript for anything that outlives a day, because…"
+    whole = STEERING.sub("", on_terminal(desk, "history", COLUMNS="200"))
+    assert LONG in whole.splitlines()[0]
+
+
+def test_a_pipe_gets_each_line_whole_and_without_colour(desk: Desk) -> None:
+    done = desk.ctl("show", "97acbe8e", env={"COLUMNS": "40"})
+    assert done.stdout.splitlines()[0] == LONG
+    assert "\x1b" not in done.stdout
+    plain = on_terminal(desk, "show", "97acbe8e", COLUMNS="40", NO_COLOR="1")
+    assert "\x1b" not in plain
+    assert not [one for one in plain.splitlines() if render.width(one) > 40]
+
+
+@pytest.mark.parametrize("text", [LONG, CJK, EMOJI, f"  {LONG}", "x" * 200, f"{'x' * 90} {LONG}"])
+@pytest.mark.parametrize("columns", [20, 40, 80])
+def test_wrapping_loses_nothing(text: str, columns: int) -> None:
+    pieces = render.wrapped(text, columns)
+    assert all(render.width(piece) <= columns for piece in pieces)
+    assert "".join("".join(pieces).split()) == "".join(text.split())
+
+
+def test_wrapped_text_keeps_its_colour() -> None:
+    pieces = render.wrapped(f"\x1b[1m{LONG}\x1b[0m", 40)
+    assert len(pieces) > 1
+    assert all(piece.lstrip().startswith("\x1b[1m") and piece.endswith("\x1b[0m") for piece in pieces)
