@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,20 @@ if TYPE_CHECKING:
     from ormahctl.client import Client
 
 PERSON = "person"
+AGENT_SHELLS = {"CLAUDECODE": "claude-code", "CODEX_THREAD_ID": "codex", "GEMINI_CLI": "gemini"}
+"""A variable that an agent's program sets in the shells that it starts -> the agent."""
+
+
+def who() -> str:
+    """Who runs this command where `--agent` does not say: the agent in whose shell it is, else a person."""
+    return next((agent for variable, agent in AGENT_SHELLS.items() if os.environ.get(variable)), PERSON)
 
 
 @dataclass
 class Session:
     json: bool = False
     socket: str | None = None
-    agent: str = PERSON
+    agent: str = field(default_factory=who)
     _client: Client | None = None
 
     @property

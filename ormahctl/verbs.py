@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from ormahctl import render
-from ormahctl.session import PERSON, Session, pass_session
+from ormahctl.session import Session, pass_session, who
 
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Memories": {
@@ -140,7 +140,9 @@ class Verbs(click.Group):
                 formatter.write_dl(rows)
 
 
-def _agent(context: click.Context, parameter: click.Parameter, value: str) -> str:
+def _agent(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    if value is None:
+        return who()
     if not value.strip():
         raise click.BadParameter("a name is needed, such as claude-code", context, parameter)
     return value
@@ -163,7 +165,12 @@ def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
 )
 @click.option("--json", is_flag=True, help="Print JSON, errors too (on stderr).")
 @click.option("--socket", metavar="S", help="Where the daemon answers. Else: ORMAH_SOCKET, config, the default.")
-@click.option("--agent", metavar="NAME", default=PERSON, callback=_agent, help="Who asks, for the history.")
+@click.option(
+    "--agent",
+    metavar="NAME",
+    callback=_agent,
+    help="Who asks, for the history. Else: the agent in whose shell this is, or 'person'.",
+)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
 )

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
+import shutil
 import stat
-from collections.abc import Mapping
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypedDict
 
 from platformdirs import PlatformDirs
 
@@ -52,6 +57,48 @@ def state_dir(root: Path, vault_id: str) -> Path:
 def setup_dir() -> Path:
     """What `ormahctl setup` remembers of other programs' settings; of no vault."""
     return _dirs().user_state_path / "setup"
+
+
+class Wired(TypedDict):
+    """What `ormahctl setup` knows of an agent's way to us: how its shell calls ormahctl, quoted."""
+
+    program: str
+
+
+def wiring_file() -> Path:
+    """Agent -> `Wired`, as JSON: what the texts that an agent reads are made with."""
+    return setup_dir() / "wiring.json"
+
+
+def program(name: str, environ: Mapping[str, str] | None = None) -> str:
+    """How any shell of this person calls `name` (`ormahctl`, `ormahd`) of this installation, quoted for it.
+
+    Just the name where PATH leads to it, also without an activated environment; else its absolute path.
+    """
+    environ = os.environ if environ is None else environ
+    ours = next(iter(_scripts(name)), None)
+    if ours is None:
+        return name
+    active = environ.get("VIRTUAL_ENV")
+    dirs = [entry for entry in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(entry)]
+    if active:
+        dirs = [entry for entry in dirs if os.path.realpath(entry) != os.path.realpath(os.path.join(active, "bin"))]
+    found = shutil.which(name, path=os.pathsep.join(dirs)) if dirs else None
+    if found is not None and os.path.realpath(found) == os.path.realpath(ours):
+        return name
+    return shlex.quote(ours) if ours.isprintable() else name
+
+
+def _scripts(name: str) -> Iterator[str]:
+    """Where this installation may have its script `name`: beside the one that runs, beside the interpreter, the person's own."""
+    running = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
+    places = [os.path.dirname(sys.executable), sysconfig.get_path("scripts", f"{os.name}_user")]
+    if os.path.basename(running) in {"ormahctl", "ormahd"}:
+        places.insert(0, os.path.dirname(running))
+    for place in places:
+        file = os.path.join(place, name)
+        if os.path.isfile(file) and os.access(file, os.X_OK):
+            yield file
 
 
 def inherit(root: Path, former: str, vault_id: str) -> None:

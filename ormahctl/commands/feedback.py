@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ormahctl import render
-from ormahctl.session import Session, pass_session
+from ormahctl.session import PERSON, Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import FeedbackParams, FeedbackResult
 
@@ -40,20 +40,26 @@ class Judge(Verb):
 )
 @click.argument("node_id", metavar="ID")
 @click.argument("signal", type=Signal(), metavar="+1|-1")
-@click.option("--explicit", "source", flag_value="explicit", default="explicit", help="You say so (the default).")
 @click.option(
-    "--implicit", "source", flag_value="implicit", help="It is inferred from what happened: weighs a bit less."
+    "--explicit", "source", flag_value="explicit", default=None, help="A person says so (a person's default)."
+)
+@click.option(
+    "--implicit",
+    "source",
+    flag_value="implicit",
+    help="It is inferred from what happened: weighs a bit less (an agent's default).",
 )
 @click.option(
     "--event", metavar="EVENT", help="The whisper that is judged. Else the last one that considered the memory."
 )
 @pass_session
-def feedback(session: Session, node_id: str, signal: int, source: str, event: str | None) -> None:
+def feedback(session: Session, node_id: str, signal: int, source: str | None, event: str | None) -> None:
     """Say whether the memory ID was of use (+1) or not (-1) when it was whispered.
 
     For prompts like that one it comes up more easily from now on, or less. ID may be a beginning of the id, as whispers
     show it. The judgement is a commit: `ormahctl undo` takes it back.
     """
+    source = source or ("explicit" if session.agent == PERSON else "implicit")
     params = FeedbackParams(node_id=node_id, signal=signal, source=source, event=event)
     done = session.client.call("agent.feedback", params, FeedbackResult)
     if session.json:

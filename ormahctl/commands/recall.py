@@ -58,7 +58,7 @@ def recall(
     as_of: str | None,
     explain: bool,
 ) -> None:
-    """Search the memories for QUERY, by words and by meaning; best first.
+    """Search the memories for QUERY, by words and by meaning; best first. The id of a memory, or its beginning, shows that one.
 
     Memories of the project you are in (or of ORMAH_SPACE) are favoured; --space keeps only those of one. With --as-of the
     notes answer as they were then; that state is brought back first, which takes a moment, and kept for a while.
@@ -107,10 +107,15 @@ def _print(number: int, hit: RecallHit) -> None:
     room = render.columns() - len(f"{number}. ") if render.terminal(sys.stdout) else 200
     render.out(f"{number}. {render.paint(render.cut(render.line(title), room), 'bold')}")
     facts = [hit.type, hit.tier, render.line(hit.space or "global"), hit.short_id, render.moment(hit.created, day=True)]
-    facts.append(f"{hit.score:.2f}")
+    if hit.source != "id":
+        facts.append(f"{hit.score:.2f}")
     if hit.source != "search":
         facts.append(render.line(hit.source))
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
+    if hit.source == "id":  # it was asked for by its name: all of it
+        for text in rest.strip().splitlines():
+            render.out(f"   {render.line(text)}".rstrip())
+        return
     snippet = render.cut(render.line(rest), SNIPPET)
     if snippet and snippet != render.line(title):
         render.out("   " + snippet, hang=0)

@@ -37,7 +37,7 @@ def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadlin
 
     Without AGENT: which agents are on this machine, which are connected, and whether their hooks answer.
     """
-    from ormahctl.setup import agents, connect, entry
+    from ormahctl.setup import agents, connect, entry, wiring
 
     if agent is None:
         if dry_run or yes:
@@ -48,6 +48,7 @@ def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadlin
     change = connect.connect(harness, socket=entry.socket_option(session.socket_path), deadline=deadline)
     if agreed([change], dry_run=dry_run, yes=yes, quiet=session.json):
         change.make()
+        wiring.connected(harness.name, {"program": wiring.program(session.socket_path)})
     elif not dry_run:
         return DECLINED
     if session.json:

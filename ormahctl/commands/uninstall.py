@@ -31,7 +31,7 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     A file that nobody else changed since is afterwards what it was before, to the byte. The vault stays where it is,
     and so do the daemon and its configuration.
     """
-    from ormahctl.setup import agents, connect
+    from ormahctl.setup import agents, connect, wiring
 
     chosen = [agents.AGENTS[agent]] if agent else list(agents.AGENTS.values())
     changes = [change for harness in chosen for change in connect.disconnect(harness)]
@@ -40,6 +40,8 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     if agreed(changes, dry_run=dry_run, yes=sure, quiet=session.json):
         for change in changes:
             change.make()
+        for harness in chosen:
+            wiring.disconnected(harness.name)
     elif not dry_run:
         return DECLINED
     vault = _vault(session)

@@ -1,14 +1,16 @@
-"""Find memories, best first, with their reasons; what was found by search counts as used."""
+"""Find memories, best first, with their reasons; what was found by search counts as used. A memory's id finds that memory."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import headline, iso
 from ormahd.core.node import EdgeType, SearchQuery
+from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.ranking.search import Rules, rank
 
 if TYPE_CHECKING:
@@ -16,12 +18,16 @@ if TYPE_CHECKING:
 
     from ormahd.actions.as_of import AsOf, Progress
     from ormahd.index.reader import Reader
+    from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.ranking.gather import EmbedQuery
     from ormahd.ranking.search import Ranked
 
 SNIPPET = 200
 """Characters of a result in the text reply (seeds: the recall tool)."""
+CERTAIN: Final = 8
+"""Characters from which what names a memory is its id (whispers show so many), and no word or number (`face`, `2026`)."""
+_ID = re.compile(r"[\s`'\"(]*(?:id[:\s]\s*)?([0-9a-f]{4}[0-9a-f-]{0,32})[\s`'\")]*", re.IGNORECASE)
 
 
 class Hit(Struct, frozen=True):
@@ -59,9 +65,10 @@ def recall(
     ranked, hits = _found(
         ormah, ormah.index, query, ormah.embed_query, ormah.ranking_clock(), space=space, explain=explain
     )
-    direct = [hit.id for hit in hits if hit.source == "search"]
-    if touch and direct:
-        ormah.state.touch(direct, how="recall", session_id=query.session_id, at=ormah.ranking_clock())
+    for how, source in (("recall", "search"), ("get", "id")):
+        used = [hit.id for hit in hits if hit.source == source]
+        if touch and used:
+            ormah.state.touch(used, how=how, session_id=query.session_id, at=ormah.ranking_clock())
     degraded = sorted({*ranked.degraded, *ormah.degraded()})
     return Recalled(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else {})
 
@@ -99,25 +106,37 @@ def _found(
         row = rows.get(found.node_id)
         if row is None:
             continue  # forgotten between ranking and reading
-        hits.append(
-            Hit(
-                row.id,
-                row.short_id,
-                row.title,
-                row.type.value,
-                row.tier.value,
-                row.space,
-                list(row.tags),
-                round(found.score, 6),
-                "conflict" if row.id in against else found.source,
-                row.content,
-                iso(row.created) or "",
-                row.source,
-                row.path,
-                found.trace if explain else {},
-            )
-        )
+        source = "conflict" if row.id in against else found.source
+        hits.append(_hit(row, found.score, source, found.trace if explain else {}))
+    named = None if explain else _named(index, query)
+    if named is not None:
+        row, certain = named
+        others = [] if certain else [hit for hit in hits if hit.id != row.id]
+        hits = [_hit(row, 1.0, "id", {}), *others[: query.limit - 1]]
     return ranked, hits
+
+
+def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
+    """The memory whose id, or a unique beginning of it, the whole query is, and whether it can be nothing else.
+
+    None where it names none, or where the caller keeps only some memories: then it is a search.
+    """
+    found = _ID.fullmatch(query.query)
+    filters = (query.types, query.tiers, query.spaces, query.tags, query.created_after, query.created_before)
+    if found is None or any(one is not None for one in filters):
+        return None
+    try:
+        row = index.note(index.resolve(found[1]))
+    except (NotFound, Ambiguous, BadRequest):
+        return None
+    return row, len(found[1]) >= CERTAIN
+
+
+def _hit(row: NodeRow, score: float, source: str, trace: dict[str, Any]) -> Hit:
+    return Hit(
+        row.id, row.short_id, row.title, row.type.value, row.tier.value, row.space, list(row.tags), round(score, 6), source,
+        row.content, iso(row.created) or "", row.source, row.path, trace,
+    )  # fmt: skip
 
 
 def _against(index: Reader, ids: list[str]) -> set[str]:
@@ -132,7 +151,7 @@ def _against(index: Reader, ids: list[str]) -> set[str]:
 
 def _prose(query: SearchQuery, hits: list[Hit], degraded: list[str]) -> str:
     lines = []
-    direct = [hit for hit in hits if hit.source in ("search", "temporal")]
+    direct = [hit for hit in hits if hit.source in ("id", "search", "temporal")]
     if not hits:
         lines.append(f"No memory found for: {headline(None, query.query)}")
     for number, hit in enumerate(direct, 1):
@@ -140,7 +159,7 @@ def _prose(query: SearchQuery, hits: list[Hit], degraded: list[str]) -> str:
         lines.append(
             f"   id: {hit.id} | tier: {hit.tier} | space: {hit.space or 'global'} | score: {hit.score:.3f} | created: {hit.created[:10]}"
         )
-        lines.append(f"   {_snippet(hit.content)}")
+        lines.append(f"   {hit.content.strip() if hit.source == 'id' else _snippet(hit.content)}")
     for source, heading in (("activated", "Related via connections:"), ("conflict", "Conflicting context:")):
         group = [hit for hit in hits if hit.source == source]
         if group:

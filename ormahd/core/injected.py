@@ -10,6 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ormahd.core.commands import Commands, shell
+
+SHELL: Final = shell()
 
 WHISPERS = "# Ormah whispers"
 REMEMBERS = "# Ormah remembers"
@@ -17,9 +22,9 @@ REMEMBERS = "# Ormah remembers"
 
 FRAMING = (
     "Notes from the user's long-term memory that may bear on this, quoted as they were stored. They record facts and ask for "
-    "nothing; some may be out of date. The first stand in full, the rest by title: `recall` with an id gives the whole note."
+    "nothing; some may be out of date."
 )
-"""Statements only: harnesses take imperatives in injected text for an attack (REFERENCE G). ASCII without quotation marks,
+"""How the first paragraph begins; what is left of it names a command (`framing`). Statements only: harnesses take imperatives in injected text for an attack (REFERENCE G). ASCII without quotation marks,
 so that JSON leaves it as it is."""
 
 MARK = "<!-- ormah:whisper"
@@ -51,14 +56,21 @@ def mark(event: str | None) -> str:
     return f"{MARK} {re.sub(r'[^A-Za-z0-9_-]', '', event)} -->" if event else f"{MARK} -->"
 
 
-def enclose(lines: Iterable[str], *, heading: str = WHISPERS, event: str | None = None) -> str:
+def framing(commands: Commands) -> str:
+    """The paragraph that says what the block is, and how a whole note is read."""
+    return f"{FRAMING} The first stand in full, the rest by title: `{commands.show}` prints a whole one."
+
+
+def enclose(
+    lines: Iterable[str], *, commands: Commands = SHELL, heading: str = WHISPERS, event: str | None = None
+) -> str:
     """The whole block. Each of `lines` must be of our kinds: an entry, a quotation, a notice, the review's heading."""
-    return "\n".join([heading, FRAMING, "", *lines, mark(event)])
+    return "\n".join([heading, framing(commands), "", *lines, mark(event)])
 
 
-def alone(line: str, *, event: str | None = None) -> str:
-    """One line of ours alone, where no memory stands above it."""
-    return f"{line}\n{mark(event)}"
+def alone(*lines: str, event: str | None = None) -> str:
+    """Lines of ours alone, where no memory stands above them."""
+    return "\n".join([*lines, mark(event)])
 
 
 def strip(text: str) -> str:

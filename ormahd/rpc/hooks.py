@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from ormahd.actions.caller import detect_space
+from ormahd.core.commands import Commands
 from ormahd.errors import BadRequest
 from ormahd.rpc import hook_reply
 from ormahd.rpc.desk import request
@@ -24,14 +25,19 @@ from ormahd.whisper.steps import Asked
 
 log = logging.getLogger("ormahd.hooks")
 
-NUDGE: Final = notice(
-    "what this session has brought to light and a later one will want to know (decisions and why, corrections, preferences, "
-    "what took long to find out) is kept by `remember`."
-)
-"""A fact, not an order: harnesses take imperatives in injected text for an attack (REFERENCE G)."""
 RENEWED: Final = frozenset({"startup", "clear"})
 """Sources of a session's start whose context begins empty, whatever we know of its id."""
 LOST: Final = "compact"
+
+
+def nudge(commands: Commands) -> str:
+    """The reminder of every tenth prompt. A fact, not an order: harnesses take imperatives in injected text for an attack
+    (REFERENCE G)."""
+    return notice(
+        "what this session has brought to light and a later one will want to know (decisions and why, corrections, preferences, "
+        f"what took long to find out) is kept by `{commands.remember}`. `{commands.feedback}` records that a whispered memory "
+        "helped, -1 in place of +1 that it did not; E stands in the last line of its whisper."
+    )
 
 
 class Transcript(Struct, frozen=True):
@@ -88,7 +94,7 @@ class Hooks:
         if found.silence not in UNHEARD and event.session_id is not None:
             count = self._whisper.sessions.before(event.session_id).prompts
             if _every(self._settings.nudge_interval, count):
-                text = hook_reply.joined(text, NUDGE)
+                text = hook_reply.joined(text, nudge(self._whisper.wiring.of(event.harness)))
             if _every(self._settings.store_interval, count):
                 self._hand_over(event)
         return hook_reply.context(event.name, text), "injected" if found.silence is None else found.silence.value
@@ -106,7 +112,7 @@ class Hooks:
         before = sessions.before(session_id)
         said = greet(
             self._ormah.index, space=space, self_id=self._ormah.vault.self_id, known=before.known | before.named,
-            now=self._ormah.ranking_clock(), settings=self._settings,
+            now=self._ormah.ranking_clock(), settings=self._settings, commands=self._whisper.wiring.of(event.harness),
         )  # fmt: skip
         if not gone():
             sessions.told(session_id, said.shown)

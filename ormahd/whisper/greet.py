@@ -1,4 +1,4 @@
-"""What a session is told when it begins: who the user is, then the core memories, briefly (issue 4; REFERENCE part G).
+"""What a session is told when it begins: this project's core memories, the global ones, then who the user is; briefly.
 
 A whisper answers a prompt; this stands before any prompt, in every session, so it is short and has a budget of its own.
 What the session's context holds already is not said again: after a resumption the harness replays it, after a compaction
@@ -13,6 +13,8 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
+from ormahd.core.commands import Commands
+from ormahd.core.injected import SHELL
 from ormahd.core.node import Tier
 from ormahd.index.rows import GLOBAL, Edge, Filter, NodeRow
 from ormahd.settings.whisper import WhisperSettings
@@ -50,9 +52,10 @@ def greet(
     known: Collection[str],
     now: datetime,
     settings: WhisperSettings,
+    commands: Commands = SHELL,
 ) -> Greeting:
     """What a session that works in `space` ought to know from its beginning, without what it knows (`known`: context keys)."""
-    room = settings.greeting_characters - len(enclose([], heading=REMEMBERS))
+    room = settings.greeting_characters - len(enclose([], commands=commands, heading=REMEMBERS))
     lines: list[str] = []
     shown: dict[str, Shown] = {}
     for row in _due(index, space, self_id, now):
@@ -64,24 +67,29 @@ def greet(
         lines += entry
         shown[context_key(row)] = how
         room -= sum(len(one) + 1 for one in entry)
-    if not shown or (len(lines) == 1 and next(iter(shown)).startswith(self_id)):  # a name alone is no reason to speak
-        return Greeting()
-    return Greeting(enclose(lines, heading=REMEMBERS), shown)
+    return Greeting(enclose(lines, commands=commands, heading=REMEMBERS), shown) if shown else Greeting()
 
 
 def _due(index: Readable, space: str | None, self_id: str, now: datetime) -> Iterator[NodeRow]:
-    """The user's own node, what is linked to it by `defines`, then core memories: of this space, then global ones."""
+    """Core memories of this space, then global ones, then the user's own node and what is linked to it by `defines`."""
     linked = neighbours(index.edges_of([self_id]), self_id)
     core = index.ids(Filter(tiers=(Tier.CORE,), spaces=(GLOBAL, *([space] if space else [])), alive_at=now))
     rows = index.notes([self_id, *linked, *core], connections=False)
     me = rows.pop(self_id, None)
-    if me is not None:
-        yield me
     here = [row for row in rows.values() if row.space in (None, space) and not row.expired(now)]
-    here = [row for row in here if row.tier is not Tier.ARCHIVAL]
-    yield from sorted((row for row in here if row.id in linked), key=_first)
-    rest = sorted((row for row in here if row.id not in linked), key=_first)
-    yield from sorted(rest, key=lambda row: row.space is None)
+    here = sorted((row for row in here if row.tier is not Tier.ARCHIVAL), key=_first)
+    first = sorted((row for row in here if row.tier is Tier.CORE), key=lambda row: row.space is None)
+    yield from first
+    if me is not None and not _says_nothing(me):
+        yield me
+    yield from (row for row in here if row.tier is not Tier.CORE)
+
+
+def _says_nothing(me: NodeRow) -> bool:
+    """Whether the user's node holds no more than the name that it was made with, or not even that."""
+    said = me.content.strip()
+    as_made = said.endswith(SELF_TEXT) and "\n" not in said
+    return as_made or " ".join(said.split()) in {"", " ".join((me.title or "").split())}
 
 
 def _first(row: NodeRow) -> tuple[bool, float, float, str]:
@@ -94,8 +102,7 @@ def _entry(row: NodeRow, room: int) -> tuple[list[str] | None, Shown]:
     head = line(row)
     if len(head) + 1 > room:
         return None, "title"
-    said = " ".join(row.content.split())
-    if row.title is not None and said in {" ".join(row.title.split()), f"{row.title}{SELF_TEXT}"}:
+    if row.title is not None and " ".join(row.content.split()) == " ".join(row.title.split()):
         return [head], "full"
     body = quoted(row.content, CONTENT)
     if not body:

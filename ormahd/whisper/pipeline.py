@@ -23,6 +23,7 @@ from ormahd.whisper.session import Sessions
 from ormahd.whisper.stemmed import stemmed
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent, Said, Silence, Whispered, context_key
 from ormahd.whisper.told import trace
+from ormahd.whisper.wiring import Wiring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,14 +46,16 @@ class Whisper:
         *,
         rerankers: Callable[[], Reranker | None],
         maintenance_due: Callable[[], bool] = lambda: False,
+        wiring: Wiring | None = None,
     ) -> None:
         """`rerankers` gives the cross-encoder once it is loaded, None before or where there is none. `maintenance_due`
-        says whether an agent that is the judge of maintenance has something to do."""
+        says whether an agent that is the judge of maintenance has something to do, `wiring` what each agent can run."""
         self.ormah = ormah
         self.settings = ormah.settings.whisper
         self.sessions = sessions
         self._rerankers = rerankers
         self.maintenance_due = maintenance_due
+        self.wiring = wiring or Wiring()
         self._archetypes: hear.Archetypes | None = None
         self._archetypes_lock = threading.Lock()
 
@@ -224,7 +227,7 @@ class _Course:
         )  # fmt: skip
         text = render.compose(
             found.chosen, now=self.now, settings=self.settings, maintenance_due=due, review=held,
-            event=event if self._learnable(found) else None,
+            event=event if self._learnable(found) else None, commands=self.whisper.wiring.of(self.asked.agent),
         )  # fmt: skip
         nodes = tuple(one for one in found.chosen if one.id not in text.left_out)
         if due and MAINTENANCE in text.text.splitlines():  # once a session, which it stays in the context of

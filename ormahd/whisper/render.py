@@ -14,7 +14,20 @@ from typing import Protocol
 from msgspec import Struct
 
 from ormahd.core import quoting
-from ormahd.core.injected import ENTRY, MAINTENANCE, MARK, NOTICE, REMEMBERS, REVIEW, WHISPERS, alone, enclose, strip
+from ormahd.core.commands import Commands
+from ormahd.core.injected import (
+    ENTRY,
+    MAINTENANCE,
+    MARK,
+    NOTICE,
+    REMEMBERS,
+    REVIEW,
+    SHELL,
+    WHISPERS,
+    alone,
+    enclose,
+    strip,
+)
 from ormahd.index.rows import NodeRow
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.steps import Candidate
@@ -71,10 +84,11 @@ def render(
     maintenance_due: bool = False,
     review: Review | None = None,
     event: str | None = None,
+    commands: Commands = SHELL,
 ) -> str:
     """The text of a whisper; "" where there is nothing to say. See `compose`."""
     return compose(
-        nodes, now=now, settings=settings, maintenance_due=maintenance_due, review=review, event=event
+        nodes, now=now, settings=settings, maintenance_due=maintenance_due, review=review, event=event, commands=commands
     ).text  # fmt: skip
 
 
@@ -86,16 +100,19 @@ def compose(
     maintenance_due: bool = False,
     review: Review | None = None,
     event: str | None = None,
+    commands: Commands = SHELL,
 ) -> Rendered:
     """The text of a whisper, at most `settings.total_characters` long (as UTF-16 counts them, as harnesses do) and `BYTES`.
 
     Where the room does not suffice, what stands last goes first: the review, the maintenance line, memories from the
-    end; the content of the last one that fits is cut shorter between words. `event` is what feedback names the whisper by.
+    end; the content of the last one that fits is cut shorter between words. `event` is what feedback names the whisper by,
+    `commands` what the agent that reads it can run.
     """
+    due = [MAINTENANCE, _due(commands)] if maintenance_due else []
     if not nodes:  # a review stands only beside memories (DESIGN section 2, 5)
-        return Rendered(alone(MAINTENANCE, event=event) if maintenance_due else "", frozenset(), False)
+        return Rendered(alone(*due, event=event) if due else "", frozenset(), False)
     a_byte = settings.total_characters / BYTES
-    room = settings.total_characters - _size(enclose([], event=event), a_byte)
+    room = settings.total_characters - _size(enclose([], commands=commands, event=event), a_byte)
     lines: list[str] = []
     left_out = {node.id for node in nodes}
     full = True
@@ -108,14 +125,14 @@ def compose(
         left_out.discard(node.id)
         room -= _lines(entry, a_byte)
     reviewed = False
-    if full and maintenance_due and _lines([MAINTENANCE], a_byte) <= room:
-        lines.append(MAINTENANCE)
-        room -= _lines([MAINTENANCE], a_byte)
+    if full and _lines(due, a_byte) <= room:
+        lines += due
+        room -= _lines(due, a_byte)
     if full and review is not None:
-        block = _review(review, now, settings.content_characters)
+        block = _review(review, now, settings.content_characters, commands)
         if reviewed := _lines(block, a_byte) <= room:
             lines += block
-    return Rendered(enclose(lines, event=event), frozenset(left_out), reviewed)
+    return Rendered(enclose(lines, commands=commands, event=event), frozenset(left_out), reviewed)
 
 
 def line(memory: Candidate | NodeRow, *, full_id: bool = False) -> str:
@@ -135,6 +152,11 @@ def quoted(text: str, characters: int) -> str:
 def notice(text: str) -> str:
     """A line in which we speak ourselves (a nudge, that maintenance is due): `strip` knows it again."""
     return NOTICE + " ".join(text.split())
+
+
+def _due(commands: Commands) -> str:
+    """What `maintenance_due` means to an agent."""
+    return notice(f"`{commands.maintenance}` prints memories to judge, and how the verdicts are given back.")
 
 
 def _title(title: str | None, content: str) -> str:
@@ -178,7 +200,7 @@ def _same(content: str, title: str | None) -> bool:
     return said == " ".join(title.split()) if title is not None else len(said) <= UNTITLED
 
 
-def _review(review: Review, now: datetime, characters: int) -> list[str]:
+def _review(review: Review, now: datetime, characters: int, commands: Commands) -> list[str]:
     """A question, stated as a fact: what was held back, for which prompt, and how an answer is recorded."""
     days = max((now - review.when).days, 0)
     ago = "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"
@@ -191,7 +213,7 @@ def _review(review: Review, now: datetime, characters: int) -> list[str]:
         f"{ENTRY}memory]** {_title(review.title, review.content)} (id: {review.node_id})",
         *([body] if body else []),
         notice(
-            f"where it can be judged whether it would have helped there, submit_feedback (node_id {review.node_id}, signal 1 or -1, "
-            f"source implicit, event {review.event}) records it."
+            f"`{commands.judged(review.node_id, review.event)}` records that it would have helped there, -1 in place of +1 that "
+            "it would not."
         ),
     ]

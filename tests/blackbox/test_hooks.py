@@ -146,14 +146,30 @@ def test_nothing_is_said_twice_in_a_session(house: House) -> None:
     assert "Postgres" in ask(house, PROMPT, session())
 
 
-def test_a_session_begins_with_who_the_user_is(house: House) -> None:
+def test_a_session_begins_with_this_projects_core_memories_then_the_global_ones_then_who_the_user_is(
+    house: House,
+) -> None:
     text = start(house, session(), "startup")
     assert text.startswith(REMEMBERS)
-    lines = [line for line in text.splitlines() if line.startswith("- **[")]
-    assert ["Ada Person" in lines[0], "Prefers tabs" in lines[1], "Deploy day" in lines[2]] == [True] * 3
-    assert "Kiosk" not in text
-    assert "Postgres" not in text
+    titles = [line.partition("** ")[2].partition(" (id:")[0] for line in text.splitlines() if line.startswith("- **[")]
+    assert titles == ["Deploy day", "Prefers tabs"]
+    assert "Ada Person" not in text, "of whom nothing is known but the name"
     assert len(text) < 1_600
+    said = {"session_id": session(), "source": "startup", "cwd": "/tmp"}
+    there = context(house, "claude-code", "SessionStart", said, env={"ORMAH_SPACE": "kiosk"})
+    assert there.index("Kiosk colours") < there.index("Deploy day") < there.index("Prefers tabs")
+
+
+def test_what_is_written_about_the_user_is_told_last() -> None:
+    with open_house() as house:
+        house.start()
+        house.call("agent.remember", content="Deploys happen on Fridays.", title="Deploy day", tier="core", space=None)
+        (me,) = [path for path in house.notes() if "ada-person" in path]
+        assert start(house, session(), "startup").count("- **[") == 1
+        node = next(line.split()[1] for line in house.notes()[me].decode().splitlines() if line.startswith("id: "))
+        house.call("agent.update", node_id=node, content="Ada is a printer in Galway and answers for the presses.")
+        text = start(house, session(), "startup")
+        assert text.index("Deploy day") < text.index("a printer in Galway")
 
 
 def test_what_a_session_was_told_is_not_told_again(house: House) -> None:
@@ -210,14 +226,14 @@ def test_the_agent_is_reminded_every_so_often_also_in_silence(house: House) -> N
         False,
         True,
     ]
-    assert "`remember`" in said[2]
+    assert 'remember "…" --type decision`' in said[2]
     assert WHISPERS not in said[2]
     spoke = session()
     for number in range(2):
         ask(house, f"zebras of Madagascar, number {number}", spoke)
     text = ask(house, PROMPT, spoke)
     assert "Postgres" in text
-    assert "`remember`" in text
+    assert "feedback ID +1 --event E`" in text
     assert [line.startswith("<!-- ormah:whisper") for line in text.splitlines()].count(True) == 1
     assert text.splitlines()[-1].startswith("<!-- ormah:whisper ")
 

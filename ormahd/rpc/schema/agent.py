@@ -93,7 +93,8 @@ class RecallHit(Result):
     tags: list[str]
     score: float
     source: str
-    """How it was found: search, activated, temporal; conflict: it contradicts a better result, found by search or not."""
+    """How it was found: search, activated, temporal; conflict: it contradicts a better result, found by search or not; id: the
+    query is its id, or a beginning of it (with 8 characters or more it is the only result)."""
     content: str
     created: str
     origin: str

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from ormahd.core.commands import shell
 from ormahd.core.injected import FRAMING
 from ormahd.core.node import NodeType, Tier
 from ormahd.index.rows import NodeRow
@@ -75,7 +76,7 @@ def test_the_shape() -> None:
     assert (
         got
         == f"""# Ormah whispers
-{FRAMING}
+{FRAMING} The first stand in full, the rest by title: `ormahctl show ID` prints a whole one.
 
 - **[fact]** Uses SQLite (id: 97acbe8e) · agent:claude-code · 2026-04-13
   > The index is SQLite.
@@ -95,9 +96,11 @@ def test_nothing_to_say_is_no_text() -> None:
 
 
 def test_maintenance_is_a_bare_line() -> None:
-    assert "\nmaintenance_due\n<!--" in text(memory(), maintenance_due=True)
+    assert "\nmaintenance_due\nOrmah: `ormahctl maintenance` prints" in text(memory(), maintenance_due=True)
     alone = text(maintenance_due=True)
-    assert alone.split("\n") == ["maintenance_due", "<!-- ormah:whisper -->"]
+    lines = alone.split("\n")
+    assert (lines[0], lines[2:]) == ("maintenance_due", ["<!-- ormah:whisper -->"])
+    assert "`ormahctl maintenance`" in lines[1]
     assert it.strip(alone) == ""
 
 
@@ -109,7 +112,19 @@ def test_the_review_comes_after_the_memories_with_its_prompt_and_full_id() -> No
     assert "  > when\n  > does it # run" in after
     assert max(len(line) for line in after.split("\n") if line.startswith("  > ")) < 310
     assert f"- **[memory]** Night job (id: {ID})\n  > Runs at three.\n" in after
-    assert f"submit_feedback (node_id {ID}, signal 1 or -1, source implicit, event 01EVENT)" in after
+    assert f"`ormahctl feedback {ID} +1 --event 01EVENT`" in after
+
+
+@pytest.mark.parametrize("program", ["/opt/my tools/bin/ormahctl", "ormahctl --socket '/a \"b\"/s'", "/日本/ormahctl"])
+def test_the_commands_are_those_of_the_agent_and_taken_out_with_the_block(program: str) -> None:
+    got = text(memory(), maintenance_due=True, review=Held(), event="e1", commands=shell(program))
+    assert f"`{program} show ID`" in got
+    assert f"`{program} maintenance`" in got
+    assert f"`{program} feedback {ID} +1 --event 01EVENT`" in got
+    assert it.strip(f"before\n{got}\nafter") == "before\nafter"
+    once = json.dumps({"text": f"before\n{got}"})
+    assert json.loads(it.strip(once)) == {"text": "before\n"}
+    assert len(got.encode("utf-16-le")) // 2 <= SETTINGS.total_characters
 
 
 def test_a_content_that_repeats_its_title_is_not_said_twice() -> None:
