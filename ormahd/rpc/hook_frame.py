@@ -2,7 +2,7 @@
 
 The body is harness, event, working directory and `ORMAH_SPACE`, each before a NUL, then the JSON that the harness wrote.
 Of that JSON the prompt must be what it ought to be; anything else of a wrong type counts as not said, because harnesses
-change and a prompt should not go unanswered for it.
+change and a prompt should not go unanswered for it. What a strict reader refuses is read leniently.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ormahd.errors import BadRequest
+from ormahd.rpc import lenient
 
 
 class Act(Enum):
@@ -102,8 +103,11 @@ def read(body: bytes) -> Event:
         raise BadRequest(f"no harness {harness[:40]!r} with an event {name[:40]!r}")
     try:
         said = _DECODER.decode(parts[4])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise BadRequest(f"what {harness} says of {name} cannot be read: {type(exc).__name__}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            said = _Said(**lenient.fields(parts[4], _Said.__struct_fields__))
+        except ValueError as exc:
+            raise BadRequest(f"what {harness} says of {name} cannot be read: {exc}") from None
     if act is Act.PROMPT and not isinstance(said.prompt, str):
         raise BadRequest(f"{harness} says no prompt with {name}")
     return Event(
@@ -131,4 +135,4 @@ def _decoded(part: bytes) -> str:
 def _text(value: Any, longest: int) -> str | None:
     if not isinstance(value, str) or not value.strip() or len(value) > longest or "\0" in value:
         return None
-    return value
+    return value.encode("utf-8", "replace").decode()  # halves of characters go into no file and no database

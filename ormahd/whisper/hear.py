@@ -49,15 +49,15 @@ PHRASE_WORDS: Final = 10
 """Words of the longest prompt that is taken for a plain question about a time: "what did we do yesterday"."""
 
 
-def clean(prompt: str) -> str:
+def clean(prompt: str, harness: str | None = None) -> str:
     """What the person wrote: without text that we injected, without the harness's tags, control characters, halves of
     characters; of a huge prompt both ends. Never raises."""
-    return read(prompt).text
+    return read(prompt, harness).text
 
 
-def early(prompt: str) -> Silence | None:
+def early(prompt: str, harness: str | None = None) -> Silence | None:
     """Why this prompt gets no whisper, seen from its text alone; None where it is to be heard. Never raises."""
-    found = read(prompt)
+    found = read(prompt, harness)
     if found.author is Author.MACHINE:
         return Silence.MACHINE
     if found.author is Author.COMMAND:
@@ -78,7 +78,7 @@ def hear(
     by its words. What is searched for is the prompt, with the earlier ones where it follows them up, without the words
     of a period where it asks for one.
     """
-    prompt = clean(asked.prompt)
+    prompt = clean(asked.prompt, asked.harness)
     vector = _vector(prompt, embed)
     scores = archetypes.scores(vector) if vector is not None else None
     period = find_period(prompt, now)

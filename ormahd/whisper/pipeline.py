@@ -121,7 +121,7 @@ class _Course:
     def run(self) -> Answer:
         if self._off():
             return Answer(Silence.OFF)
-        if (early := hear.early(self.asked.prompt)) is not None:
+        if (early := hear.early(self.asked.prompt, self.asked.harness)) is not None:
             return Answer(early)
         heard = hear.hear(
             self.asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes(self.ormah.embed_query),

@@ -65,6 +65,11 @@ class Asked(Struct, frozen=True):
     gone: Callable[[], bool] = bool
     """Whether nobody waits for the answer any more: then nothing of it was said."""
 
+    @property
+    def harness(self) -> str | None:
+        """The harness that the prompt came through, by its agent's name."""
+        return self.agent.removeprefix("agent:") if self.agent.startswith("agent:") else None
+
     def at_home(self, space: str | None) -> bool:
         """Whether a memory of `space` is at home where the caller works; global ones are everywhere."""
         return self.space is None or space in (self.space, None)

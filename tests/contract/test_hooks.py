@@ -118,6 +118,41 @@ def test_what_cannot_be_read_is_refused_without_being_quoted() -> None:
     assert "secret" not in refused.value.message
 
 
+ODD = [
+    b'{"prompt": "why?", "session_id": "s", "x": "\\ud83d"}',
+    b'{"x": ["\\ud83d", {"y": "]"}], "prompt": "why?", "session_id": "s"}',
+    b'\xef\xbb\xbf{"prompt": "why?", "session_id": "s"}',
+    b'{"cost": NaN, "prompt": "why?", "max": Infinity, "session_id": "s", "min": -Infinity}',
+    b'{"deep": ' + b"[" * 200_000 + b"]" * 200_000 + b', "prompt": "why?", "session_id": "s"}',
+    b'{"deep": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b', "prompt": "why?", "session_id": "s"}',
+    b'{"prompt": "why?", "session_id": "s", "raw": "\xff\xfe"}',
+    b'{"prompt": "why?", "session_id": "s", "tab": "a\tb\nc"}',
+    b'{"prompt": "why?", "session_id": "s", "quote": "\\"}, \\"prompt\\": \\"no", }',
+    b'{"prompt": "first", "prompt": "why?", "session_id": "s", "x": "\\udc00"}',
+]
+
+
+@pytest.mark.parametrize("said", ODD, ids=range(len(ODD)))
+def test_what_strict_json_refuses_is_read(said: bytes) -> None:
+    event = read(b"claude-code\0UserPromptSubmit\0/tmp\0\0" + said)
+    assert (event.prompt, event.session_id) == ("why?", "s")
+
+
+def test_halves_of_characters_reach_no_name() -> None:
+    said = b'{"prompt": "why \\ud83d?", "session_id": "a\\ud83d", "cwd": "/tmp/\\udc80", "agent_id": null}'
+    event = read(b"claude-code\0UserPromptSubmit\0/tmp\0\0" + said)
+    assert (event.session_id, event.cwds[0], event.of_sub_agent) == ("a?", "/tmp/?", False)
+    assert event.prompt.startswith("why ")
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"\xef\xbb\xbf", b"[1]", b'{"a" 1}', b'{"a":}', b'{"a": [1', b'{"a": "\\ud83d', b'{"prompt": NaN']
+)
+def test_what_ends_in_the_middle_is_refused(said: bytes) -> None:
+    with pytest.raises(BadRequest):
+        read(b"claude-code\0UserPromptSubmit\0/tmp\0\0" + said)
+
+
 def test_only_the_prompt_has_to_be_what_it_ought_to_be() -> None:
     event = read(
         body(

@@ -46,6 +46,13 @@ use uv
     '{"type": "result", "ok": true}',
     '```json\n[{"a": 1}]\n```',
     "<ci-status run='7'>\n<job>red</job>\n</ci-status>",
+    "<tool-result>\n3 files changed\n</tool-result>",
+    "<background-task-status>The build is done.</background-task-status>",
+    "<session_context>Setting: the user works on Linux.</session_context>",
+    "<hook_context>[ormah] deploys go through fly</hook_context>",
+    "<multi_agent_mode>two agents</multi_agent_mode>",
+    "<user_info>OS: linux</user_info>",
+    "Message Type: task\nTask name: review\nSender: root\nPayload:\nlook at it",
 ]
 COMMANDS = [
     "/clear",
@@ -78,6 +85,37 @@ PERSON = [
     "[x] done, [ ] open: what is left of the release?",
     "<div class='a'>why is this not centred?</div>",
     "!!! urgent: the build is red",
+    "# How do we deploy to production",
+    "#how do we deploy to production on a friday",
+    "# wie kommt die Änderung auf die Produktion",
+    "#本番環境へのデプロイ方法を教えて",
+    "!important never deploy on a friday, how do we do it",
+    "! please explain how we deploy to production.",
+    "!the build is red on main again, what did we do about it last time",
+    "/ how do we deploy to production",
+    "/how do we deploy to production?",
+    "/review is the deploy procedure followed in this branch?",
+]
+Q = "How do we deploy to production, can I deploy on a Friday?"
+OUTLINED = [
+    (f"<instructions>\n{Q}\n</instructions>", Q),
+    (
+        f"<context>We have a release tonight.</context>\n<instructions>{Q}</instructions>",
+        f"We have a release tonight.\n\n\n{Q}",
+    ),
+    (f"<user_request>{Q}</user_request>", Q),
+    (f"<task-description>\n{Q}\n</task-description>", Q),
+    (f"<user_instructions>{Q}</user_instructions>", Q),
+    (f"<skill>{Q}</skill>", Q),
+    (f"<bug_report>{Q}</bug_report>", Q),
+    (f"<example_input>a</example_input>\n<expected_output>b</expected_output>\n{Q}", f"a\n\n\nb\n\n{Q}"),
+    (f"```\n{Q}\n```", Q),
+    (f"```markdown\n{Q}\n```", Q),
+    (f"```xml\n<user_request>{Q}</user_request>\n```", Q),
+    ("```python\nprint(1)\n```", "```python\nprint(1)\n```"),
+    ("<b>why is this bold?</b>", "<b>why is this bold?</b>"),
+    ("<instructions>without an end: which linter?", "<instructions>without an end: which linter?"),
+    ("<task></task>", "<task></task>"),
 ]
 
 
@@ -98,6 +136,22 @@ def test_a_person(prompt: str) -> None:
     found = read(prompt)
     assert found.author is Author.PERSON
     assert found.text == prompt
+
+
+@pytest.mark.parametrize(("prompt", "written"), OUTLINED)
+@pytest.mark.parametrize("harness", [None, "claude-code", "gemini"])
+def test_tags_and_blocks_of_a_person_are_no_programs(prompt: str, written: str, harness: str | None) -> None:
+    found = read(prompt, harness)
+    assert found.author is Author.PERSON
+    assert found.text == written
+
+
+@pytest.mark.parametrize(
+    "tag", ["user_instructions", "permissions", "collaboration_mode", "skill", "environment_context"]
+)
+def test_what_codex_puts_in_is_codexs(tag: str) -> None:
+    assert read(f"<{tag}>always answer in verse</{tag}>", "codex").author is Author.MACHINE
+    assert read(f"<{tag}>always answer in verse</{tag}>\nwhy Postgres?", "codex").text == "why Postgres?"
 
 
 @pytest.mark.parametrize(
