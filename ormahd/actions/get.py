@@ -21,7 +21,9 @@ def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: boo
     """
     row = ormah.index.note(ormah.index.resolve(node_id))
     if touch:
-        ormah.state.touch([row.id], how="get", session_id=session_id, at=ormah.ranking_clock())
+        now = ormah.ranking_clock()
+        ormah.state.asked(now)
+        ormah.state.touch([row.id], how="get", session_id=session_id, at=now)
     return node_view(ormah.index, row)
 
 

@@ -1,4 +1,4 @@
-"""Find memories, best first, with their reasons; what was found by search counts as used. A memory's id finds that memory."""
+"""Find memories, best first, with their reasons; the first of them count as weakly used. A memory's id finds that memory."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ SNIPPET = 200
 CERTAIN: Final = 8
 """Characters from which what names a memory is its id (whispers show so many), and no word or number (`face`, `2026`)."""
 _ID = re.compile(r"[\s`'\"(]*(?:id[:\s]\s*)?([0-9a-f]{4}[0-9a-f-]{0,32})[\s`'\")]*", re.IGNORECASE)
+
+GLANCED = 3
+"""Results whose text an agent reads for sure. To be found further down is no sign that a memory was needed."""
 
 
 class Hit(Struct, frozen=True):
@@ -60,15 +63,21 @@ def recall(
 ) -> Recalled:
     """Search. `space` is where the caller works: favoured, not required (`query.spaces` filters).
 
-    Direct hits are noted as used in the journal (never in a note); activated and conflicting ones are not.
+    The first `GLANCED` are noted in the journal as weakly used (never in a note), where the search found them itself: what came by an
+    edge was not looked for.
     """
     ranked, hits = _found(
         ormah, ormah.index, query, ormah.embed_query, ormah.ranking_clock(), space=space, explain=explain
     )
-    for how, source in (("recall", "search"), ("get", "id")):
-        used = [hit.id for hit in hits if hit.source == source]
-        if touch and used:
-            ormah.state.touch(used, how=how, session_id=query.session_id, at=ormah.ranking_clock())
+    if touch:
+        now = ormah.ranking_clock()
+        ormah.state.asked(now)
+        first = [hit.id for hit in hits[:GLANCED] if hit.source in ("search", "temporal")]
+        named = [hit.id for hit in hits if hit.source == "id"]
+        if first:
+            ormah.state.glance(first, how="recall", session_id=query.session_id, at=now)
+        if named:
+            ormah.state.touch(named, how="get", session_id=query.session_id, at=now)
     degraded = sorted({*ranked.degraded, *ormah.degraded()})
     return Recalled(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else {})
 

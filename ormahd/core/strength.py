@@ -5,11 +5,12 @@ taking all lines. A reader sums the counts, takes the latest dates and the large
 was computed last. A job folds events into the file now and then; reading a memory never writes.
 
     {"id": "<node>@<machine>", "node": …, "machine": …, "access_count": 3, "use_count": 1, "last_access": "2026-11-21T20:00:00Z",
-     "last_use": …, "stability": 13.612, "last_review": …, "importance": 0.61, "scored": …}
+     "last_use": …, "last_recall": …, "last_whisper": …, "stability": 13.612, "last_review": …, "importance": 0.61, "scored": …}
 
-Every key but the first three may be absent. `access_count`, `last_access`: found or used; `use_count`, `last_use`: its use was confirmed;
-`last_review`: that use also strengthened it; `scored`: when `importance` was computed. Keys that we do not know
-and lines that cannot be read stay as they are (at the end of the file).
+Every key but the first three may be absent. `access_count`, `last_access`: among the first of a recall, or used; `use_count`,
+`last_use`: its use was confirmed; `last_review`: that use also strengthened it; `last_recall`, `last_whisper`: its last weak uses;
+`scored`: when `importance` was computed. Keys that we do not know and lines that cannot be read stay as they are (at the end of the
+file).
 
 Fading (FSRS's forgetting curve in its simplest form): retrievability R = e^(-t/S) after t days with stability S.
 """
@@ -21,7 +22,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from math import exp, log
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -34,8 +35,8 @@ FILE = ".ormah/strength.jsonl"
 DAYS_TO_ARCHIVE = 14.0
 ARCHIVE_BELOW = 0.3
 INITIAL_STABILITY_DAYS = DAYS_TO_ARCHIVE / log(1 / ARCHIVE_BELOW)
-"""11.63 days: e^(-14/S) = 0.3, so that a memory nobody uses leaves `working` after exactly the 14 days that the
-documents of the original promise. Its code had S = 1 and archived after 1.2 days."""
+"""11.63 days, where e^(-14/S) = 0.3: the stability that a memory begins with, and the unit of `core.lease`. The documents of the
+original promise 14 days; its code had S = 1 and archived after 1.2."""
 MAX_STABILITY_DAYS = 365.0
 """A year without use is long enough for anything outside `core`."""
 REVIEW_EVERY_DAYS = 1.0
@@ -56,12 +57,19 @@ _SPACING = -0.2  # a use that comes late (small R) strengthens more
 _MAX_SPACING = 2.0
 
 
+How = Literal["use", "recall", "whisper"]
+"""How a memory was used. `use`: confirmed, because it was opened or judged useful. The others are weak uses: it stood among the
+first of a recall, or in full in a whisper. Those renew a lease; ranking's access share does not see them."""
+
+HOWS: tuple[How, ...] = ("use", "recall", "whisper")
+
+
 class Access(Struct, frozen=True):
-    """A node was used. `review`: the use was confirmed (opened, or answered for) and so strengthens the memory."""
+    """A memory was used, `times` times at once. Only a confirmed use strengthens it; a whisper does not even count as found."""
 
     node: str
     at: datetime
-    review: bool = True
+    how: How = "use"
     times: int = 1
 
 
@@ -78,20 +86,11 @@ def retrievability(days: float, stability: float) -> float:
     return exp(-max(0.0, days) / (stability if stability > 0 else INITIAL_STABILITY_DAYS))
 
 
-def lease(stability: float, *, days: float = DAYS_TO_ARCHIVE, below: float = ARCHIVE_BELOW) -> float:
-    """Days after its last use until a memory of this stability is below retrievability `below`: never less than `days`,
-    which is what a memory has that was never used.
-
-    R = e^(-t/S) < below  <=>  t > S * ln(1/below).
-    """
-    return max(days, stability * log(1 / below))
-
-
 def reinforce(stability: float, days_since_review: float) -> float:
     """The stability (days) after a confirmed use. Within a day of the last review nothing is added.
 
-    S' = min(S * (1 + 0.5 * S^-0.5 * min(R^-0.2, 2)), 365): daily use takes 14 days of lease to a year in about
-    three months, and rarely spaced use gains more each time.
+    S' = min(S * (1 + 0.5 * S^-0.5 * min(R^-0.2, 2)), 365): daily use takes the first stability to a year in about three months,
+    and rarely spaced use gains more each time.
     """
     current: float = stability if stability > 0 else INITIAL_STABILITY_DAYS
     if days_since_review < REVIEW_EVERY_DAYS:
@@ -110,13 +109,32 @@ def read_strength(data: bytes, problems: list[str] | None = None, *, pace: Pace 
     return _by_node(rows.values(), pace)
 
 
-def last_uses(data: bytes) -> dict[str, datetime]:
-    """Node id to its last confirmed use, of those that had one."""
-    found: dict[str, datetime] = {}
+class LastUses(Struct):
+    """When a memory was used last, by how it was used; None: never so."""
+
+    use: datetime | None = None
+    recall: datetime | None = None
+    whisper: datetime | None = None
+
+    def take(self, how: How, at: datetime) -> None:
+        known: datetime | None = getattr(self, how)
+        if known is None or at > known:
+            setattr(self, how, at)
+
+    @property
+    def last(self) -> datetime | None:
+        """The last use of whatever kind: from then on its lease counts."""
+        return max((at for at in (self.use, self.recall, self.whisper) if at is not None), default=None)
+
+
+def last_uses(data: bytes) -> dict[str, LastUses]:
+    """Node id to its last uses, of those that had one, of all machines together."""
+    found: dict[str, LastUses] = {}
     for row in _parse(data)[0].values():
-        used = read_time(row.get("last_use", row.get("last_review")))
-        if used is not None and (row["node"] not in found or used > found[row["node"]]):
-            found[row["node"]] = used
+        dates = (row.get("last_use", row.get("last_review")), row.get("last_recall"), row.get("last_whisper"))
+        for how, said in zip(HOWS, dates, strict=True):
+            if (at := read_time(said)) is not None:
+                found.setdefault(row["node"], LastUses()).take(how, at)
     return found
 
 
@@ -182,7 +200,7 @@ def row_problem(row: Any) -> str | None:
     for key in ("id", "node", "machine"):
         if not isinstance(row.get(key), str) or not row[key]:
             return f"`{key}` is missing"
-    for key in ("last_access", "last_use", "last_review", "scored"):
+    for key in ("last_access", "last_use", "last_recall", "last_whisper", "last_review", "scored"):
         if key in row and read_time(row[key]) is None:
             return f"`{key}` is no date with a time zone"
     for key in ("access_count", "use_count"):
@@ -204,15 +222,19 @@ def encode(row: Mapping[str, Any]) -> str:
 
 
 _KEYS = (
-    "id", "node", "machine", "access_count", "use_count", "last_access", "last_use", "stability", "last_review", "importance",
-    "scored",
+    "id", "node", "machine", "access_count", "use_count", "last_access", "last_use", "last_recall", "last_whisper",
+    "stability", "last_review", "importance", "scored",
 )  # fmt: skip
 
 
 def _access(row: dict[str, Any], before: Strength, event: Access, created: datetime | None) -> None:
+    if event.how == "whisper":
+        row["last_whisper"] = _later(row.get("last_whisper"), event.at)
+        return
     row["access_count"] = row.get("access_count", 0) + event.times
     row["last_access"] = _later(row.get("last_access"), event.at)
-    if not event.review:
+    if event.how == "recall":
+        row["last_recall"] = _later(row.get("last_recall"), event.at)
         return
     row["use_count"] = row.get("use_count", 0) + event.times
     row["last_use"] = _later(row.get("last_use"), event.at)

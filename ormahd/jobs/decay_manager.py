@@ -1,11 +1,15 @@
-"""Fading: a memory that nobody used for as long as its stability lasts leaves working for the archive, and comes back with use.
+"""Fading: a memory that nobody used for as long as its lease lasts leaves working for the archive, and comes back with use.
 
 Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Different on purpose:
 
-- A memory that was never used has 14 days, as the seeds say in words; their initial stability of 1.0 was 1.2 days.
+- A lease lasts weeks for what happened and months for what was decided (`core.lease`); the seeds' initial stability of 1.0 was 1.2
+  days for everything.
+- A day on which nobody asked anything hardly counts (`core.active_days`).
+- What stood in full in a whisper, or among the first of a recall, begins its lease anew; only confirmed use makes it longer.
 - What came with an old date (an import, a folder that was adopted) has its days from when it came: nobody could use it before.
 - Importance spares a memory for a while and not for ever (REFERENCE F 14): what was much used once fades in the end.
-- The archive is no one-way door (F 13): what is opened there comes back.
+- The archive is no one-way door (F 13): what is opened there comes back, and so does what had faded and is whispered from there,
+  because that takes more than the usual gate. Being found by a recall brings nothing back: a recall always finds something.
 - The self node, what is about the user and standing preferences never fade, and what somebody had in hand lately counts as used.
 """
 
@@ -14,26 +18,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from math import log
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ormahd.core import sql
 from ormahd.core.importance import importance
+from ormahd.core.lease import Leases
 from ormahd.core.node import EdgeType, NodeType, Tier
-from ormahd.core.strength import lease, retrievability
 from ormahd.errors import Conflict, NotFound
 from ormahd.index.rows import Filter, moment
 from ormahd.jobs.fading import bring_back, fade
 from ormahd.jobs.job import Change, Step, Turn
 from ormahd.jobs.touches import Touches
 from ormahd.jobs.uniting import identities
-from ormahd.jobs.uses import confirmed
+from ormahd.jobs.uses import days, used
+from ormahd.vault.change import Kind
 
 if TYPE_CHECKING:
-    from ormahd.index.rows import Candidate, NodeRow
+    from ormahd.core.active_days import ActiveDays
+    from ormahd.core.strength import LastUses
+    from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
+    from ormahd.vault.oplog import Entry
 
 _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -45,64 +52,91 @@ class Faded(Struct, frozen=True):
 
     node: str
     days: float
-    stability: float
+    """Unused, as its lease counts them."""
+    calendar: float
+    """The same by the calendar."""
+    lease: float
     importance: float
     found: datetime
-    """When it was last among the results of a search, or opened; else when it was made."""
+    """When it was last among the first of a recall, or opened; else when it was made."""
 
     @property
-    def retrievability(self) -> float:
-        return retrievability(self.days, self.stability)
+    def over(self) -> float:
+        """Leases that have passed: from 1."""
+        return self.days / self.lease
+
+    @property
+    def reason(self) -> str:
+        counted = f"Not used for {self.calendar:.1f} days"
+        if self.calendar - self.days >= 1:
+            counted += f", which count {self.days:.1f}: on the others nothing was asked"
+        return f"{counted}. Its lease was {self.lease:.1f} days; importance {self.importance:.2f}."
 
 
 class DecayManager:
     name = "decay_manager"
 
     def plan(self, turn: Turn) -> Iterator[Step]:
-        uses = confirmed(turn.ormah)
-        yield from self._back(turn, uses)
-        yield from self._fading(turn, uses)
+        uses, time = used(turn.ormah), days(turn.ormah)
+        yield from self._back(turn, uses, time)
+        yield from self._fading(turn, uses, time)
 
-    def _back(self, turn: Turn, uses: dict[str, datetime]) -> Iterator[Change]:
+    def _back(self, turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Change]:
         """Archived memories that were used since they are there. Each use is looked at once."""
-        ormah, touches = turn.ormah, None
+        ormah, touches, rule = turn.ormah, None, leases(turn.ormah)
         archived = ormah.index.notes(
-            [node_id for node_id in ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,))) if node_id in uses],
+            [node_id for node_id in ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,))) if _reason(uses.get(node_id))],
             connections=False,
         )
-        marks = {node_id: uses[node_id].isoformat() for node_id in archived}
-        for node_id in turn.verdicts.unseen(self.name, marks):
+        marks = {node_id: _reason(uses[node_id]) for node_id in archived}
+        for node_id in turn.verdicts.unseen(
+            self.name, {node_id: at.isoformat() for node_id, at in marks.items() if at}
+        ):
             turn.give()
-            row, used = archived[node_id], uses[node_id]
-            mark = partial(turn.verdicts.seen, self.name, [(node_id, marks[node_id])])
-            late = row.expired(turn.now) or turn.now - used > _lease(ormah, row)
+            row, last = archived[node_id], marks[node_id] or _NEVER
+            mark = partial(turn.verdicts.seen, self.name, [(node_id, last.isoformat())])
+            lasts = rule.days(row.type, row.strength.stability, row.id)
+            late = row.expired(turn.now) or time.between(last, turn.now) > lasts
             if not late and not replaced(ormah, row, turn.now):
                 touches = touches or Touches(ormah.vault)
-                since = touches.archived(row)
-                if since is None or used >= since:
-                    when = "it was in the archive" if since is None else f"in the archive since {since:%Y-%m-%d}"
-                    yield bring_back(ormah, node_id, reason=f"Used on {used:%Y-%m-%d}; {when}.", done=mark)
+                reason = _brought_back(uses[node_id], touches.archived(row))
+                if reason is not None:
+                    yield bring_back(ormah, node_id, reason=reason, done=mark)
                     continue
             if not turn.dry:
                 mark()
 
-    def _fading(self, turn: Turn, uses: dict[str, datetime]) -> Iterator[Change]:
+    def _fading(self, turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Change]:
         ormah = turn.ormah
-        found = list(fading(turn, uses))
-        # What was found lately goes last, though being found is no use that strengthens: a run that may not fade all of them
+        found = list(fading(turn, uses, time))
+        # What was found lately goes last, though being found strengthens nothing: a run that may not fade all of them
         # takes those that nobody comes across, and no answer is worse for it.
-        found.sort(key=lambda one: (one.found, one.retrievability, one.importance, one.node))
+        found.sort(key=lambda one: (one.found, -one.over, one.importance, one.node))
         for done, one in enumerate(found):
             turn.progress(done, len(found), "fading")
-            reason = (
-                f"Not used for {one.days:.1f} days. Stability {one.stability:.1f} days, so retrievability is "
-                f"{one.retrievability:.2f}, below {ormah.settings.decay.archive_below:g}; importance {one.importance:.2f}."
-            )
             try:
-                change = fade(ormah, one.node, reason=reason)
+                change = fade(ormah, one.node, reason=one.reason)
             except (Conflict, NotFound):  # moved or gone since the plan was made: there is nothing to fade
                 continue
             yield change
+
+
+def _reason(uses: LastUses | None) -> datetime | None:
+    """The last use that may bring a memory back: a confirmed one, or a whisper."""
+    return None if uses is None else max((at for at in (uses.use, uses.whisper) if at is not None), default=None)
+
+
+def _brought_back(uses: LastUses, since: Entry | None) -> str | None:
+    """Why a memory comes back that `since` moved to the archive; None: it stays. A whisper brings back what had faded, not what
+    somebody put there."""
+    began = None if since is None else datetime.fromtimestamp(since.time, UTC)
+    where = "it was in the archive" if began is None else f"in the archive since {began:%Y-%m-%d}"
+    if uses.use is not None and (began is None or uses.use >= began):
+        return f"Used on {uses.use:%Y-%m-%d}; {where}."
+    faded = since is not None and since.kind == Kind.DECAY
+    if faded and began is not None and uses.whisper is not None and uses.whisper >= began:
+        return f"Whispered from the archive on {uses.whisper:%Y-%m-%d}; {where}."
+    return None
 
 
 def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
@@ -112,14 +146,16 @@ def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
     return any(one.tier is not Tier.ARCHIVAL and not one.expired(now) for one in successors)
 
 
-def fading(turn: Turn, uses: dict[str, datetime]) -> Iterator[Faded]:
+def fading(turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Faded]:
     """The memories of working whose lease is over, in no order."""
-    ormah = turn.ormah
-    ids = ormah.index.ids(Filter(tiers=(Tier.WORKING,)))
-    stale = [
-        node_id for node_id, node in ormah.index.candidates(ids).items()
-        if turn.now - max(moment(node.created), uses.get(node_id, _NEVER)) > _lease(ormah, node)
-    ]  # fmt: skip
+    ormah, rule = turn.ormah, leases(turn.ormah)
+    stale = []
+    for node_type in NodeType:
+        ids = ormah.index.ids(Filter(types=(node_type,), tiers=(Tier.WORKING,)))
+        for node_id, node in ormah.index.candidates(ids).items():
+            since = max(moment(node.created), _last(uses, node_id))
+            if time.between(since, turn.now) > rule.days(node_type, node.strength.stability, node_id):
+                stale.append(node_id)
     if not stale:
         return
     me = {ormah.vault.self_id, *identities(ormah)}
@@ -129,29 +165,32 @@ def fading(turn: Turn, uses: dict[str, datetime]) -> Iterator[Faded]:
         rows = ormah.index.notes(some, connections=False)
         came = touches.came(rows.values())
         for row in rows.values():
-            weight = importance(row.strength.access_count, edges.get(row.id, 0), (turn.now - row.last_accessed) / DAY)
-            if row.id in me or spared(turn, row, weight):
+            idle = time.between(row.last_accessed, turn.now)
+            weight = importance(row.strength.access_count, edges.get(row.id, 0), idle)
+            if row.id in me or spared(turn, row, weight, idle):
                 continue
-            used = max(row.created, came.get(row.id, _NEVER), uses.get(row.id, _NEVER))
-            lasts = _lease(ormah, row)
-            if turn.now - used > lasts and touches.last(row, turn.now - lasts) is None:
-                yield Faded(row.id, (turn.now - used) / DAY, _stability(ormah, row), weight, row.last_accessed)
+            since = max(row.created, came.get(row.id, _NEVER), _last(uses, row.id))
+            lasts = rule.days(row.type, row.strength.stability, row.id)
+            unused = time.between(since, turn.now)
+            if unused > lasts and touches.last(row, time.back(turn.now, lasts)) is None:
+                yield Faded(row.id, unused, (turn.now - since) / DAY, lasts, weight, row.last_accessed)
 
 
-def spared(turn: Turn, row: NodeRow, weight: float) -> bool:
-    """Whether a memory stays although nobody used it: it is about the user, a preference that holds, or important."""
+def spared(turn: Turn, row: NodeRow, weight: float, idle: float) -> bool:
+    """Whether a memory stays although nobody used it: it is about the user, a preference that holds, or important and found or
+    opened lately (`idle`: days since)."""
     decay = turn.ormah.settings.decay
     if row.about_self or (row.type is NodeType.PREFERENCE and not row.expired(turn.now)):
         return True
-    return weight >= decay.important and turn.now - row.last_accessed <= timedelta(days=decay.important_days)
+    return weight >= decay.important and idle <= decay.important_days
 
 
-def _stability(ormah: Ormah, node: NodeRow | Candidate) -> float:
-    """Days. Never less than what a memory has that was never used."""
+def leases(ormah: Ormah) -> Leases:
+    """The rule as the settings have it."""
     decay = ormah.settings.decay
-    return max(node.strength.stability, decay.days / log(1 / decay.archive_below))
+    return Leases(decay.event_days, decay.fact_days, decay.decision_days, decay.archive_below)
 
 
-def _lease(ormah: Ormah, node: NodeRow | Candidate) -> timedelta:
-    decay = ormah.settings.decay
-    return timedelta(days=lease(node.strength.stability, days=decay.days, below=decay.archive_below))
+def _last(uses: dict[str, LastUses], node_id: str) -> datetime:
+    found = uses.get(node_id)
+    return (found.last if found is not None else None) or _NEVER

@@ -1,7 +1,7 @@
 """What use made of the memories: folded into the vault, scored, and core kept to its size by it.
 
-The only writer of `.ormah/strength.jsonl`: the accesses that the journal gathered and the importance of every memory, in one commit
-a run, none where nothing is worth one. Formula: `core.importance`; source: REFERENCE C 3.8 and I.
+The only writer of `.ormah/strength.jsonl` and `.ormah/active_days.jsonl`: the accesses and the days that the journal gathered, and
+the importance of every memory, in one commit a run, none where nothing is worth one. Formula: `core.importance`; source: REFERENCE C 3.8 and I.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ormahd import way
 from ormahd.actions.amend import leaving_core
+from ormahd.core import active_days
 from ormahd.core.importance import importance
 from ormahd.core.node import Tier
 from ormahd.core.note import digest
@@ -71,16 +72,22 @@ def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterato
         events += [Score(node_id, turn.now, score) for node_id, score in scores.items()]
         return fold(data or b"", machine(ormah), events, created=created, pace=way.giving)
 
+    asked = state.active_days()
+
     def edits() -> Sequence[Edit]:
-        data = ormah.vault.read(FILE)
-        new = folded(data)
-        if new == (data or b""):
-            return []
-        state.folding(uses.last, turn.run)
-        return [Edit(None, FILE, new, None if data is None else digest(data))]
+        changed = []
+        for path, with_news in ((FILE, folded), (active_days.FILE, lambda data: active_days.write(data or b"", asked))):
+            data = ormah.vault.read(path)
+            new = with_news(data)
+            if new != (data or b""):
+                changed.append(Edit(None, path, new, None if data is None else digest(data)))
+        if changed:
+            state.folding(uses.last, turn.run)
+        return changed
 
     after = folded(before)
-    if after == (before or b""):
+    new_days = asked - active_days.read(ormah.vault.read(active_days.FILE) or b"")
+    if after == (before or b"") and not new_days:
         if uses.last and not turn.dry:
             state.folding(uses.last, turn.run)
             state.folded(turn.run)
@@ -91,8 +98,12 @@ def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterato
     used = len({event.node for event in uses.events})
     done = [f"{_many(times, 'use')} of {_many(used, 'memory')}"] if times else []
     done += [f"{_many(moved, 'memory')} scored anew"] if moved else []
+    done = done or ([f"{_many(len(new_days), 'day')} on which something was asked"] if new_days else [])
     subject = f"Strength: {', '.join(done) or 'lines in order'}"
-    body = "Accesses since the last run, and importance from use, connections and age. Notes are not touched."
+    body = (
+        "Uses since the last run, importance from use, connections and age, and the days on which something was asked. "
+        "Notes are not touched."
+    )
     yield Change(Kind.STRENGTH, subject, body, edits, {}, done=lambda: state.folded(turn.run))
 
 

@@ -79,8 +79,9 @@ class Touches:
         """Whether somebody ever took back that this note fell a tier."""
         return node_id in self._wanted
 
-    def archived(self, row: NodeRow) -> datetime | None:
-        """Since when the note is in the archive without a break: the commit that moved it there, or it came with."""
+    def archived(self, row: NodeRow) -> Entry | None:
+        """The change since which the note is in the archive without a break: it moved it there, or brought it so. None: the
+        history does not tell."""
         commits = self._vault.touched.commits(row.id, also=[row.path])
         found = None
         for entry in self._vault.oplog.view().entries:
@@ -89,7 +90,7 @@ class Touches:
             before, after = self._versions(entry, row)
             if after is None or after.tier is not Tier.ARCHIVAL:
                 break
-            found = datetime.fromtimestamp(entry.time, UTC)
+            found = entry
             if before is None or before.tier is not Tier.ARCHIVAL:
                 break
         return found

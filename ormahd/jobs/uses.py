@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ormahd.core import active_days
+from ormahd.core.active_days import ActiveDays
 from ormahd.core.line_time import read_time
-from ormahd.core.strength import FILE, Access, last_uses
+from ormahd.core.strength import FILE, Access, How, LastUses, last_uses
 from ormahd.errors import VaultBusy
 from ormahd.vault.change import Kind
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
-CONFIRMED = ("get", "feedback")
-"""Uses that strengthen: opened, or judged useful. What a search found or a whisper showed may have been looked past."""
+_HOW: dict[str, How] = {"get": "use", "feedback": "use", "recall": "recall", "whisper": "whisper"}
+"""What the journal's events are to strength. Opened, or judged useful: a confirmed use. What a recall found first and what a whisper
+showed in full may have been looked past: a weak one."""
 
 
 class Waiting(Struct, frozen=True):
@@ -26,27 +29,31 @@ class Waiting(Struct, frozen=True):
     events: list[Access]
 
     def of(self) -> dict[str, tuple[int, datetime]]:
-        """Node id to how often and when last."""
+        """Node id to how often and when last. Not what was whispered: that makes nothing more important."""
         found: dict[str, tuple[int, datetime]] = {}
         for event in self.events:
+            if event.how == "whisper":
+                continue
             times, latest = found.get(event.node, (0, event.at))
             found[event.node] = times + event.times, max(latest, event.at)
         return found
 
 
 def waiting(ormah: Ormah) -> Waiting:
-    """What is to be folded in. Those that a search found only count, and so are one event a memory."""
+    """What is to be folded in. Weak uses only say when and how often, and so are one event a memory and kind."""
     last = 0
-    found: dict[str, tuple[int, datetime]] = {}
+    found: dict[tuple[str, How], tuple[int, datetime]] = {}
     events: list[Access] = []
-    for last, node_id, time, how in ormah.state.accesses():  # noqa: B007 - the last one is what is wanted
-        at = read_time(time)
-        if at is not None and how in CONFIRMED:
+    for last, node_id, time, said in ormah.state.accesses():  # noqa: B007 - the last one is what is wanted
+        at, how = read_time(time), _HOW.get(said)
+        if at is None or how is None:
+            continue
+        if how == "use":
             events.append(Access(node_id, at))
-        elif at is not None:
-            times, latest = found.get(node_id, (0, at))
-            found[node_id] = times + 1, max(latest, at)
-    events += [Access(node_id, at, review=False, times=times) for node_id, (times, at) in found.items()]
+        else:
+            times, latest = found.get((node_id, how), (0, at))
+            found[node_id, how] = times + 1, max(latest, at)
+    events += [Access(node_id, at, how, times) for (node_id, how), (times, at) in found.items()]
     alive = ormah.index.candidates([event.node for event in events])
     return Waiting(last, [event for event in events if event.node in alive])
 
@@ -65,12 +72,17 @@ def settle(ormah: Ormah) -> None:
             ormah.state.folded(run, held=run in held)
 
 
-def confirmed(ormah: Ormah) -> dict[str, datetime]:
-    """Node id to its last confirmed use: as folded into the vault, and what waits to be."""
-    uses = last_uses(ormah.vault.read(FILE) or b"")
-    for _, node_id, time, how in ormah.state.accesses():
-        used = read_time(time)
-        if how in CONFIRMED and used is not None:
-            used = used.replace(microsecond=0)  # as the vault will have it
-            uses[node_id] = max(used, uses.get(node_id, used))
-    return uses
+def used(ormah: Ormah) -> dict[str, LastUses]:
+    """Node id to its last uses: as folded into the vault, and what waits to be."""
+    found = last_uses(ormah.vault.read(FILE) or b"")
+    for _, node_id, time, said in ormah.state.accesses():
+        at, how = read_time(time), _HOW.get(said)
+        if at is not None and how is not None:
+            found.setdefault(node_id, LastUses()).take(how, at.replace(microsecond=0))  # as the vault will have it
+    return found
+
+
+def days(ormah: Ormah) -> ActiveDays:
+    """Time as memories count it: the days on which something was asked, as the vault and this machine know them."""
+    known = active_days.read(ormah.vault.read(active_days.FILE) or b"") | ormah.state.active_days()
+    return ActiveDays.of(known, ormah.settings.decay.idle_share)

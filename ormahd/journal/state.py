@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from ormahd.core import sql
@@ -31,6 +31,7 @@ class State:
         self.path = directory / "state.sqlite3"
         self.notice: str | None = None
         """A sentence for the log when an older file had to be set aside."""
+        self._asked: date | None = None
         self._db = self._open()
 
     def _open(self) -> sqlite3.Connection:
@@ -62,8 +63,35 @@ class State:
             rows = [(node_id, now, how, session_id) for node_id in node_ids]
             sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
 
+    def glance(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime) -> None:
+        """Record a weak use of these nodes: once a day and session, however often they were shown."""
+        with self.transaction() as db:
+            known = {
+                row[0]
+                for row in db.execute(
+                    f"SELECT node_id FROM access WHERE node_id IN ({sql.marks(node_ids)}) AND how = ? AND session_id IS ? "  # noqa: S608 - marks
+                    "AND substr(time, 1, 10) = ?",
+                    (*node_ids, how, session_id, at.date().isoformat()),
+                )
+            }
+            rows = [(node_id, at.isoformat(), how, session_id) for node_id in node_ids if node_id not in known]
+            sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
+
+    def asked(self, at: datetime) -> None:
+        """Record that something was asked on this day."""
+        day = at.astimezone(UTC).date()
+        if day != self._asked:  # most questions of a day are not its first
+            with self.transaction() as db:
+                db.execute("INSERT OR IGNORE INTO active_day (day) VALUES (?)", (day.isoformat(),))
+            self._asked = day
+
+    def active_days(self) -> set[date]:
+        """The days on which something was asked, as this machine knows them."""
+        with self.transaction() as db:
+            return {date.fromisoformat(day) for (day,) in db.execute("SELECT day FROM active_day")}
+
     def accesses(self) -> list[tuple[int, str, str, str]]:
-        """Events not yet folded in, oldest first: (event, node id, ISO time, how: recall, get or feedback)."""
+        """Events not yet folded in, oldest first: (event, node id, ISO time, how: recall, whisper, get or feedback)."""
         with self.transaction() as db:
             return list(db.execute("SELECT id, node_id, time, how FROM access ORDER BY id"))
 

@@ -9,7 +9,7 @@ CREATE TABLE access (
     id INTEGER PRIMARY KEY,
     node_id TEXT NOT NULL,
     time TEXT NOT NULL,
-    how TEXT NOT NULL,          -- recall, get, feedback
+    how TEXT NOT NULL,          -- recall, whisper, get, feedback
     session_id TEXT
 );
 CREATE INDEX access_node ON access (node_id);
@@ -146,7 +146,14 @@ _FOLDING = """
 ALTER TABLE access ADD COLUMN run TEXT;  -- the run whose commit is to hold it: after a crash that commit says whether it does
 """
 
-_STEPS = (_FIRST, _WHISPER, _JUDGED, _JOBS, _FOLDING)
+_ACTIVE = """
+CREATE TABLE active_day (       -- on which something was asked; a job folds them into the vault
+    day TEXT PRIMARY KEY        -- ISO date, UTC
+) WITHOUT ROWID;
+INSERT INTO active_day SELECT substr(time, 1, 10) FROM whisper_event UNION SELECT substr(time, 1, 10) FROM access;
+"""
+
+_STEPS = (_FIRST, _WHISPER, _JUDGED, _JOBS, _FOLDING, _ACTIVE)
 VERSION = len(_STEPS)
 
 

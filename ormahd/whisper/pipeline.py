@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from ormahd.ranking.search import Rules
 from ormahd.whisper import affinity, choose, hear, quiet, render, review
 from ormahd.whisper.gather import Pool, gather
 from ormahd.whisper.relevance import cross
-from ormahd.whisper.session import Sessions
+from ormahd.whisper.session import CONTENT, Sessions
 from ormahd.whisper.stemmed import stemmed
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent, Said, Silence, Whispered, context_key
 from ormahd.whisper.told import trace
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from ormahd.index.embedder import QueryVectors
     from ormahd.ormah import Ormah
     from ormahd.ranking.rerank import Reranker
+
+log = logging.getLogger("ormah")
 
 FIRST = "what has been decided about how this is built?"
 """A prompt of nobody's, for `Whisper.warm`."""
@@ -70,8 +74,9 @@ class Whisper:
     def whisper(self, asked: Asked, *, explain: bool = False) -> Whispered:
         """The few memories that matter for this prompt, as a text for the agent; or silence, and why.
 
-        Nothing is touched: what is whispered does not count as used. With a session id the prompt is remembered for
-        the next one, and the candidates are logged, so that feedback can speak of them.
+        What it shows with its content counts as weakly used: its lease begins anew, and nothing ranks higher for it. Not with
+        `explain`, which is for looking. With a session id the prompt is remembered for the next one, and the candidates are
+        logged, so that feedback can speak of them.
         """
         begun = time.perf_counter()
         course = _Course(self, asked, explain=explain)
@@ -233,6 +238,7 @@ class _Course:
         if due and MAINTENANCE in text.text.splitlines():  # once a session, which it stays in the context of
             self.whisper.sessions.told(self.asked.session_id, {MAINTENANCE: "full"})
         logged = self._log(event, found, nodes, begun)
+        self._use(found, nodes)
         if held is not None and text.reviewed and logged:
             review.went_out(self.ormah, held, event=event)
         return Whispered(
@@ -273,6 +279,19 @@ class _Course:
             session_id=asked.session_id, agent=asked.agent,
         )  # fmt: skip
         return self._learnable(found)
+
+    def _use(self, found: Answer, nodes: Sequence[Candidate]) -> None:
+        """Note that something was asked, and what an agent was given in full."""
+        if found.silence in UNHEARD or self.explain:
+            return
+        full = [one.id for one in nodes if one.shown in CONTENT]
+        state = self.ormah.state
+        try:
+            state.asked(self.now)
+            if full:
+                state.glance(full, how="whisper", session_id=self.asked.session_id, at=self.now)
+        except sqlite3.Error as exc:  # a full disk, a broken file: a whisper does not fail for it
+            log.warning("what was whispered could not be noted as used: %s", exc)
 
     def _learnable(self, found: Answer) -> bool:
         """Whether feedback will be able to speak of this whisper."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+import pytest
 
 from ormahd.actions.get import get
+from ormahd.core.lease import SPREAD, share_of
 from ormahd.core.node import Tier
-from tests.jobs_house import JobsHouse
+from tests.jobs_house import JobsHouse, open_jobs_house
 
 Prepare = Callable[[JobsHouse], str]
 """Makes a memory, perhaps with a life of its own; its id."""
@@ -23,3 +26,15 @@ def fact(house: JobsHouse, **more: object) -> str:
 def opened(house: JobsHouse, node_id: str) -> None:
     house.go(seconds=1)
     get(house.ormah, node_id)
+
+
+@pytest.fixture
+def busy_house() -> Iterator[JobsHouse]:
+    """As if something was asked every day, and with two weeks for a fact: a file of tests says `house = busy_house`."""
+    with open_jobs_house(**{"decay.idle_share": 1.0, "decay.fact_days": 14.0}) as found:
+        yield found
+
+
+def spread(node_id: str) -> float:
+    """By what its id multiplies a memory's lease."""
+    return 1 + SPREAD * share_of(node_id)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
-from ormahd.core.node import EdgeType, LinkRequest, Tier
+from ormahd.actions.recall import recall
+from ormahd.core.node import EdgeType, LinkRequest, SearchQuery, Tier
 from ormahd.jobs.decay_manager import DecayManager
 from ormahd.jobs.importance_scorer import ImportanceScorer
-from tests.contract.fading_notes import Prepare, fact, opened, tier
+from tests.contract.fading_notes import Prepare, busy_house, fact, opened, spread, tier
 from tests.jobs_house import JobsHouse
+
+house = busy_house
 
 
 def archived(house: JobsHouse) -> str:
     node_id = fact(house)
-    house.go(days=20)
+    house.go(days=22)
     assert house.run(DecayManager()).applied == 1
     house.go(hours=1)
     return node_id
@@ -45,7 +49,7 @@ def test_opened_in_the_archive_it_comes_back(house: JobsHouse) -> None:
     ran = house.run(DecayManager())
     assert (ran.applied, tier(house, node_id)) == (1, Tier.WORKING)
     said = house.git("show", "-s", "--format=%B")
-    assert said.startswith("Bring back: Printer\n\nUsed on 2026-12-11; in the archive since 2026-12-11.\n")
+    assert said.startswith("Bring back: Printer\n\nUsed on 2026-12-13; in the archive since 2026-12-13.\n")
     assert "Ormah-Kind: promote\n" in said
     assert "Ormah-Source: job:decay_manager\n" in said
     assert house.run(DecayManager()).proposals == 0
@@ -64,9 +68,9 @@ def test_it_does_not_matter_who_runs_first(house: JobsHouse) -> None:
     assert house.run(ImportanceScorer()).applied == 1
     assert house.run(DecayManager()).applied == 1
     assert tier(house, node_id) is Tier.WORKING
-    house.go(days=15)
+    house.go(days=14 * spread(node_id) + 0.1)
     assert house.run(DecayManager()).proposals == 0, "its stability is more than the first one"
-    house.go(days=5)
+    house.go(days=9)
     assert house.run(DecayManager()).applied == 1
 
 
@@ -80,12 +84,40 @@ def test_a_second_use_within_a_day_brings_back_too(house: JobsHouse) -> None:
     assert tier(house, node_id) is Tier.WORKING
 
 
+@pytest.mark.parametrize("folded", [False, True])
+def test_what_had_faded_and_is_whispered_comes_back(house: JobsHouse, folded: bool) -> None:
+    node_id = archived(house)
+    whispered(house, node_id)
+    if folded:
+        house.run(ImportanceScorer())
+    assert house.run(DecayManager()).planned == ["Bring back: Printer"]
+    assert house.git("show", "-s", "--format=%b").startswith(
+        "Whispered from the archive on 2026-12-13; in the archive since"
+    )
+    assert (tier(house, node_id), house.row(node_id).strength.use_count) == (Tier.WORKING, 0)
+    assert house.run(DecayManager()).proposals == 0
+    house.go(days=14 * spread(node_id) - 0.1)
+    assert house.run(DecayManager()).proposals == 0, "the whisper began its lease anew"
+    house.go(days=1)
+    assert house.run(DecayManager()).applied == 1, "and made it no longer"
+
+
 def nothing_happened(house: JobsHouse, node_id: str) -> None:
     """Not even looked at."""
 
 
-def found_by_a_search(house: JobsHouse, node_id: str) -> None:
-    house.ormah.state.touch([node_id], how="recall", session_id=None, at=house.now)
+def found_by_a_recall(house: JobsHouse, node_id: str) -> None:
+    """First of all: a recall always finds something."""
+    wish = SearchQuery(query="where does the printer stand", limit=3)
+    assert recall(house.ormah, wish, space=None).results[0].id == node_id
+
+
+def whispered(house: JobsHouse, node_id: str) -> None:
+    house.ormah.state.glance([node_id], how="whisper", session_id="s", at=house.now)
+
+
+def whispered_before(house: JobsHouse, node_id: str) -> None:
+    house.ormah.state.glance([node_id], how="whisper", session_id="s", at=house.now - timedelta(days=2))
 
 
 def replaced_by_a_newer_belief(house: JobsHouse, node_id: str) -> None:
@@ -113,7 +145,9 @@ def opened_long_ago(house: JobsHouse, node_id: str) -> None:
     [
         (archived, nothing_happened),
         (archived_by_a_person, nothing_happened),  # opened before, not after
-        (archived, found_by_a_search),
+        (archived, found_by_a_recall),
+        (archived, whispered_before),
+        (archived_by_a_person, whispered),
         (archived, replaced_by_a_newer_belief),
         (archived, replaced_by_a_summary),
         (archived, outdated),

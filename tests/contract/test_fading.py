@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 
 from ormahd.actions.caller import Caller
 from ormahd.actions.importing import import_lines
+from ormahd.actions.recall import recall
+from ormahd.core import active_days
 from ormahd.core import note as codec
-from ormahd.core.node import EdgeType, LinkRequest, NodeType, Tier
+from ormahd.core.node import EdgeType, LinkRequest, NodeType, SearchQuery, Tier
 from ormahd.core.note import Link, digest
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.jobs.apply import apply
@@ -20,10 +23,11 @@ from ormahd.jobs.fading import bring_back, fade, leave_core
 from ormahd.jobs.importance_scorer import ImportanceScorer
 from ormahd.jobs.job import Change, Edit
 from ormahd.vault.change import Kind
-from tests.contract.fading_notes import Prepare, fact, opened, tier
+from tests.contract.fading_notes import Prepare, busy_house, fact, opened, spread, tier
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 JOB = Caller("job:auto_linker")
+house = busy_house
 
 
 def other(house: JobsHouse) -> str:
@@ -62,10 +66,23 @@ def judged_useful_on_day_10(house: JobsHouse) -> str:
     return node_id
 
 
-def found_every_day(house: JobsHouse) -> str:
+def recalled_on_day_10(house: JobsHouse) -> str:
+    """Among the first of a recall: a weak use."""
+    node_id = fact(house)
+    house.ormah.state.glance([node_id], how="recall", session_id="s", at=house.now + timedelta(days=10))
+    return node_id
+
+
+def whispered_on_day_10(house: JobsHouse) -> str:
+    node_id = fact(house)
+    house.ormah.state.glance([node_id], how="whisper", session_id="s", at=house.now + timedelta(days=10))
+    return node_id
+
+
+def recalled_every_day(house: JobsHouse) -> str:
     node_id = fact(house)
     for day in range(14):
-        house.ormah.state.touch([node_id], how="recall", session_id=None, at=house.now + timedelta(days=day))
+        house.ormah.state.glance([node_id], how="recall", session_id="s", at=house.now + timedelta(days=day))
     return node_id
 
 
@@ -169,41 +186,45 @@ def important(house: JobsHouse) -> str:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "day", "leaves"),
+    ("prepare", "used", "lease", "leaves"),
     [
-        (unused, 13.9, False),
-        (unused, 14.1, True),
-        (opened_on_day_10, 14.1, False),
-        (opened_on_day_10, 10 + 16, False),  # S = 11.6 * (1 + 0.5 * 11.6^-0.5 * e^(0.2 * 10/11.6)) = 13.7: 16.5 days
-        (opened_on_day_10, 10 + 17, True),
-        (judged_useful_on_day_10, 10 + 13.9, False),
-        (found_every_day, 14.1, False),  # importance 0.5 and more
-        (found_every_day, 18, True),
-        (changed_by_an_agent, 23.9, False),
-        (changed_by_an_agent, 24.1, True),
-        (changed_by_a_person, 23.9, False),
-        (changed_by_a_person, 24.1, True),
-        (dated_back_by_a_person, 14.1, True),
-        (imported_with_an_old_date, 13.9, False),
-        (imported_with_an_old_date, 14.1, True),
-        (linked_by_a_job, 14.1, True),
-        (merged_by_a_job, 23.9, False),
-        (merged_by_a_job, 24.1, True),
-        (in_core, 1000, False),
-        (preference, 1000, False),
-        (preference_that_holds_no_more, 15, True),
-        (about_the_user, 1000, False),
-        (defined_by_the_self_node, 1000, False),
-        (the_self_node, 1000, False),
-        (important, 40, False),
-        (important, 91, True),
+        (unused, 0, 13.9, False),
+        (unused, 0, 14.1, True),
+        (opened_on_day_10, 10, 16.4, False),  # S = 11.6 * (1 + 0.5 * 11.6^-0.5 * e^(0.2 * 10/11.6)) = 13.7: 16.5 days
+        (opened_on_day_10, 10, 16.6, True),
+        (judged_useful_on_day_10, 10, 13.9, False),
+        (recalled_on_day_10, 10, 13.9, False),
+        (recalled_on_day_10, 10, 14.1, True),  # its lease began anew, and is no longer for it
+        (whispered_on_day_10, 10, 13.9, False),
+        (whispered_on_day_10, 10, 14.1, True),
+        (recalled_every_day, 13, 14.1, True),  # importance is below 0.5 by then
+        (changed_by_an_agent, 10, 13.9, False),
+        (changed_by_an_agent, 10, 14.1, True),
+        (changed_by_a_person, 10, 13.9, False),
+        (changed_by_a_person, 10, 14.1, True),
+        (dated_back_by_a_person, 0, 14.1, True),
+        (imported_with_an_old_date, 0, 13.9, False),
+        (imported_with_an_old_date, 0, 14.1, True),
+        (linked_by_a_job, 0, 14.1, True),
+        (merged_by_a_job, 10, 13.9, False),
+        (merged_by_a_job, 10, 14.1, True),
+        (in_core, 0, 1000, False),
+        (preference, 0, 1000, False),
+        (preference_that_holds_no_more, 0, 179, False),
+        (preference_that_holds_no_more, 0, 181, True),
+        (about_the_user, 0, 1000, False),
+        (defined_by_the_self_node, 0, 1000, False),
+        (the_self_node, 0, 1000, False),
+        (important, 0, 40, False),
+        (important, 0, 91, True),
     ],
 )
-def test_what_fades(house: JobsHouse, prepare: Prepare, day: float, leaves: bool) -> None:
+def test_what_fades(house: JobsHouse, prepare: Prepare, used: float, lease: float, leaves: bool) -> None:
+    """`lease`: days since day `used`, before they are spread by the memory's id."""
     house.go(days=1)
     begun = house.now
     node_id = prepare(house)
-    house.now = begun + timedelta(days=day)
+    house.now = begun + timedelta(days=used + lease * spread(node_id))
     house.run(ImportanceScorer())
     before = tier(house, node_id)
     ran = house.run(DecayManager())
@@ -212,13 +233,80 @@ def test_what_fades(house: JobsHouse, prepare: Prepare, day: float, leaves: bool
     assert house.run(DecayManager()).proposals == 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "lease"),
+    [(NodeType.EVENT, 28), (NodeType.OBSERVATION, 28), (NodeType.FACT, 90), (NodeType.GOAL, 90), (NodeType.DECISION, 180),
+     (NodeType.PROCEDURE, 180), (NodeType.PERSON, 180), (NodeType.PROJECT, 180)],
+)  # fmt: skip
+def test_what_was_decided_lives_for_months_and_what_happened_for_weeks(kind: NodeType, lease: float) -> None:
+    """With the defaults, and something asked on every day."""
+    with open_jobs_house() as house:
+        node_id = fact(house, type=kind)
+        begun, days = house.now, lease * spread(node_id)
+        for day in range(int(days) + 2):
+            house.ormah.state.asked(begun + timedelta(days=day))
+        house.now = begun + timedelta(days=days - 1)
+        assert house.run(DecayManager()).proposals == 0
+        house.now = begun + timedelta(days=days + 1)
+        assert house.run(DecayManager()).applied == 1
+
+
+def test_a_holiday_is_no_reason_to_forget() -> None:
+    with open_jobs_house() as house:
+        node_id = fact(house, type=NodeType.EVENT)
+        recall(house.ormah, SearchQuery(query="something else"), space=None)
+        house.go(days=200)
+        house.run(ImportanceScorer())
+        assert house.run(DecayManager()).proposals == 0
+        for _ in range(round(28 * spread(node_id)) - 18):
+            house.ormah.state.asked(house.now)
+            house.go(days=1)
+        house.run(ImportanceScorer())
+        ran = house.run(DecayManager())
+        assert ran.applied == 1
+        said = house.git("show", "-s", "--format=%b")
+        assert re.match(
+            r"Not used for 2\d\d\.\d days, which count (2|3|4)\d\.\d: on the others nothing was asked\. Its lease was",
+            said,
+        )
+
+
+def test_active_days_stand_in_the_vault_and_outlive_the_state() -> None:
+    """What one machine was asked counts on the other, and after its state is gone."""
+    with open_jobs_house() as house:
+        fact(house, type=NodeType.EVENT)
+        for _ in range(60):
+            house.ormah.state.asked(house.now)
+            house.go(days=1)
+        assert house.run(ImportanceScorer()).applied == 1
+        assert house.run(ImportanceScorer()).proposals == 0
+        assert len(active_days.read((house.ormah.vault.root / active_days.FILE).read_bytes())) == 60
+        with house.ormah.state.transaction() as db:
+            db.execute("DELETE FROM active_day")
+        assert house.run(DecayManager()).applied == 1
+
+
+def test_once_a_day_and_session_and_not_for_what_is_found_further_down(house: JobsHouse) -> None:
+    ids = {house.remember(f"The printer number {number} of the house stands somewhere else") for number in range(5)}
+    wish = SearchQuery(query="printer", session_id="one")
+    first = [hit.id for hit in recall(house.ormah, wish, space=None).results][:3]
+    recall(house.ormah, wish, space=None)
+    assert sorted(node for _, node, _, _ in house.ormah.state.accesses()) == sorted(first)
+    assert len(ids) == 5
+    recall(house.ormah, SearchQuery(query="printer", session_id="other"), space=None)
+    assert len(house.ormah.state.accesses()) == 6
+    house.go(days=1)
+    recall(house.ormah, wish, space=None)
+    assert len(house.ormah.state.accesses()) == 9
+
+
 def test_the_least_alive_go_first_and_the_limit_holds() -> None:
-    with open_jobs_house(**{"jobs.max_changes": 2}) as house:
+    with open_jobs_house(**{"jobs.max_changes": 2, "decay.idle_share": 1.0}) as house:
         ids = []
         for number in range(5):
             ids.append(house.remember(f"Number {number} of five, each on its own thing"))
             house.go(days=1)
-        house.go(days=30)
+        house.go(days=200)
         runs = house.until_nothing_is_left(DecayManager())
         assert [ran.applied for ran in runs] == [2, 2, 1, 0]
         subjects = house.git("log", "--reverse", "--format=%s", "--grep=Ormah-Kind: decay").splitlines()
@@ -227,15 +315,15 @@ def test_the_least_alive_go_first_and_the_limit_holds() -> None:
 
 
 def test_days_and_threshold_are_settings() -> None:
-    settings: dict[str, Any] = {"decay.days": 3.0, "decay.archive_below": 0.5, "decay.important_days": 0.0}
+    settings: dict[str, Any] = {
+        "decay.fact_days": 3.0, "decay.archive_below": 0.1, "decay.important_days": 0.0, "decay.idle_share": 1.0,
+    }  # fmt: skip
     with open_jobs_house(**settings) as house:
         node_id = important(house)
-        house.go(days=3.1)
+        house.go(days=3 * spread(node_id) + 0.1)
         house.run(ImportanceScorer())
-        assert (
-            house.run(DecayManager()).applied == 0
-        )  # used on its first day: 11.6 days of stability, 8 days to one half
-        house.go(days=5)
+        assert house.run(DecayManager()).applied == 0  # used on its first day: ln(0.1) / ln(0.3) as long, 5.7 days
+        house.go(days=3 * spread(node_id))
         assert house.run(DecayManager()).applied == 1
         assert tier(house, node_id) is Tier.ARCHIVAL
 
@@ -245,7 +333,7 @@ def test_days_and_threshold_are_settings() -> None:
 
 def test_one_commit_that_a_person_understands(house: JobsHouse) -> None:
     node_id = fact(house)
-    house.go(days=20)
+    house.go(days=22)
     before = house.data(node_id)
     dry = house.run(DecayManager(), dry=True)
     assert (dry.planned, dry.applied, house.data(node_id)) == (["Fade: Printer"], 0, before)
@@ -255,9 +343,7 @@ def test_one_commit_that_a_person_understands(house: JobsHouse) -> None:
     assert house.git("rev-list", f"{at}..HEAD").split() == ran.commits
     said = house.git("show", "-s", "--format=%an%n%B").splitlines()
     assert said[:3] == ["job:decay_manager", "Fade: Printer", ""]
-    assert (
-        said[3] == "Not used for 20.0 days. Stability 11.6 days, so retrievability is 0.18, below 0.3; importance 0.12."
-    )
+    assert said[3] == f"Not used for 22.0 days. Its lease was {14 * spread(node_id):.1f} days; importance 0.11."
     assert {"Ormah-Kind: decay", "Ormah-Source: job:decay_manager", f"Ormah-Nodes: {node_id}"} <= set(said)
     assert [line for line in said if line.startswith("Ormah-Run: ")]
     changed = [
@@ -275,7 +361,7 @@ def test_taken_back_it_is_as_it_was_and_stays(
 ) -> None:
     node_id = fact(house)
     before = house.data(node_id)
-    house.go(days=20)
+    house.go(days=22)
     (commit,) = house.run(DecayManager()).commits
     house.go(days=2)
     if later_edit:
@@ -290,7 +376,7 @@ def test_taken_back_it_is_as_it_was_and_stays(
     assert house.run(DecayManager()).proposals == 0  # who takes it back wants it
     house.go(days=12)
     assert house.run(DecayManager()).proposals == 0
-    house.go(days=3)
+    house.go(days=9.1)
     assert house.run(DecayManager()).applied == 1
 
 
@@ -310,21 +396,21 @@ def test_what_came_by_hand_has_its_days_from_when_it_came(house: JobsHouse, monk
         house.ormah.reconciler.scan()
     house.go(days=13.9)
     assert house.run(DecayManager()).planned == []
-    house.go(days=0.2)
+    house.go(days=7.2)
     ran = house.run(DecayManager())
     assert sorted(ran.planned) == ["Fade: committed", "Fade: dropped"]
 
 
 def test_an_edit_committed_by_hand_counts(house: JobsHouse, monkeypatch: pytest.MonkeyPatch) -> None:
     node_id = fact(house)
-    house.go(days=20)
+    house.go(days=22)
     path = house.path(node_id)
     path.write_text(path.read_text().replace("third", "fourth"))
     monkeypatch.setenv("GIT_COMMITTER_DATE", house.now.isoformat())
     house.git("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-qam", "moved up")
     house.ormah.reconciler.scan()
     assert house.run(DecayManager()).proposals == 0
-    house.go(days=15)
+    house.go(days=22)
     assert house.run(DecayManager()).applied == 1
 
 

@@ -12,6 +12,7 @@ from ormahd.actions.caller import Caller
 from ormahd.actions.forget import forget
 from ormahd.actions.get import get
 from ormahd.actions.recall import recall
+from ormahd.core import active_days
 from ormahd.core.importance import importance
 from ormahd.core.node import EdgeType, LinkRequest, SearchQuery, Tier
 from ormahd.core.strength import FILE, INITIAL_STABILITY_DAYS
@@ -54,7 +55,7 @@ def test_uses_become_strength_in_one_commit(house: JobsHouse) -> None:
     ran = house.run(ImportanceScorer())
     assert (ran.proposals, ran.applied, ran.skipped) == (1, 1, 0)
     assert house.git("rev-list", f"{at}..HEAD").split() == ran.commits
-    assert house.git("show", "--format=", "--name-only").split() == [FILE]
+    assert house.git("show", "--format=", "--name-only").split() == [active_days.FILE, FILE]
     said = house.git("show", "-s", "--format=%B")
     assert said.startswith("Strength: 3 uses of 2 memories, 3 memories scored anew\n\n")
     assert "Ormah-Kind: strength\n" in said
@@ -105,6 +106,7 @@ def test_edges_of_both_directions_count(house: JobsHouse) -> None:
 
 def test_uses_of_what_is_gone_are_forgotten(house: JobsHouse) -> None:
     node_id = house.remember("A blue kettle")
+    house.ormah.state.asked(house.now)
     house.run(ImportanceScorer())
     before = strength_file(house).read_bytes()
     get(house.ormah, node_id)

@@ -45,7 +45,7 @@ def test_lines_without_id_stay_and_markers_go() -> None:
 
 def test_strength_takes_the_larger_numbers_and_later_dates() -> None:
     base = fold(b"", "m1", [Access("n", NOW)])
-    ours = fold(base, "m1", [Access("n", NOW + timedelta(days=2)), Access("n", NOW, review=False)])
+    ours = fold(base, "m1", [Access("n", NOW + timedelta(days=2)), Access("n", NOW, how="recall")])
     theirs = fold(fold(base, "m1", [Access("n", NOW + timedelta(days=4))]), "m2", [Access("n", NOW)])
     merged = merge_lines(base, ours, theirs)
     assert merged == merge_lines(base, theirs, ours)

@@ -16,11 +16,11 @@ from ormahd.core.strength import (
     INITIAL_STABILITY_DAYS,
     MAX_STABILITY_DAYS,
     Access,
+    LastUses,
     Score,
     drop,
     fold,
     last_uses,
-    lease,
     merged_row,
     read_strength,
     reinforce,
@@ -103,12 +103,13 @@ def test_no_bytes_raise(data: bytes) -> None:
 
 def test_folding_writes_one_line_a_node_and_machine_in_order() -> None:
     once = fold(
-        b"", "m1", [Access(A, NOW), Access(B, NOW, review=False), Access(A, NOW + days(2)), Score(A, NOW, 0.75)]
+        b"", "m1", [Access(A, NOW), Access(B, NOW, how="recall"), Access(A, NOW + days(2)), Score(A, NOW, 0.75)]
     )
     assert (
         once
         == (
-            f'{{"id": "{B}@m1", "node": "{B}", "machine": "m1", "access_count": 1, "last_access": "2026-11-21T20:00:00Z"}}\n'
+            f'{{"id": "{B}@m1", "node": "{B}", "machine": "m1", "access_count": 1, "last_access": "2026-11-21T20:00:00Z", '
+            '"last_recall": "2026-11-21T20:00:00Z"}\n'
             f'{{"id": "{A}@m1", "node": "{A}", "machine": "m1", "access_count": 2, "use_count": 2, '
             '"last_access": "2026-11-23T20:00:00Z", '
             '"last_use": "2026-11-23T20:00:00Z", "stability": 13.393, "last_review": "2026-11-23T20:00:00Z", "importance": 0.75, '
@@ -132,24 +133,25 @@ def test_every_confirmed_use_is_known_though_few_strengthen() -> None:
     uses = [
         Access(A, NOW),
         Access(A, NOW + days(0.5)),
-        Access(A, NOW + days(0.7), review=False),
-        Access(B, NOW, review=False),
+        Access(A, NOW + days(0.7), how="recall"),
+        Access(B, NOW, how="recall"),
     ]
     file = fold(b"", "m1", uses)
-    assert last_uses(file) == {A: NOW + days(0.5)}
+    assert last_uses(file) == {A: LastUses(use=NOW + days(0.5), recall=NOW + days(0.7)), B: LastUses(recall=NOW)}
     assert read_strength(file)[A].last_review == NOW
     both = fold(file, "m2", [Access(A, NOW + days(0.6)), Access(B, NOW)])
-    assert last_uses(both) == {A: NOW + days(0.6), B: NOW}
+    assert {node: one.use for node, one in last_uses(both).items()} == {A: NOW + days(0.6), B: NOW}
     before_there_was_the_key = b'{"id": "x", "node": "n", "machine": "m", "last_review": "2026-11-21T20:00:00Z"}\n'
-    assert last_uses(before_there_was_the_key) == {"n": NOW}
+    assert last_uses(before_there_was_the_key) == {"n": LastUses(use=NOW)}
     assert last_uses(b"{") == {}
 
 
-def test_a_lease_is_the_days_until_the_threshold() -> None:
-    assert lease(0) == lease(INITIAL_STABILITY_DAYS) == lease(1.0) == pytest.approx(14)
-    assert retrievability(lease(100), 100) == pytest.approx(ARCHIVE_BELOW)
-    assert lease(0, days=30, below=0.5) == 30
-    assert retrievability(lease(100, days=30, below=0.5), 100) == pytest.approx(0.5)
+def test_a_whisper_renews_and_makes_nothing_more_used() -> None:
+    """Ranking reads the counts and `last_access`: what one prompt was answered with does not rise for others."""
+    file = fold(b"", "m1", [Access(A, NOW, how="whisper"), Access(A, NOW + days(3), how="whisper")])
+    assert last_uses(file) == {A: LastUses(whisper=NOW + days(3))}
+    assert last_uses(file)[A].last == NOW + days(3)
+    assert read_strength(file) == {A: Strength()}
 
 
 def test_a_review_on_one_machine_counts_on_the_other() -> None:
