@@ -71,6 +71,8 @@ class Frontmatter(Struct):
     """First character after the closing line."""
     root: MappingNode | None
     pairs: dict[str, tuple[Node, Node]] = field(default_factory=dict)
+    twice: dict[str, Node] = field(default_factory=dict)
+    """Keys that stand there more than once; the last one counts."""
 
     def get(self, key: str) -> Node | None:
         pair = self.pairs.get(key)
@@ -132,7 +134,7 @@ else:
 def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
     """The block of a file's text, or None when the text does not begin with one.
 
-    Raises FrontmatterError: unclosed, too large, not YAML, not a plain mapping, a key twice.
+    Raises FrontmatterError: unclosed, too large, not YAML, not a plain mapping.
     """
     opener = _OPENER.match(text)
     if opener is None:
@@ -163,8 +165,8 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
     for key, value in root.value:
         name = key.value if isinstance(key, ScalarNode) else repr(key.start_mark.index)
         if name in pairs:
-            raise FrontmatterError(f"{name!r} stands twice in the frontmatter", start + key.start_mark.index,
-                                   "keep one of the two")  # fmt: skip
+            block.twice[name] = key
+            del pairs[name]  # the last one counts, in its place
         pairs[name] = (key, value)
     return block
 

@@ -17,14 +17,15 @@ from msgspec import Struct
 from ormahd.core.frontmatter import Frontmatter, FrontmatterError, is_block, read, scalar
 from ormahd.core.markdown import dominant_eol, normalise
 from ormahd.core.merge_fields import Side, Wanted
+from ormahd.core.naming import file_title
 from ormahd.core.node import EdgeType
 from ormahd.core.note import Link, Note, NoteKind, edit, parse
-from ormahd.core.note_editor import FIELDS
-from ormahd.core.note_links import EDGES, NoteReader
+from ormahd.core.note_links import NoteReader
+from ormahd.core.note_read import KNOWN
 from ormahd.core.splice import Pair, Splices, Unusual
 from ormahd.errors import InvalidNote
 
-_OURS = frozenset([*FIELDS, *EDGES, "edges", "aliases"])
+_OURS = KNOWN - {"global", "ormah_global"}
 TextMerge = Callable[[list[str], list[str], list[str]], list[str] | None]
 """Three lists of lines to one, or None where they conflict."""
 
@@ -44,6 +45,8 @@ class Sheet(Struct, frozen=True, dict=True):
         block = read(self.text)
         if block is None or block.root is None:
             raise Unusual("there is no frontmatter")
+        if block.twice:
+            raise Unusual("a key stands twice")
         return block
 
     @cached_property
@@ -70,7 +73,7 @@ class Sheet(Struct, frozen=True, dict=True):
         return _unix(self.text[self.pairs[key].start : self.pairs[key].end]).rstrip()
 
     def side(self) -> Side:
-        extra = {key: self.lines(key) for key in self.pairs if key not in _OURS}
+        extra = {key: self.lines(key) for key in self.pairs if key not in _OURS or key in self.note.taken}
         return Side(self.note, extra, NoteReader(self.block).details)
 
 
@@ -128,6 +131,8 @@ def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
     if note.kind is not NoteKind.NOTE or note.id != wanted.id:
         raise Unusual("the lines do not fit together")
     changed: dict[str, Any] = {name: value for name, value in wanted.fields.items() if getattr(note, name) != value}
+    if "title" in changed and changed["title"] == file_title(path):
+        changed["title"] = None
     if set(note.tags) != set(wanted.tags):
         changed["tags"] = wanted.tags
     present = _property_links(note)

@@ -6,9 +6,10 @@ import hashlib
 import re
 import unicodedata
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from ormahd.core.node import NodeType, is_node_id, short_id
+from ormahd.core.node import MAX_TITLE, NodeType, is_node_id, short_id
 
 GLOBAL_FOLDER = "global"
 SLUG_CHARACTERS = 50
@@ -89,6 +90,14 @@ def folder_says(path: str) -> tuple[NodeType | None, str | None]:
 
 def _space_of(folder: str) -> str | None:
     return None if folder.casefold() == GLOBAL_FOLDER else unicodedata.normalize("NFC", folder)
+
+
+def file_title(path: str) -> str | None:
+    """The file's name, which is a note's title as in Obsidian; None for a name that we gave (it ends in the short id)."""
+    stem = PurePosixPath(path).name
+    stem = stem[:-3] if stem[-3:].lower() == ".md" else stem
+    name = " ".join(unicodedata.normalize("NFC", stem).split())
+    return None if not name or stem_short_id(name.casefold()) else name[:MAX_TITLE]
 
 
 def stem_short_id(target: str) -> str | None:

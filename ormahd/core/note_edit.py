@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ormahd.core.frontmatter import FrontmatterError
 from ormahd.core.markdown import conflict_line, link_target, normalise
-from ormahd.core.naming import folder_says
+from ormahd.core.naming import file_title, folder_says
 from ormahd.core.node import EdgeType, NodeType, Tier
 from ormahd.core.note_body import body_change
 from ormahd.core.note_editor import FIELDS, Editor, detail_of
@@ -57,7 +57,8 @@ def edit(
             if field in clear:
                 editor.clear(field)
             elif field in changed:
-                editor.set(field, changed[field])
+                unset = field == "title" and not set.get(field)  # from now on the file's name is its title
+                editor.set(field, None if unset else changed[field])
         if link or unlink:
             editor.edges(link, [edge_key(edge, link_target(target)) for edge, target in unlink])
         if content is not None and normalise(content) != note.content:
@@ -88,7 +89,7 @@ def _value(field: str, value: Any, path: str) -> Any:
         return value if value and value.strip() else None
     if field in {"title", "space", "source"}:
         value = one_line(value) if value else None
-        return value or (DEFAULT_SOURCE if field == "source" else None)
+        return value or {"source": DEFAULT_SOURCE, "title": file_title(path)}.get(field)
     if value is None:
         defaults = {"type": folder_says(path)[0] or NodeType.FACT, "tier": Tier.WORKING, "confidence": 1.0}
         return defaults.get(field)

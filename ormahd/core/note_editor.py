@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ormahd.core.frontmatter import Frontmatter, MappingNode, SequenceNode, is_block, quoted, read, scalar
+from ormahd.core.frontmatter import Frontmatter, MappingNode, SequenceNode, is_block, is_null, quoted, read, scalar
 from ormahd.core.markdown import dominant_eol
 from ormahd.core.naming import folder_says
-from ormahd.core.note_fields import Written, as_utc
+from ormahd.core.note_fields import FIELD_KEYS, OWN, Written, Wrong, as_utc
 from ormahd.core.note_links import EDGES, NO_DETAIL, Detail, NoteReader
 from ormahd.core.note_values import Link, Note, edge_key
 from ormahd.core.note_write import INDENT, detail, detail_parts, flow_tags, has_detail, moment, number
@@ -21,7 +21,7 @@ FIELDS = ("id", "type", "tier", "space", "everywhere", "title", "tags", "source"
           "valid_until", "outdated_reason")  # fmt: skip
 _KEYS = {"everywhere": "global"}
 """Keys that are not called as their field."""
-ORDER = (*(_KEYS.get(field, field) for field in FIELDS), *EDGES, "edges")
+ORDER = (*(own + key for key in FIELD_KEYS for own in ("", OWN)), *EDGES, "edges")
 """A key that is new stands behind the nearest of these before it that the note has."""
 
 _RENDER: Mapping[str, Callable[[Any], str]] = {
@@ -42,31 +42,39 @@ class Editor:
         self.block: Frontmatter = block
         self.fields = NoteReader(block)
         self.splices = Splices(block, dominant_eol(text))
+        names = {id(node): key for key, (node, _) in block.pairs.items()}
         pairs = self.splices.pairs(block.root, block.end)
-        self.pairs: dict[str, Pair] = dict(zip(block.pairs, pairs, strict=True))
+        self.pairs: dict[str, Pair] = {names[id(pair.key)]: pair for pair in pairs if id(pair.key) in names}
         self.margin = " " * block.column
 
     def apply(self) -> str:
         return self.splices.apply()
 
+    def key(self, field: str) -> str:
+        """Where a field of ours stands: under its key, or behind `ormah_` where that one holds something else."""
+        key = _KEYS.get(field, field)
+        own = OWN + key
+        return own if key in self.note.taken or own in self.pairs else key
+
     def set(self, field: str, value: Any) -> None:
-        pair = self.pairs.get(field)
-        if field == "tags" and pair and value:
-            self._list("tags", self.fields.tags(), list(value), lambda tag, flow: scalar(tag, flow=flow))
+        key = self.key(field)
+        if field == "tags" and key in self.pairs and value:
+            self._list(key, self.fields.tags(), list(value), lambda tag, flow: scalar(tag, flow=flow))
         elif value is None or value is False or value == ():
             self.clear(field)
         else:
-            self._put(_KEYS.get(field, field), _RENDER[field](value))
+            self._put(key, _RENDER[field](value))
 
     def clear(self, field: str) -> None:
+        key = self.key(field)
         if field == "space" and folder_says(self.note.path)[1] is not None:
-            if field not in self.pairs or self.note.space is not None:
-                self._put(field, "null")
+            if key not in self.pairs or self.note.space is not None:
+                self._put(key, "null")
         elif field == "everywhere":
             if self.note.everywhere:  # the key may be a person's own, and say something else
-                self.splices.remove(self.pairs[_KEYS[field]])
-        elif field in self.pairs:
-            self.splices.remove(self.pairs[field])
+                self.splices.remove(self.pairs[key])
+        elif key in self.pairs:
+            self.splices.remove(self.pairs[key])
 
     def _put(self, key: str, value: str | list[str]) -> None:
         """A key's value: on its line, or as lines of its own."""
@@ -104,7 +112,7 @@ class Editor:
         block_list = pair is not None and pair.here and is_block(pair.value)
         # Who wrote several on one line wants them there.
         several = pair is not None and self._flow_list(key) and len(pair.value.value) > 1
-        flow = not block_list and (key == "tags" or len(kept) + len(added) == 1 or several)
+        flow = not block_list and (key not in EDGES or len(kept) + len(added) == 1 or several)
         # An item of a list on one line is kept as it is written; a line of its own may need other quotes.
         as_is = {id(child) for child in pair.value.value} if pair and pair.here and self._flow_list(key) else set()
         parts = [
@@ -113,7 +121,7 @@ class Editor:
             else render(item.said, flow)
             for item in kept
         ] + [render(value, flow) for value in added]
-        if len(parts) == 1 and key != "tags":
+        if len(parts) == 1 and key in EDGES:
             flow = True
         self._put(key, f"[{', '.join(parts)}]" if flow else [f"- {part}" for part in parts])
 
@@ -125,7 +133,12 @@ class Editor:
         gone = frozenset(unlink)
         new = {one.key: one for one in link}
         for name, edge in EDGES.items():
-            items = self.fields.targets(name)
+            try:
+                items = self.fields.targets(name)
+            except Wrong:
+                if any(key.startswith(f"{name}:") for key in [*gone, *new]):
+                    raise
+                continue  # the key holds something of the person's, and no edge of this type is asked for
             kept = [
                 item for item in items if edge_key(edge, item.value) not in gone or edge_key(edge, item.value) in new
             ]
@@ -154,6 +167,8 @@ class Editor:
         if not changes:
             return
         pair = self.pairs.get("edges")
+        if pair is not None and not isinstance(pair.value, MappingNode) and not is_null(pair.value):
+            raise Unusual("edges holds something else than edges")
         lines = [f"{quoted(key)}: {detail(one)}" for key, one in changes.items() if one and key not in nodes]
         if pair is None or not isinstance(pair.value, MappingNode) or not pair.value.value:
             self._put("edges", lines)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import PurePosixPath
 from typing import Any
 
-from ormahd.core.frontmatter import Frontmatter, FrontmatterError, is_null, read
+from ormahd.core.frontmatter import Frontmatter, FrontmatterError, read
 from ormahd.core.markdown import body_links, conflict_line, normalise
-from ormahd.core.naming import folder_says, stem_short_id
+from ormahd.core.naming import file_title, folder_says, stem_short_id
 from ormahd.core.node import MAX_CONTENT, EdgeType, NodeType, Tier, is_node_id
-from ormahd.core.note_fields import Wrong, one_line
+from ormahd.core.note_fields import FIELD_KEYS, OWN, one_line
+from ormahd.core.note_heads import is_template, other_head
 from ormahd.core.note_links import NO_DETAIL, NoteReader
+from ormahd.core.note_times import named_time
 from ormahd.core.note_values import DEFAULT_SOURCE, Link, Note, NoteKind, Problem, edge_key
 
 MAX_NOTE = 10 * 1024 * 1024
@@ -19,8 +22,12 @@ MAX_NOTE = 10 * 1024 * 1024
 KEPT = MAX_CONTENT
 """Characters of an unreadable file that stay findable as plain text."""
 
-_ID_LINE = re.compile(r"^id:[ \t]*[\"']?([0-9a-fA-F-]{36})[\"']?[ \t]*\r?$", re.MULTILINE)
-_TYPES = frozenset(map(str, NodeType))
+_ID_LINE = re.compile(r"^(?:ormah_)?id:[ \t]*[\"']?([0-9a-fA-F-]{36})[\"']?[ \t]*\r?$", re.MULTILINE)
+KNOWN = frozenset([*map(str, EdgeType), "edges", "aliases", *(own + key for key in FIELD_KEYS for own in ("", OWN))])
+"""Keys that mean something to us."""
+
+
+_TEMPLATE = Problem("info", "it is a template: its frontmatter holds placeholders", None, "nothing to do")
 
 
 def digest(data: bytes) -> str:
@@ -53,47 +60,85 @@ def parse(data: bytes, path: str) -> Note:
     try:
         block = read(text)
     except FrontmatterError as exc:
+        if is_template(text) and _find_id(text) is None:
+            return Note(path, NoteKind.APART, mark, content=normalise(text[:KEPT]), problems=(_TEMPLATE,))
         line = text.count("\n", 0, exc.index) + 1
         return _unreadable(path, mark, text, Problem("error", exc.what, line, exc.mend))
     kind, space = folder_says(path)
+    kind = kind or NodeType.FACT
     if block is None:
-        content = normalise(text.removeprefix("\ufeff"))
-        return Note(path, NoteKind.BARE, mark, type=kind or NodeType.FACT, space=space, content=content,
-                    links=_links(None, content))  # fmt: skip
-    return _read(block, path, mark, kind or NodeType.FACT, space)
+        return _without_block(text.removeprefix("\ufeff"), path, mark, kind, space)
+    return _read(block, path, mark, kind, space)
+
+
+def _without_block(text: str, path: str, mark: str, kind_by_folder: NodeType, space_by_folder: str | None) -> Note:
+    """A text without a YAML block; another tool's head is read for what it says."""
+    head = other_head(text)
+    title, created = file_title(path), named_time(PurePosixPath(path).name)
+    if head is None:
+        content = normalise(text)
+        return Note(path, NoteKind.BARE, mark, type=kind_by_folder, space=space_by_folder, title=title, created=created,
+                    content=content, links=_links(None, content))  # fmt: skip
+    content = normalise(text[head.end :])
+    said = Problem("info", f"its head is {head.tool}, which must stay at the top: nothing is written into it", 1,
+                   "nothing to do")  # fmt: skip
+    return Note(path, NoteKind.FOREIGN, mark, type=kind_by_folder, space=space_by_folder, title=head.title or title,
+                created=head.created or created, tags=head.tags, content=content, links=_links(None, content),
+                problems=(said,))  # fmt: skip
 
 
 def _read(block: Frontmatter, path: str, mark: str, kind_by_folder: NodeType, space_by_folder: str | None) -> Note:
     content = normalise(block.text[block.body :])
+    title, named = file_title(path), named_time(PurePosixPath(path).name)
     if not block.pairs:
-        return Note(path, NoteKind.BARE, mark, type=kind_by_folder, space=space_by_folder, content=content,
-                    links=_links(None, content))  # fmt: skip
+        return Note(path, NoteKind.BARE, mark, type=kind_by_folder, space=space_by_folder, title=title, created=named,
+                    content=content, links=_links(None, content))  # fmt: skip
     reader = NoteReader(block)
-    node_id, foreign = _identity(reader)
+    for key, node in block.twice.items():
+        if key in KNOWN:
+            reader.warn(f"{key} stands twice in the frontmatter, the last one counts", node, "keep one of the two")
     pairs = block.pairs
+    node_id = reader.field("id", reader.node_id, None, quiet=True)
     fields: dict[str, Any] = {
-        "type": kind_by_folder if foreign else reader.choice("type", NodeType, kind_by_folder),
-        "tier": reader.choice("tier", Tier, Tier.WORKING) if "tier" in pairs else Tier.WORKING,
+        "type": reader.choice("type", NodeType, kind_by_folder, quiet=True),
+        "tier": reader.choice("tier", Tier, Tier.WORKING),
         "space": reader.space(space_by_folder),
         "everywhere": "global" in pairs and reader.flag("global"),
-        "title": reader.title(),
+        "title": reader.title() or title,
         "tags": tuple(dict.fromkeys(tag for tag, *_ in reader.tags())),
         "source": one_line(reader.prose("source") or DEFAULT_SOURCE),
         "confidence": reader.confidence(),
-        "created": reader.moment("created"),
+        "created": reader.moment("created") or named,
         "updated": reader.moment("updated"),
         "valid_until": reader.moment("valid_until"),
-        "outdated_reason": reader.prose("outdated_reason") if "outdated_reason" in pairs else None,
+        "outdated_reason": reader.prose("outdated_reason"),
         "aliases": reader.aliases() if "aliases" in pairs else (),
     }
-    if foreign:
-        return Note(path, NoteKind.FOREIGN, mark, id=node_id, content=content, problems=(foreign,), **fields)
     links = _links(reader, content)
     problems = tuple(sorted(reader.problems, key=lambda problem: problem.line or 0))
-    if any(problem.level == "error" for problem in problems):
-        return Note(path, NoteKind.BROKEN, mark, id=node_id, content=content, problems=problems, **fields)
-    kind = NoteKind.NOTE if node_id else NoteKind.BARE
-    return Note(path, kind, mark, id=node_id, links=links, content=content, problems=problems, **fields)
+    kind, problems = _kind(block, node_id, problems)
+    return Note(path, kind, mark, id=node_id, links=links, content=content, problems=problems,
+                taken=tuple(reader.taken), **fields)  # fmt: skip
+
+
+def _kind(
+    block: Frontmatter, node_id: str | None, problems: tuple[Problem, ...]
+) -> tuple[NoteKind, tuple[Problem, ...]]:
+    if "excalidraw-plugin" in block.pairs:
+        return NoteKind.APART, (Problem("info", "it is a drawing (Excalidraw)", None, "nothing to do"),)
+    if node_id:
+        return NoteKind.NOTE, problems
+    if is_template(block.text):
+        return NoteKind.APART, (_TEMPLATE,)
+    if "kanban-plugin" in block.pairs:
+        board = Problem(
+            "info",
+            "it is a board (Kanban), which its plug-in writes: nothing is written into it",
+            None,
+            "nothing to do",
+        )
+        return NoteKind.FOREIGN, (board,)
+    return NoteKind.BARE, problems
 
 
 def _links(reader: NoteReader | None, content: str) -> tuple[Link, ...]:
@@ -114,36 +159,6 @@ def _links(reader: NoteReader | None, content: str) -> tuple[Link, ...]:
     return tuple(out)
 
 
-def _identity(reader: NoteReader) -> tuple[str | None, Problem | None]:
-    """The id, and what makes the note somebody else's."""
-    block = reader.block
-    try:
-        written = reader.text("id", block.get("id"))
-        node_id = None if written is None else written.strip().lower()
-        if node_id is not None and not is_node_id(node_id):
-            return None, _foreign(reader, "id", "is not one of ours")
-    except Wrong:
-        return None, _foreign(reader, "id", "is not one of ours")
-    node = block.get("type")
-    if node is None or is_null(node):
-        return node_id, None
-    try:
-        written = reader.text("type", node)
-    except Wrong:
-        written = ""
-    if written is not None and written.strip().lower() not in _TYPES:
-        return node_id, _foreign(reader, "type", "is none of ours")
-    return node_id, None
-
-
-def _foreign(reader: NoteReader, key: str, what: str) -> Problem:
-    node = reader.block.pairs[key][1]
-    return Problem("info", f"{key} {reader.shown(node)} {what}: the note is kept as plain text",
-                   reader.line(node.start_mark.index),
-                   "nothing to do; to make it a memory, "
-                   + ("remove the line" if key == "id" else f"write one of {', '.join(NodeType)}"))  # fmt: skip
-
-
 def _unreadable(path: str, mark: str, text: str, problem: Problem) -> Note:
     head = text[:KEPT]
     return Note(path, NoteKind.BROKEN, mark, id=_find_id(head), content=normalise(head.removeprefix("\ufeff")),
@@ -155,6 +170,5 @@ def _head(data: bytes) -> str:
 
 
 def _find_id(text: str) -> str | None:
-    found = _ID_LINE.search(text[:20_000])
-    node_id = found.group(1).lower() if found else None
-    return node_id if node_id and is_node_id(node_id) else None
+    found = [(not line[0].startswith(OWN), line[1].lower()) for line in _ID_LINE.finditer(text[:20_000])]
+    return next((node_id for _, node_id in sorted(found) if is_node_id(node_id)), None)

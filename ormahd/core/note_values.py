@@ -23,9 +23,12 @@ class NoteKind(StrEnum):
     BARE = "bare"
     """Readable, without an id: no frontmatter, or none with an id. May be adopted."""
     FOREIGN = "foreign"
-    """Its type or id is not ours (`type: book`, `id: 42`): plain text, left as it is."""
+    """Another tool's head (TOML, JSON, Logseq's properties), which must stay at the top, or a board that a plug-in keeps: nothing of ours is
+    written into it."""
+    APART = "apart"
+    """No text to remember: a template, or a drawing that a plug-in keeps in a markdown file."""
     BROKEN = "broken"
-    """Unreadable frontmatter, a wrong value, not UTF-8, too large: plain text, named by `doctor`."""
+    """Unreadable frontmatter, not UTF-8, too large: plain text, named by `doctor`."""
     CONFLICTED = "conflicted"
     """Holds git's conflict markers: neither committed nor indexed."""
 
@@ -75,7 +78,7 @@ class Problem(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """A file of the vault as values. Of a BROKEN or FOREIGN one the fields that can be read are filled in."""
+    """A file of the vault as values. Of a FOREIGN one the fields that can be read are filled in."""
 
     path: str
     kind: NoteKind
@@ -101,6 +104,8 @@ class Note(Struct, frozen=True):
     problems: tuple[Problem, ...] = field(default=())
     everywhere: bool = False
     """Global on purpose (`global: true`): no job gives it a space."""
+    taken: tuple[str, ...] = ()
+    """Keys of ours that hold something else (`type: meeting`, `id: 42`): ours stands behind `ormah_`."""
 
     @property
     def stem(self) -> str:

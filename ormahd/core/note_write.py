@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ormahd.core.frontmatter import FrontmatterError, quoted, read, scalar
 from ormahd.core.markdown import conflict_line, dominant_eol, link_target, normalise
 from ormahd.core.node import EdgeType, NodeType, Tier
-from ormahd.core.note_fields import as_utc, clean_tag, one_line
+from ormahd.core.note_fields import OWN, as_utc, clean_tag, one_line
 from ormahd.core.note_read import parse
 from ormahd.core.note_values import DEFAULT_WEIGHT, Link, NoteKind
 from ormahd.errors import InvalidNote
@@ -154,7 +154,8 @@ def unfit(text: str) -> InvalidNote:
 
 
 def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # noqa: A002
-    """Give a person's note an id with the smallest edit: `id` as first key, or a block with id, type and created.
+    """Give a person's note an id with the smallest edit: `id` as first key (`ormah_id` where `id` is something else), or a
+    block with id, type and created.
 
     A note that has this id already comes back as it is. Raises InvalidNote for one that is no BARE note.
     """
@@ -181,15 +182,16 @@ def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # no
             head = whole[block.start : block.start + first.index - first.column]
             if any(line.strip() and not line.lstrip().startswith("#") for line in head.splitlines()):
                 at = old = block.start + first.index - first.column  # behind a tag or anchor of the whole block
-        added = f"{' ' * block.column}id: {id}{eol}"
-        if "id" in block.pairs:  # `id:` without a value, as templates have it
-            key, value = block.pairs["id"]
-            at, old = block.start + key.end_mark.index, block.start + value.end_mark.index
+        key = OWN + "id" if {"id", OWN + "id"} & block.pairs.keys() else "id"
+        added = f"{' ' * block.column}{key}: {id}{eol}"
+        if key in block.pairs and key not in block.twice:  # without a value
+            name, value = block.pairs[key]
+            at, old = block.start + name.end_mark.index, block.start + value.end_mark.index
             added = f": {id}"
         adopted = whole[:at] + added + whole[old:]
     result = adopted.encode()
     after = parse(result, path)
     if after.kind is not NoteKind.NOTE or after.id != id or after.content != note.content:
         raise InvalidNote(f"{path} cannot be adopted: its frontmatter is written in an unusual way",
-                          hint=f"add the line  id: {id}  to its frontmatter by hand", data={"path": path})  # fmt: skip
+                          hint=f"add the line  {OWN}id: {id}  to its frontmatter by hand", data={"path": path})  # fmt: skip
     return result

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ormahd.core.markdown import link_target
 from ormahd.core.node import EdgeType, NodeType, Tier, short_id
 from ormahd.core.note import Note, NoteKind, edit, parse, stem_short_id
-from ormahd.core.note_editor import FIELDS
+from ormahd.core.note_read import KNOWN
 from ormahd.errors import InvalidNote
 
 GONE = "(purged)"
@@ -34,7 +34,7 @@ MIN_QUOTE = 12
 
 _STRUCTURE = "\n".join(
     [
-        *(f"{key}: " for key in (*FIELDS, "global", *EdgeType, "edges", "weight", "reason")),
+        *(f"{key}: " for key in (*KNOWN, "weight", "reason")),
         *NodeType,
         *Tier,
         GONE,

@@ -6,7 +6,7 @@ The order is the promise: conflict markers first, then whose file it is, then se
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
@@ -105,6 +105,8 @@ def decide(file: File, context: Context) -> Decision:
         if redacted.found:
             said += tuple(_secret(file.path, found.kind, found.line) for found in redacted.found)
             return Decision(Act.PLAIN, None, redacted.text.encode(), said)
+    if note.kind is NoteKind.APART:
+        return Decision(Act.INDEX if file.at_head else Act.PLAIN, None, file.data, said)
     if note.kind is NoteKind.NOTE:
         assert note.id is not None
         holder = context.identity.owner(note.id, file.path)
@@ -129,7 +131,11 @@ def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> De
         node_id, created = before[0], before[1]
     else:
         node_id, created = _new_id(file, context), None
-    moment = created or min(datetime.fromtimestamp(file.seen.mtime_ns // 1_000_000_000, UTC), context.clock())
+    moment = (
+        created
+        or file.note.created
+        or min(datetime.fromtimestamp(file.seen.mtime_ns // 1_000_000_000, UTC), context.clock())
+    )
     data = adopt(file.data, file.path, id=node_id, created=moment)
     if parse(data, file.path).id != node_id:
         odd = finding(file.path, "error", "it could not be given an id", "give it a frontmatter with an id by hand")
@@ -167,9 +173,22 @@ def label(note: Note) -> str:
     return os.path.basename(note.path)[:-3] or note.path
 
 
-def subject(verb: str, names: list[str]) -> str:
-    """`Edit: Title`, `Edit 2 notes: A, B`, `Edit 12 notes: A, B and 10 more`."""
+def subject(verb: str, names: list[str], paths: Collection[str] = ()) -> str:
+    """`Edit: Title`, `Edit 2 notes: A, B`, `Edit 12 notes: A, B and 10 more`; with the paths of what is adopted
+    `Adopt 86 notes in Projects/`."""
     if len(names) == 1:
         return f"{verb}: {names[0]}"
-    shown = ", ".join(names[:3]) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
-    return f"{verb} {len(names)} notes: {shown}"
+    if len(names) <= 3:
+        return f"{verb} {len(names)} notes: {', '.join(names)}"
+    if verb == "Adopt" and paths:
+        return f"{verb} {len(names)} notes{_where(paths)}"
+    return f"{verb} {len(names)} notes: {', '.join(names[:2])} and {len(names) - 2} more"
+
+
+def _where(paths: Collection[str]) -> str:
+    """The folder that holds them all, or how many folders they are in."""
+    shared = os.path.commonpath([os.path.dirname(path) for path in paths])
+    if shared:
+        return f" in {shared}/"
+    tops = {path.partition("/")[0] for path in paths if "/" in path}
+    return f" in {len(tops)} folders" if len(tops) > 1 else ""

@@ -16,6 +16,8 @@ IgnoredByGit = Callable[[Iterable[str]], set[str]]
 
 _TEMPLATE_SETTINGS = ((".obsidian/templates.json", "folder"),
                       (".obsidian/plugins/templater-obsidian/data.json", "templates_folder"))  # fmt: skip
+_TEMPLATE_FILES = ((".obsidian/daily-notes.json", "template"), (".obsidian/zk-prefixer.json", "template"))
+"""Settings of the core plug-ins (daily notes, unique notes) that name one file, with or without `.md`."""
 _MAX_SETTINGS = 1_000_000
 _OURS = re.compile(rf"(?:{'|'.join(NodeType)})/\d{{4}}-\d{{2}}/[^/]+")
 
@@ -28,13 +30,18 @@ def is_note_name(name: str) -> bool:
 
 def template_folders(root: Path) -> frozenset[str]:
     """Folders (posix, relative, casefolded) that hold templates: `templates`, and what Obsidian is set to."""
-    found = {"templates"}
-    for file, key in _TEMPLATE_SETTINGS:
-        value = _setting(root / file, key)
-        folder = value.replace("\\", "/").strip("/ ").casefold() if isinstance(value, str) else ""
-        if folder and folder != ".":
-            found.add(folder)
-    return frozenset(found)
+    return frozenset({"templates", *_named(root, _TEMPLATE_SETTINGS)})
+
+
+def template_files(root: Path) -> frozenset[str]:
+    """Single files (as `template_folders`, without `.md`) that Obsidian is set to make notes of."""
+    return frozenset(path.removesuffix(".md") for path in _named(root, _TEMPLATE_FILES))
+
+
+def _named(root: Path, settings: Iterable[tuple[str, str]]) -> set[str]:
+    values = (_setting(root / file, key) for file, key in settings)
+    paths = {value.replace("\\", "/").strip("/ ").casefold() for value in values if isinstance(value, str)}
+    return paths - {"", "."}
 
 
 def _setting(file: Path, key: str) -> Any:
@@ -59,13 +66,18 @@ class Excluded:
         self._known: dict[str, bool] = {}
         self._signature: dict[str, tuple[int, int, int]] = {}
         self._templates: tuple[str, ...] = ()
+        self._files: frozenset[str] = frozenset()
         self.changed = True
         """An ignore file changed since the last full walk: what is known must be asked about again."""
         self.refresh()
 
     def refresh(self) -> None:
         """Read the settings again; call before a walk."""
-        self._templates = tuple(template_folders(self._root))
+        before = self._templates, self._files
+        self._templates = tuple(sorted(template_folders(self._root)))
+        self._files = template_files(self._root)
+        if before != (self._templates, self._files):
+            self.changed = True
         for file in self._outside:
             try:
                 found: os.stat_result | None = os.stat(file)
@@ -82,9 +94,11 @@ class Excluded:
             self.changed = True
 
     def template(self, path: str) -> bool:
-        """True when `path` lies in a folder of templates. Our own notes of a space of that name
+        """True when `path` is a template, or lies in a folder of them. Our own notes of a space of that name
         (`templates/<type>/<month>/…`) are none."""
         folded = path.casefold()
+        if folded.removesuffix(".md") in self._files:
+            return True
         for folder in self._templates:
             if folded.startswith(folder + "/"):
                 return not _could_be_ours(folded[len(folder) + 1 :])

@@ -42,7 +42,7 @@ def commit(
     path and seconds), the rest goes on: a newer save always wins."""
     left: Mapping[str, Item] = {item.path: item for item in items}
     while left:
-        sentence = subject(verb, [item.name for item in left.values()])
+        sentence = subject(verb, [item.name for item in left.values()], left)
         try:
             with vault.transaction(sentence, kind=kind, source="person", person=True) as tx:
                 for item in left.values():

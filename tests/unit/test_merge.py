@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ormahd.core.merge import merge_file, merge_notes
 from ormahd.core.merge_fields import merged_set
 from ormahd.core.node import EdgeType, NodeType, Tier
-from ormahd.core.note import Link, NoteKind, compose, edit, parse
+from ormahd.core.note import Link, NoteKind, adopt, compose, edit, parse
 
 PATH = "ormah/fact/2026-11/fact_uv-is-fast_97acbe8e.md"
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
@@ -390,3 +390,28 @@ def test_with_ours_kept_what_is_no_note_is_ours(base: bytes | None, ours: bytes,
     merge = merge_file(base, ours, theirs, "x.md", keep_ours=True)
     assert merge.data == ours
     assert merge.conflicts
+
+
+def test_a_type_and_an_id_of_the_persons_merge_as_keys_of_theirs() -> None:
+    base = sub(sub(BASE, "type: fact\n", "type: meeting\n"), f"id: {ID}\n", f"id: 42\normah_id: {ID}\n")
+    ours = sub(base, "type: meeting\n", "type: book\n")
+    theirs = edit(base, PATH, set={"type": NodeType.DECISION, "tier": Tier.CORE})
+    assert b"type: meeting\normah_type: decision\n" in theirs
+    result = merged(ours, theirs, base)
+    assert result == merged(theirs, ours, base) == sub(theirs, "type: meeting\n", "type: book\n")
+    assert merged(ours, sub(base, "id: 42\n", "id: 43\n"), base) == sub(ours, "id: 42\n", "id: 43\n")
+    assert conflicts(ours, sub(base, "type: meeting\n", "type: film\n"), base) == ["type"]
+
+
+def test_an_adoption_meets_an_edit_of_the_same_note_with_an_id_of_its_own() -> None:
+    base = b"---\nid: 42\ntype: book\n---\none\n\ntwo\n"
+    ours = adopt(base, "a.md", id=ID, created=NOW)
+    theirs = base.replace(b"two", b"zwei").replace(b"type: book", b"type: film")
+    result = merge_notes(base, ours, theirs, "a.md")
+    assert result.data == adopt(theirs, "a.md", id=ID, created=NOW)
+
+
+def test_a_key_that_stands_twice_merges_as_text() -> None:
+    base = sub(BASE, "title: uv is fast\n", "title: a\ntitle: uv is fast\n")
+    ours, theirs = sub(base, "tier: working", "tier: core"), sub(base, "four", "four!")
+    assert merged(ours, theirs, base) == sub(ours, "four", "four!")

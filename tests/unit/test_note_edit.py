@@ -14,7 +14,7 @@ from ormahd.errors import InvalidNote
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 WHEN = datetime(2026, 11, 21, 20, tzinfo=UTC)
 S, R, P = EdgeType.SUPPORTS, EdgeType.RELATED_TO, EdgeType.PART_OF
-GLOBAL = "global/fact/2026-11/x.md"
+GLOBAL = "global/fact/2026-11/a note.md"
 OURS = "ormah/fact/2026-11/x.md"
 
 
@@ -184,7 +184,7 @@ def test_a_file_that_ends_with_its_frontmatter() -> None:
     assert edit(fm("").rstrip(b"\n"), GLOBAL, content="x") == fm("", "x\n")
 
 
-@pytest.mark.parametrize("data", [b"", b"text", b"---\ntype: book\n---\n", fm("confidence: 7\n"), b"---\n", b"\xff",
+@pytest.mark.parametrize("data", [b"", b"text", b"---\ntype: book\n---\n", b"---\n", b"\xff", b"+++\na = 1\n+++\n",
                                   b"<<<<<<< a\n=======\n>>>>>>> b\n"])  # fmt: skip
 def test_only_notes_are_edited(data: bytes) -> None:
     with pytest.raises(InvalidNote) as caught:
@@ -232,9 +232,11 @@ LINE = f"id: {ID}\n".encode()
     [
         (b"", BLOCK), (b"text", BLOCK + b"text"), (b"\n\ntext\n", BLOCK + b"\n\ntext\n"), (b"a\r\nb\r\n", BLOCK.replace(b"\n", b"\r\n") + b"a\r\nb\r\n"),
         (b"\xef\xbb\xbftext\n", b"\xef\xbb\xbf" + BLOCK + b"text\n"), (b"---\n---\n", b"---\n" + LINE + b"---\n"), (b"---\n---", b"---\n" + LINE + b"---"),
-        (b"---\n# c\ntags: [a]\n---\nx", b"---\n" + LINE + b"# c\ntags: [a]\n---\nx"), (b"---\nid:   # here\nx: 1\n---\n", b"---\nid: " + ID.encode() + b"   # here\nx: 1\n---\n"),
-        (b"---\nx: 1\nid: ''\n---\n", b"---\nx: 1\nid: " + ID.encode() + b"\n---\n"), (b"---\n  x: 1\n---\n", b"---\n  " + LINE + b"  x: 1\n---\n"),
+        (b"---\n# c\ntags: [a]\n---\nx", b"---\n" + LINE + b"# c\ntags: [a]\n---\nx"), (b"---\nid:   # here\nx: 1\n---\n", b"---\normah_" + LINE + b"id:   # here\nx: 1\n---\n"),
+        (b"---\nx: 1\nid: ''\n---\n", b"---\normah_" + LINE + b"x: 1\nid: ''\n---\n"), (b"---\n  x: 1\n---\n", b"---\n  " + LINE + b"  x: 1\n---\n"),
         (b"\xef\xbb\xbf---\r\nx: 1\r\n---\r\n", b"\xef\xbb\xbf---\r\n" + LINE.replace(b"\n", b"\r\n") + b"x: 1\r\n---\r\n"),
+        (b"---\nid: 42\n---\n", b"---\normah_" + LINE + b"id: 42\n---\n"), (b"---\ntype: book\n---\n", b"---\n" + LINE + b"type: book\n---\n"),
+        (b"---\nid: [a]\normah_id:\n---\n", b"---\nid: [a]\normah_id: " + ID.encode() + b"\n---\n"),
         (b"--- \nx: 1\n...\ntext", b"--- \n" + LINE + b"x: 1\n...\ntext"), (b"---\n!!map\nx: 1\n---\n", b"---\n!!map\n" + LINE + b"x: 1\n---\n"),
     ],
 )  # fmt: skip
@@ -251,7 +253,9 @@ def test_adoption_is_the_smallest_edit(before: bytes, after: bytes) -> None:
     )
 
 
-@pytest.mark.parametrize("data", [b"---\ntype: book\n---\n", b"---\n", b"\xff", fm("").replace(b"97", b"98")])
+@pytest.mark.parametrize(
+    "data", [b"+++\na = 1\n+++\n", b"{\n}\nx", b"a:: b\n", b"---\n", b"\xff", fm("").replace(b"97", b"98")]
+)
 def test_only_bare_notes_are_adopted(data: bytes) -> None:
     with pytest.raises(InvalidNote):
         adopt(data, "x.md", id=ID, created=WHEN)
@@ -265,3 +269,33 @@ def test_two_machines_adopt_alike() -> None:
               adopted_id(vault, "café.md", b"text", attempt=1)}  # fmt: skip
     assert len(others | {first}) == 5
     assert parse(adopt(b"", "x.md", id=first, created=WHEN), "x.md").id == first
+
+
+def test_what_a_person_keeps_under_a_key_of_ours_stays_and_ours_stands_behind_it() -> None:
+    theirs = f"id: 42  # mine\normah_id: {ID}\ntype: meeting\ntier: A\ntags: {{a: 1}}\nspace: [x, y]\n"
+    data = f"---\n{theirs}---\ntext".encode()
+    changed = edit(
+        data,
+        "a.md",
+        set={"type": NodeType.DECISION, "tier": Tier.CORE, "tags": ["b"], "space": "kestrel"},
+        link=[Link(S, "x")],
+    )
+    note = parse(changed, "a.md")
+    assert (note.type, note.tier, note.tags, note.space, note.id) == (
+        NodeType.DECISION,
+        Tier.CORE,
+        ("b",),
+        "kestrel",
+        ID,
+    )
+    assert [line for line in theirs.splitlines() if line not in changed.decode().splitlines()] == []
+    assert b"type: meeting\normah_type: decision\n" in changed
+    again = edit(changed, "a.md", set={"type": NodeType.FACT, "tags": ["b", "c"]})
+    assert parse(again, "a.md").tags == ("b", "c")
+    assert edit(again, "a.md", clear=["type", "tier", "tags", "space"], unlink=[(S, "x")]) == data
+
+
+def test_a_title_that_is_cleared_is_the_file_name_from_then_on() -> None:
+    data = fm("title: Old\n")
+    assert edit(data, GLOBAL, clear=["title"]) == edit(data, GLOBAL, set={"title": None}) == fm("")
+    assert parse(edit(data, GLOBAL, set={"title": "a note"}), GLOBAL).title == "a note"

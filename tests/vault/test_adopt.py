@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import random
 import shutil
 import subprocess
 import threading
+from collections import Counter
 from pathlib import Path
 
 from ormahd.core.note import NoteKind, parse
+from tests.obsidian_vault import build
 from tests.vault.observed import ONE, House, trailers, uuid
 
 
@@ -85,9 +88,9 @@ def test_a_secret_is_left_alone_and_not_a_memory(house: House) -> None:
     house.settle()
 
 
-def test_foreign_and_broken_notes_are_kept_as_they_are(house: House) -> None:
+def test_heads_of_other_tools_and_broken_notes_are_kept_as_they_are(house: House) -> None:
     files = {
-        "book.md": b"---\ntype: book\nid: 42\n---\nabout whales\n",
+        "hugo.md": b'+++\ntitle = "Whales"\n+++\nabout whales\n',
         "unclosed.md": b"---\ntitle: [oops\nabout ships\n",
         "latin.md": b"caf\xe9 about coffee\n",
     }
@@ -98,12 +101,51 @@ def test_foreign_and_broken_notes_are_kept_as_they_are(house: House) -> None:
     for path, data in files.items():
         assert house.read(path) == data
         assert subprocess.run(["git", "show", f"HEAD:{path}"], cwd=house.root, capture_output=True).stdout == data
-    assert house.index.find("about whales") == ["book.md"]
+    assert house.index.find("about whales") == ["hugo.md"]
     levels = {problem["path"]: problem["level"] for problem in house.reconciler.problems()}
-    assert levels == {"book.md": "info", "unclosed.md": "error", "latin.md": "error"}
+    assert levels == {"hugo.md": "info", "unclosed.md": "error", "latin.md": "error"}
     house.settle()
     house.reconciler = house.new_reconciler()
     assert {p["path"] for p in house.reconciler.problems(fresh=True)} == set(files)
+
+
+def test_every_note_of_a_persons_vault_becomes_a_memory_and_keeps_its_lines(house: House) -> None:
+    """Zettelkasten numbers, `type: meeting`, dates of plug-ins, odd properties, CRLF, byte order marks."""
+    theirs = build(house.root)
+    result = house.scan()
+    nodes = {path: node_id for node_id, path in house.index.nodes().items()}
+    assert [path for path in theirs.notes if path not in nodes] == []
+    assert result.adopted == len(theirs.notes)
+    assert [problem for problem in house.reconciler.problems() if problem["level"] == "error"] == []
+    for path in theirs.notes:
+        before, after = (
+            data.removeprefix(codecs.BOM_UTF8).splitlines() for data in (theirs.files[path], house.read(path))
+        )
+        added = list((Counter(after) - Counter(before)).elements())
+        assert not Counter(before) - Counter(after), path
+        if before[0] == b"---":
+            assert [line.partition(b":")[0] in {b"id", b"ormah_id"} for line in added] == [True], path
+        note = parse(house.read(path), path)
+        assert (note.id, note.kind) == (nodes[path], NoteKind.NOTE)
+    zettel = [
+        path for path in theirs.groups["zettel"] if b"\nid: " in theirs.files[path] or b"\nid: " in house.read(path)
+    ]
+    assert all(house.read(path).count(b"ormah_id: ") == 1 for path in zettel)
+    assert len(zettel) == 50
+    assert parse(house.read(theirs.groups["daily"][0]), theirs.groups["daily"][0]).created is not None
+    assert [path for path in theirs.left_out if house.read(path) != theirs.files[path] or path in nodes] == []
+    assert "Adopt 299 notes in 9 folders" in house.git("log", "--format=%s").splitlines()
+    house.settle()
+
+
+def test_an_id_that_a_person_takes_for_something_else_moves_aside(house: House) -> None:
+    house.write("a.md", "---\ntags: [x]\n---\nabout rivers\n")
+    house.scan()
+    (node_id,) = [one for one, path in house.index.nodes().items() if path == "a.md"]
+    house.write("a.md", house.read("a.md").replace(f"id: {node_id}".encode(), b"id: 202301011200"))
+    house.scan()
+    assert house.index.nodes()[node_id] == "a.md"
+    assert house.read("a.md") == f"---\normah_id: {node_id}\nid: 202301011200\ntags: [x]\n---\nabout rivers\n".encode()
 
 
 def test_untracked_files_that_are_no_notes_stay_untracked(house: House) -> None:

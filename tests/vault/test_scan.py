@@ -239,6 +239,14 @@ def test_odd_names_and_sizes(folder: Folder) -> None:
     assert folder.walk(max_bytes=1000).gone == []
 
 
+def test_the_template_of_dailies_and_unique_notes_is_one_file(folder: Folder) -> None:
+    folder.write(".obsidian/daily-notes.json", '{"template": "Layouts/My day", "folder": "Daily"}')
+    folder.write(".obsidian/zk-prefixer.json", '{"template": "/Zettel.md"}')
+    for path in ("Layouts/My day.md", "Layouts/Other.md", "zettel.md", "Daily/a.md"):
+        folder.write(path, "x")
+    assert set(folder.walk().changed) == {"Layouts/Other.md", "Daily/a.md"}
+
+
 def test_template_settings_may_be_anything(tmp_path: Path) -> None:
     settings = tmp_path / ".obsidian"
     settings.mkdir()
