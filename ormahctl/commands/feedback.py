@@ -70,6 +70,8 @@ def feedback(session: Session, node_id: str, signal: int, source: str | None, ev
         render.out(f"noted as {word} {name}  for the whisper {done.event}")
     else:
         render.out(f"nothing to change: {name} was noted as {word} before, for the whisper {done.event}")
+    if done.effect:
+        render.out(f"  {done.effect}")
     if done.commit:
         render.out(f"  commit {done.commit[:8]}")
     if done.replaced:

@@ -31,7 +31,8 @@ def status(session: Session) -> None:
     since = render.lasting(health.uptime_seconds)
     render.out(f"{render.paint(health.phase, colour)} · ormahd {health.version} · pid {health.pid} · up {since}")
     index = health.index
-    _line("vault", f"{render.line(health.vault)}  ({render.count(health.nodes, 'memory', 'memories')})")
+    resting = f", {health.archived:,} of them archived" if health.archived else ""
+    _line("vault", f"{render.line(health.vault)}  ({render.count(health.nodes, 'memory', 'memories')}{resting})")
     pending = f", {render.count(index.pending_vectors, 'text')} waiting for the model" if index.pending_vectors else ""
     state = "up to date" if index.fresh else "catching up"
     _line("index", f"{state}, {render.count(index.notes, 'note')}, {render.size(index.bytes)}{pending}")

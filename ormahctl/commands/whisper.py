@@ -12,7 +12,7 @@ from ormahctl.commands.explain import flat, shown
 from ormahctl.options import text_or_stdin
 from ormahctl.session import Session, pass_session, space
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import WhisperParams, WhisperResult
+from ormahd.rpc.schema import WhisperNode, WhisperParams, WhisperResult
 
 SAID = {
     "off": "whispering is off here (whisper.enabled, whisper.silent_spaces)",
@@ -25,6 +25,7 @@ SAID = {
     "same_topic": "the topic is the same, and memories for it were whispered in this session",
     "no_candidates": "no memory resembles it",
     "gate": "no memory is relevant enough",
+    "archive": "what is relevant enough rests in the archive",
     "known": "what is relevant stands in this session's context already",
     "not_ready": "the daemon is still loading its model",
     "unread": "nobody waited for the answer any more",
@@ -32,8 +33,26 @@ SAID = {
 """Why nothing was said, for people."""
 LEAST = 12
 """Candidates shown to people; --json has them all."""
-NAMES = {"late_rare": "late interaction", "common": "words", "certain": "confidence", "affinity": "feedback"}
-NUMBERS = ("text", "cosine", "late_rare", "common", "brevity", "cross", "identity", "certain", "place", "affinity")
+NAMES = {
+    "late_rare": "late interaction",
+    "common": "words",
+    "certain": "confidence",
+    "affinity": "feedback",
+    "verdict": "judged",
+}
+NUMBERS = (
+    "text",
+    "cosine",
+    "late_rare",
+    "common",
+    "brevity",
+    "cross",
+    "identity",
+    "certain",
+    "place",
+    "affinity",
+    "verdict",
+)
 
 
 class WhisperVerb(Verb):
@@ -89,10 +108,19 @@ def whisper(
         render.out(said.text)
     else:
         render.note(f"silent: {SAID.get(said.silence or '', said.silence)}")
+        if said.resting is not None:
+            _resting(said.resting, said.archived)
     if explain and isinstance(said.trace, dict):
         _explain(said.trace)
     # the reranker is a wish: where its files are not, that is as it should be
     render.degraded([part for part in said.degraded if explain or part != "reranker"])
+
+
+def _resting(one: WhisperNode, archived: int) -> None:
+    """Name the memory that would have spoken, and how it speaks again."""
+    name = render.cut(render.line(one.title or "untitled"), 60)
+    of = "the only archived memory" if archived == 1 else f"one of {archived:,} archived memories"
+    render.note(f"{name} ({one.short_id}), {of}, would have spoken; ormahctl show {one.short_id} brings it back")
 
 
 def _explain(trace: dict[str, object]) -> None:

@@ -33,7 +33,8 @@ _SOURCES: dict[str, Source] = {"explicit": "explicit", "implicit": "implicit"}
 
 class Judged(Struct, frozen=True):
     """What a judgement came to. `counted` False: it was said before, and nothing was changed. `replaced`: it takes the place
-    of the opposite judgement on the same whisper. `review`: a question about this memory was open, and is answered."""
+    of the opposite judgement on the same whisper. `review`: a question about this memory was open, and is answered. `effect`: what
+    is other from now on, as a sentence."""
 
     text: str
     node_id: str
@@ -44,6 +45,7 @@ class Judged(Struct, frozen=True):
     counted: bool
     replaced: bool = False
     review: bool = False
+    effect: str = ""
     commit: str | None = None
     op: str | None = None
     stored: bool = False
@@ -85,7 +87,9 @@ def feedback(
     if signal > 0 and whispers.claim_use(ormah.state, logged.event, logged.node_id):
         now = ormah.ranking_clock()
         ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id, at=now)
-    return replace(done, review=reviews.answer(ormah.state, logged.node_id))
+    effect = _effect(signal, said, ormah.settings.affinity.max_boost)
+    text = f"{done.text} {effect}"
+    return replace(done, text=text, effect=effect, review=reviews.answer(ormah.state, logged.node_id))
 
 
 def _logged(ormah: Ormah, node_id: str, event: str | None) -> Logged:
@@ -108,9 +112,9 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
     before = judgement.FILES.read(data or b"")[0].get(judgement.line_id(logged.event, row.id, source))
     name = headline(row.title, row.content)
     word = "useful" if signal > 0 else "not useful"
-    text = f"Noted as {word}: {name} (id: {row.id})"
+    text = f"Noted as {word}: {name} (id: {row.id})."
     if before is not None and before.signal == signal:
-        return Judged(f"{text}. It was noted before.", row.id, short_id(row.id), logged.event, signal, source,
+        return Judged(f"{text} It was noted before.", row.id, short_id(row.id), logged.event, signal, source,
                       counted=False, degraded=ormah.degraded())  # fmt: skip
     made = _judgement(ormah, row.id, logged, signal, source)
     new = judgement.FILES.put(data or b"", made)
@@ -119,8 +123,8 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
         fill=lambda tx: tx.put(path, new, node_id=row.id, expect=None if data is None else digest(data)),
     )  # fmt: skip
     if before is not None:
-        text += ". It takes the place of the opposite."
-    return Judged(text, row.id, short_id(row.id), logged.event, signal, source, True, before is not None, False,
+        text += " It takes the place of the opposite."
+    return Judged(text, row.id, short_id(row.id), logged.event, signal, source, True, before is not None, False, "",
                   done.commit, done.op, done.stored, ormah.degraded())  # fmt: skip
 
 
@@ -128,10 +132,19 @@ def _judgement(ormah: Ormah, node_id: str, logged: Logged, signal: int, source: 
     seal = ormah.learned.seal
     return Judgement(
         node_id, signal, source, ormah.clock(), logged.event, logged.model, Small.of(logged.vector),
-        seal.hash(f"prompt\n{logged.prompt}"), logged.space,
+        seal.prompt(logged.prompt), logged.space,
         None if logged.session_id is None else seal.hash(f"session\n{logged.session_id}"),
         logged.prompt if ormah.settings.feedback.commit_prompts else None,
     )  # fmt: skip
+
+
+def _effect(signal: int, source: Source, most: float) -> str:
+    """What a judgement changes (`whisper.verdict`, `whisper.affinity`)."""
+    if source == "implicit":
+        return (
+            f"For prompts like this its relevance {'rises' if signal > 0 else 'falls'} by at most {most:g} from now on."
+        )
+    return "Shown for prompts like this from now on." if signal > 0 else "Silent for prompts like this from now on."
 
 
 def _why(logged: Logged, source: str, before: Judgement | None) -> str:

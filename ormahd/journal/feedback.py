@@ -79,6 +79,15 @@ class Judgements(Struct, frozen=True, dict=True):
         )  # fmt: skip
 
     @cached_property
+    def explicit(self) -> Mapping[str, tuple[tuple[int | None, Judgement], ...]]:
+        """What was said outright, by memory: each judgement with its place in the matrix; None: it is idle."""
+        found: dict[str, list[tuple[int | None, Judgement]]] = {}
+        for place, one in (*enumerate(self.rows), *((None, one) for one in self.idle)):
+            if one.source == "explicit":
+                found.setdefault(one.node_id, []).append((place, one))
+        return {node_id: tuple(of_node) for node_id, of_node in found.items()}
+
+    @cached_property
     def counts(self) -> tuple[int, int]:
         """(for, against), those of another model too."""
         signals = [one.signal for one in (*self.rows, *self.idle)]
@@ -90,7 +99,7 @@ class Seal:
 
     The key is this machine's and lies in the state directory, not in the vault: whoever has a copy of the vault could try
     out prompts against hashes whose key lies beside them. So two machines hash one prompt differently, and a key that was
-    lost with the state is made anew; nothing needs old hashes to be recognised.
+    lost with the state is made anew: then a prompt is known again by its vector alone.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -100,6 +109,10 @@ class Seal:
 
     def hash(self, text: str) -> str:
         return hmac.new(self._get(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:_LENGTH]
+
+    def prompt(self, text: str) -> str:
+        """Of a prompt as the whisper log keeps it: by it a judgement knows the same text again."""
+        return self.hash(f"prompt\n{text}")
 
     def _get(self) -> bytes:
         with self._lock:

@@ -111,7 +111,7 @@ def record(
     embedder's name): without them nothing can be learned from them.
     """
     event = event or new_event()
-    text = _kept(prompt)
+    text = kept(prompt)
     blob = None if vector is None else np.asarray(vector, np.float32).tobytes()
     rows = [(event, one.node_id, one.relevance, one.boosted, one.shown in INJECTED, one.shown) for one in candidates]
     name = model and model_name(model)
@@ -133,7 +133,7 @@ def _write(state: State, event: Sequence[Any], candidates: Sequence[Sequence[Any
         sql.put(db, "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected, shown)", candidates)
 
 
-def _kept(prompt: str) -> str:
+def kept(prompt: str) -> str:
     """What is kept of a prompt: its beginning, without secrets."""
     text = prompt[:REDACTED]
     if len(prompt) > REDACTED and not prompt[REDACTED].isspace():

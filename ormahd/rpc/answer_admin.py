@@ -15,6 +15,8 @@ from ormahd.actions.exporting import export
 from ormahd.actions.importing import import_lines
 from ormahd.actions.purge import purge
 from ormahd.actions.views import iso
+from ormahd.core.node import Tier
+from ormahd.index.rows import Filter
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
 from ormahd.rpc.answer_jobs import JobMethods
@@ -51,7 +53,7 @@ class AdminMethods:
             status="degraded" if degraded else "ok", phase=ormah.phase, version=__version__, protocol=schema.PROTOCOL,
             pid=os.getpid(), uptime_seconds=round((datetime.now(UTC) - ormah.started).total_seconds(), 3),
             vault=str(ormah.vault.root), vault_id=ormah.vault.id, socket=str(self._socket),
-            nodes=nodes, index=schema.IndexHealth(
+            nodes=nodes, archived=len(ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))), index=schema.IndexHealth(
                 directory=str(ormah.index.directory), notes=nodes, pending_vectors=ormah.index.pending(),
                 bytes=ormah.index.size(), model=ormah.settings.embedding.model, head=position,
                 fresh=position == ormah.vault.head(),

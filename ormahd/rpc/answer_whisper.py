@@ -33,6 +33,8 @@ class WhisperMethods:
             silence=None if said.silence is None else said.silence.value,
             event=said.event,
             review=said.review,
+            resting=None if said.resting is None else _node(said.resting),
+            archived=said.archived,
             degraded=list(said.degraded),
             trace=said.trace if params.explain else UNSET,
         )  # fmt: skip

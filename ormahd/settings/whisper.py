@@ -48,6 +48,11 @@ class WhisperSettings(Group):
         description="Relevance from which a memory is whispered; where the best has less, nothing is. Relevance is absolute: how "
         "sure the texts alone make us that the memory belongs to the prompt, whatever else was found.",
     )
+    archive_gate: Share = Field(
+        default=0.60,
+        description="The same for a memory in the archive: nobody needed it for long, so that it has to fit better. 1: the archive is "
+        "never whispered.",
+    )
     crowding: Share = Field(
         default=0.0125,
         description="What the gate rises by for each memory that is in already: the sixth has to be surer than the first.",

@@ -14,6 +14,7 @@ from ormahd.settings import WhisperSettings
 from ormahd.whisper.affinity import Boost
 from ormahd.whisper.gather import Pool
 from ormahd.whisper.steps import Asked, Before, Candidate, Heard, Intent, Shown, context_key
+from ormahd.whisper.verdict import Verdict
 
 Overlaps = Callable[[Candidate], bool]
 
@@ -44,6 +45,18 @@ def judge(pool: Pool, heard: Heard, asked: Asked, settings: WhisperSettings) -> 
             one.dropped = "gather: it came by an edge; its own text was not found"
 
 
+def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked: Asked) -> None:
+    """Note what was said outright of a candidate for this prompt. That it is of use is not carried to other projects: there the same
+    words ask for something else."""
+    for one in candidates:
+        said = verdicts.get(one.id)
+        if said is None:
+            continue
+        if said.signal < 0 or asked.at_home(one.row.space) or said.judgement.space == asked.space:
+            one.numbers["verdict"] = float(said.signal)
+            one.numbers["verdict_cosine"] = said.cosine
+
+
 def _place(one: Candidate, asked: Asked, said: frozenset[str], settings: WhisperSettings) -> float:
     if asked.at_home(one.row.space):
         return one.numbers.get("space", 1.0)
@@ -55,7 +68,7 @@ def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettin
     """What is below the least relevance is not looked at further; for a prompt that asks for a time, less is enough."""
     least = min(settings.min_relevance, settings.temporal_relevance) if heard.temporal else settings.min_relevance
     for one in alive(candidates):
-        if one.relevance < least and one.source != "temporal":
+        if one.relevance < least and one.source != "temporal" and not one.wanted:
             one.dropped = f"floor: relevance {one.relevance:.3f} below {least}"
 
 
@@ -76,7 +89,10 @@ def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings
         one.numbers["affinity"] = delta
         one.relevance = min(1.0, max(0.0, one.relevance + delta))
         one.order += delta
-        if one.relevance < settings.log_relevance and one.source != "temporal":
+        if one.numbers.get("verdict", 0.0) < 0:
+            cosine = one.numbers["verdict_cosine"]
+            one.dropped = f"feedback: said to be of no use for a prompt that means the same (cosine {cosine:.2f})"
+        elif one.relevance < settings.log_relevance and one.source != "temporal" and not one.wanted:
             one.dropped = f"affinity: relevance {one.relevance:.3f} below {settings.log_relevance}"
 
 
@@ -122,6 +138,7 @@ def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps:
     for one in left:
         let_through = (
             one.id in sharing
+            or one.wanted
             or one.id in pool.identity
             or (heard.identity_only and one.row.space is None)
             or one.source == "temporal"
@@ -133,11 +150,13 @@ def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps:
 
 def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked, margin: float) -> bool:
     """Is the prompt's matter at home here? Where a memory of another space fits better than all of this one (and global),
-    what resembles it here is about something else. False: they are let go."""
-    if pool.elsewhere <= 0.0 or pool.here >= pool.elsewhere + margin:
+    what resembles it here is about something else. False: they are let go. Where no project is, every project is elsewhere, and that
+    one of them fits better says nothing against a global memory."""
+    if asked.space is None or pool.elsewhere <= 0.0 or pool.here >= pool.elsewhere + margin:
         return True
     for one in alive(candidates):
-        if asked.at_home(one.row.space) and one.id not in pool.identity and one.source != "temporal":
+        let_through = one.wanted or one.id in pool.identity or one.source == "temporal"
+        if asked.at_home(one.row.space) and not let_through:
             one.dropped = f"elsewhere: another space fits better ({pool.elsewhere:.3f} against {pool.here:.3f})"
     return False
 
@@ -150,6 +169,17 @@ def unknown(candidates: Sequence[Candidate], before: Before) -> float:
     return max((one.relevance for one in known), default=0.0)
 
 
+def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candidate | None:
+    """What rests in the archive is let go where it is not well above the gate. The most relevant of those that would have spoken from
+    working; None: there is none."""
+    held = []
+    for one in alive(candidates):
+        if one.archived and one.relevance < settings.archive_gate and not one.wanted:
+            one.dropped = f"archive: relevance {one.relevance:.3f} below {settings.archive_gate}"
+            held += [one] if one.relevance >= settings.injection_gate else []
+    return max(held, key=lambda one: (one.relevance, one.id), default=None)
+
+
 def gate(
     candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings, *, known: float = 0.0
 ) -> list[Candidate]:
@@ -160,11 +190,11 @@ def gate(
     chosen: list[Candidate] = []
     for one in left:
         least = settings.injection_gate + settings.crowding * len(chosen)
-        if heard.temporal:  # the time itself speaks for it, and the floor was its gate
+        if heard.temporal or one.wanted:  # the time itself speaks for it, and the floor was its gate
             least = 0.0
         if one.relevance < least:
             one.dropped = f"{BELOW_GATE} {one.relevance:.3f} below {least:.3f}"
-        elif one.relevance < best - settings.companions and not heard.temporal:
+        elif one.relevance < best - settings.companions and not heard.temporal and not one.wanted:
             one.dropped = f"companions: relevance {one.relevance:.3f} far below {best:.3f}"
         elif len(chosen) >= settings.max_nodes:
             one.dropped = f"gate: beyond the {settings.max_nodes} best"
@@ -184,7 +214,7 @@ def standing(
     left.sort(key=lambda one: (-one.relevance, one.id))
     found: list[Candidate] = []
     for one in left:
-        if one.relevance < settings.preference_gate:
+        if one.relevance < settings.preference_gate and not one.wanted:
             one.dropped = f"preference: relevance {one.relevance:.3f} below {settings.preference_gate}"
         elif len(found) >= settings.preferences:
             one.dropped = f"preference: beyond the {settings.preferences} best"

@@ -7,19 +7,25 @@ from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd.core.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.core.stems import stems
 from ormahd.core.words import query_terms
 from ormahd.index.rows import Edge, Filter, NodeRow
 from ormahd.ranking.gather import EmbedQuery, Searchable
-from ormahd.ranking.search import Hit, Rules, rank
+from ormahd.ranking.search import Hit, Ranked, Rules, rank
 from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
 from ormahd.whisper.stemmed import stemmed
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent
 
 SPOKEN_OF = [Tier.CORE, Tier.WORKING]
-"""What has faded into the archive is found by recall, and not whispered (seeds)."""
+"""Where a prompt is looked for. The archive has a small search of its own, so that however much rests there, it takes nobody's place."""
+WIDE_ARCHIVE = 8
+"""Archived memories looked at for one prompt: what is whispered from there fits far better than the rest."""
+FAR_ARCHIVE = 0.3
+"""Cosine below which none of them passes its gate."""
+_REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
 WIDE_PREFERENCES = 8
 """Preferences looked at for one prompt; they are few, and the nearest ones are what counts."""
 FAR_PREFERENCE = 0.2
@@ -55,19 +61,22 @@ def gather(
         created_after=heard.after, created_before=heard.before,
     )  # fmt: skip
     ranked = rank(index, query, embed=embed, space=asked.space, now=now, rules=rules, explain=False)
+    archive = _archive(index, query, asked, embed=embed, now=now, rules=rules)
     identity = neighbours(index.edges_of([self_id]), self_id) if Intent.IDENTITY in heard.intents else frozenset()
     standing = _preferences(index, heard, asked, embed=embed, now=now, rules=rules) if preferences else []
-    ids = dict.fromkeys([hit.node_id for hit in ranked.results])
+    results = [*ranked.results, *archive.results]
+    ids = dict.fromkeys([hit.node_id for hit in results])
     rows = index.notes([*ids, *(one.node_id for one in standing), *(identity - ids.keys())], connections=False)
     notes = index.count()
     said = stems(query_terms(heard.query))
-    candidates = list(_candidates(ranked.results, rows, self_id, notes, said))
+    candidates = list(_candidates(results, rows, self_id, notes, said))
     for node_id in sorted(identity - ids.keys()):
         row = rows.get(node_id)
         if row is not None and row.tier in SPOKEN_OF and not row.expired(now):
             candidates.append(Candidate(row, 0.0, "search"))
-    here = [best for space, best in ranked.spaces.items() if asked.at_home(space)]
-    elsewhere = [best for space, best in ranked.spaces.items() if not asked.at_home(space)]
+    best = [*ranked.spaces.items(), *archive.spaces.items()]
+    here = [late for space, late in best if asked.at_home(space)]
+    elsewhere = [late for space, late in best if not asked.at_home(space)]
     return Pool(
         candidates,
         list(_candidates(standing, rows, self_id, notes, said)),
@@ -98,6 +107,36 @@ def _candidates(
                 numbers["common"] = max(numbers["common"], few_words(len(said & stemmed([row])[row.digest])))
         # what came by an edge has no numbers of its own text, and so no relevance
         yield Candidate(row, hit.score, hit.source, relevance(numbers) or 0.0, numbers=numbers)
+
+
+def _archive(
+    index: Readable, query: SearchQuery, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
+) -> Ranked:
+    """What rests in the archive, where one is near at all. Not what another memory says today."""
+    chosen = Filter(
+        tiers=(Tier.ARCHIVAL,), created_after=query.created_after, created_before=query.created_before, alive_at=now
+    )
+    vectors = embed(query.query)
+    near = index.search_vectors(vectors.vector, 1, chosen) if vectors is not None else []
+    if not near or near[0][1] < FAR_ARCHIVE:
+        return Ranked([])
+    wish = query.model_copy(update={"tiers": [Tier.ARCHIVAL], "limit": WIDE_ARCHIVE})
+    few = rules.search.model_copy(update={"min_pool": 2 * WIDE_ARCHIVE, "rerank_pool": 2 * WIDE_ARCHIVE})
+    still = rules.activation.model_copy(update={"seed_count": 0})
+    found = rank(
+        index, wish, embed=embed, space=asked.space, now=now, explain=False, rules=Rules(few, rules.spaces, still)
+    )
+    replaced = _replaced(index, [hit.node_id for hit in found.results], now)
+    hits = [hit for hit in found.results if hit.source == "search" and hit.node_id not in replaced]
+    return replace(found, results=hits)
+
+
+def _replaced(index: Readable, ids: Sequence[str], now: datetime) -> frozenset[str]:
+    """Those of which a living memory says the same, or what holds now."""
+    ends = [(edge.target, edge.source) for edge in index.edges_of(ids) if edge.edge in _REPLACES and edge.target in ids]
+    rows = index.notes([source for _, source in ends], connections=False)
+    alive = {one.id for one in rows.values() if one.tier is not Tier.ARCHIVAL and not one.expired(now)}
+    return frozenset(target for target, source in ends if source in alive)
 
 
 def _preferences(

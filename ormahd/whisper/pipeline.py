@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ormahd.core.injected import MAINTENANCE
+from ormahd.core.node import Tier
 from ormahd.core.words import is_question
+from ormahd.index.rows import Filter
 from ormahd.journal import whispers
 from ormahd.ranking.hear import topics
 from ormahd.ranking.search import Rules
@@ -25,6 +27,7 @@ from ormahd.whisper.session import CONTENT, Sessions
 from ormahd.whisper.stemmed import stemmed
 from ormahd.whisper.steps import Asked, Candidate, Heard, Intent, Said, Silence, Whispered, context_key
 from ormahd.whisper.told import trace
+from ormahd.whisper.verdict import Verdict, verdicts
 from ormahd.whisper.wiring import Wiring
 
 if TYPE_CHECKING:
@@ -105,6 +108,7 @@ class Answer(Struct):
     heard: Heard | None = None
     pool: Pool | None = None
     chosen: tuple[Candidate, ...] = ()
+    resting: Candidate | None = None
 
 
 class _Course:
@@ -150,6 +154,8 @@ class _Course:
     def _choose(self, heard: Heard, pool: Pool) -> Answer:
         candidates, settings = pool.candidates, self.settings
         choose.judge(pool, heard, self.asked, settings)
+        everyone = [*candidates, *pool.preferences]
+        choose.heed(everyone, self._verdicts(heard, everyone), self.asked)
         choose.at_home(candidates, pool, self.asked, settings.elsewhere_margin)
         choose.floor(candidates, heard, settings)
         self._rerank(candidates, heard)
@@ -165,10 +171,12 @@ class _Course:
         )
         known = choose.unknown(candidates, self.before)
         choose.unknown(pool.preferences, self.before)
+        resting = choose.resting(candidates, settings)
         chosen = choose.gate(candidates, heard, settings, known=known)
         preferences = choose.standing(pool.preferences, chosen, settings)
         if not chosen and not preferences:
-            return Answer(Silence.KNOWN if known else Silence.GATE, heard, pool)
+            why = Silence.KNOWN if known else Silence.GATE if resting is None else Silence.ARCHIVE
+            return Answer(why, heard, pool, resting=resting if why is Silence.ARCHIVE else None)
         exploring = None
         if settings.exploration and not heard.temporal:
             known_of = {*boosts, *(one.id for one in preferences)}
@@ -212,6 +220,15 @@ class _Course:
             heard.vector, ids, self.ormah.judgements, now=self.now, settings=self.ormah.settings.affinity
         )
 
+    def _verdicts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, Verdict]:
+        """What was said outright of candidates for this very prompt."""
+        judgements = self.ormah.judgements
+        ids = [one.id for one in candidates if one.id in judgements.explicit]
+        if not ids:
+            return {}
+        same = self.ormah.learned.seal.prompt(whispers.kept(heard.prompt))
+        return verdicts(heard.vector, same, ids, judgements)
+
     # ------------------------------------------------------------ the answer
 
     def answer(self, found: Answer, begun: float) -> Whispered:
@@ -248,6 +265,8 @@ class _Course:
             event=event if logged else None,
             degraded=tuple(sorted({*self.degraded, *self.ormah.degraded()})),
             review=held.node_id if held is not None and text.reviewed else None,
+            resting=found.resting,
+            archived=len(self.ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))) if found.resting is not None else 0,
             trace=trace(found, self.asked, self.before) if self.explain else {},
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from ormahd.core.node import Found
+from ormahd.core.node import Found, Tier
 from ormahd.index.rows import NodeRow
 
 Float = NDArray[np.float32]
@@ -47,6 +47,8 @@ class Silence(StrEnum):
     NO_CANDIDATES = "no_candidates"
     GATE = "gate"
     """There were candidates, and none was relevant enough."""
+    ARCHIVE = "archive"
+    """The only one that is relevant enough rests in the archive, from where it takes more."""
     KNOWN = "known"
     """What is relevant stands in this session's context already."""
     UNREAD = "unread"
@@ -71,8 +73,9 @@ class Asked(Struct, frozen=True):
         return self.agent.removeprefix("agent:") if self.agent.startswith("agent:") else None
 
     def at_home(self, space: str | None) -> bool:
-        """Whether a memory of `space` is at home where the caller works; global ones are everywhere."""
-        return self.space is None or space in (self.space, None)
+        """Whether a memory of `space` is at home where the caller works. Global ones are everywhere, and where no project is (the home
+        folder) no project's are."""
+        return space in (self.space, None)
 
 
 class Said(Struct, frozen=True):
@@ -145,6 +148,15 @@ class Candidate(Struct):
     def id(self) -> str:
         return self.row.id
 
+    @property
+    def wanted(self) -> bool:
+        """Whether it was said outright that it is of use for this very prompt."""
+        return self.numbers.get("verdict", 0.0) > 0
+
+    @property
+    def archived(self) -> bool:
+        return self.row.tier is Tier.ARCHIVAL
+
 
 def context_key(row: NodeRow) -> str:
     """A memory as a session's context holds it: changed since, it is another one there."""
@@ -162,4 +174,8 @@ class Whispered(Struct, frozen=True):
     degraded: tuple[str, ...] = ()
     review: str | None = None
     """Id of the memory that the text asks about."""
+    resting: Candidate | None = None
+    """What would have been whispered if it were not in the archive."""
+    archived: int = 0
+    """Memories in the archive, where one of them is `resting`."""
     trace: dict[str, Any] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.whisper.told import recompute
 from tests.blackbox import judging
 from tests.blackbox.judging import FLY, LEARNING, PROMPT, STAGING, judge, lines, remember, score, whisper
 from tests.house import House, open_house, wait_until
@@ -63,6 +64,7 @@ def test_judged_useful_it_gains_and_judged_useless_it_loses_and_undone_at_once(h
     plain, beside, apart = score(house, node), score(house, other), score(house, node, far)
     more = judge(house, node, 1, event=whisper(house).event)
     assert score(house, node) == pytest.approx(min(1.0, plain + 0.15), abs=1e-4)
+    assert "Shown for prompts like this from now on." in more.text
     assert score(house, other) == pytest.approx(beside, abs=1e-6), "nobody spoke of this one"
     assert score(house, node, far) == pytest.approx(apart, abs=1e-6), "nobody spoke of prompts like this one"
     less = judge(house, node, -1, event=more.event)
@@ -76,6 +78,51 @@ def test_judged_useful_it_gains_and_judged_useless_it_loses_and_undone_at_once(h
     assert score(house, node) == pytest.approx(plain, abs=1e-6)
     house.git("revert", "--no-edit", "HEAD")
     wait_until(lambda: score(house, node) > plain + 0.1, "a revert by hand counts too")
+
+
+def injected(house: House, prompt: str = PROMPT) -> list[str]:
+    return [node.id for node in whisper(house, prompt).nodes if node.shown != "exploring"]
+
+
+def test_said_outright_it_is_silent_for_that_prompt_and_speaks_again_when_undone(house: House) -> None:
+    """However relevant it is: five times -1 left it at 0.707 - 0.15, above the gate."""
+    text = "The cello case of the orchestra is blue and stands behind the second curtain."
+    node, prompt = remember(house, text, title="Cello case"), "where does the blue cello case of the orchestra stand"
+    alike = "the blue cello case of the orchestra: who carries it to Vienna tomorrow"
+    assert injected(house, prompt) == injected(house, alike) == [node]
+    inferred = judge(house, node, -1, event=whisper(house, prompt).event, source="implicit")
+    assert inferred.effect == "For prompts like this its relevance falls by at most 0.15 from now on."
+    assert house.json("undo", inferred.op or "")
+    done = judge(house, node, -1, event=whisper(house, prompt).event)
+    assert done.effect == "Silent for prompts like this from now on."
+    said = whisper(house, prompt)
+    assert injected(house, prompt) == []
+    assert isinstance(said.trace, dict)
+    (candidate,) = [one for one in said.trace["candidates"] if one["node_id"] == node]
+    assert candidate["verdict"] == -1
+    assert candidate["dropped"].startswith("feedback: said to be of no use for a prompt that means the same")
+    assert recompute(candidate, 0.6) == pytest.approx(candidate["relevance"], abs=1e-6)
+    assert injected(house, alike) == [node], "for another prompt it is a bit less relevant, and no more than that"
+    shown = house.ctl("whisper", "--session", "look", "--explain", prompt).stdout
+    assert "judged -1" in shown
+    assert house.json("undo", done.op or "")
+    assert injected(house, prompt) == [node]
+    again = judge(house, node, -1, event=whisper(house, prompt).event)
+    other = judge(house, node, 1, event=whisper(house, prompt).event)
+    assert (again.counted, other.counted) == (True, True)
+    assert injected(house, prompt) == [node], "the last word counts"
+
+
+def test_said_outright_it_passes_the_gate_for_that_prompt(house: House) -> None:
+    node = remember(house, STAGING, title="Staging")
+    prompt = "who paints the pipeline green on a Tuesday"
+    assert injected(house, prompt) == []
+    event = whisper(house, prompt).event
+    judge(house, node, 1, event=event, source="implicit")
+    assert injected(house, prompt) == []
+    judge(house, node, 1, event=event)
+    assert injected(house, prompt) == [node]
+    assert injected(house, "who paints the orchestra green on a Tuesday") == []
 
 
 def test_the_same_again_is_the_first_answer(house: House) -> None:
@@ -189,6 +236,7 @@ def test_the_command(shared: House) -> None:
     done = shared.ctl("feedback", node[:8], "-1")
     assert done.returncode == 0
     assert "not useful" in done.stdout
+    assert "Silent for prompts like this from now on." in done.stdout
     assert "commit" in done.stdout
     assert "nothing to change" in shared.ctl("feedback", node[:8], "-1").stdout
     assert shared.ctl("feedback", "ffffffff", "+1").returncode == 3

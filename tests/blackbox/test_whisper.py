@@ -124,11 +124,37 @@ def test_nothing_relevant_is_silence(shop: House) -> None:
         assert (found.silence, titles(found)) == ("gate", []), found.trace
 
 
-def test_an_archived_memory_is_not_whispered(shop: House) -> None:
-    """Seeds: "tiers = [core, working]"."""
-    prompt = "which firmware does the warehouse scanner need?"
-    assert "An archived recipe" not in titles(whisper(shop, prompt))
-    assert shop.json("recall", prompt)["results"][0]["title"] == "An archived recipe"
+def test_an_archived_memory_is_whispered_where_it_fits_well(shop: House) -> None:
+    """Seeds: "tiers = [core, working]"; what is in the archive speaks where it is well above the gate."""
+    found = whisper(shop, "which firmware does the warehouse scanner need?")
+    assert titles(found) == ["An archived recipe"]
+    assert found.nodes[0].score >= 0.6
+    assert shop.json("status")["archived"] == 1
+
+
+def test_an_archived_memory_that_would_have_spoken_is_named() -> None:
+    with open_house(ORMAH_WHISPER_ARCHIVE_GATE="1.0") as house:
+        house.start()
+        memory = next(one for one in MEMORIES if one.get("tier") == "archival")
+        assert house.ctl("import", "-", input=json.dumps(memory)).returncode == 0
+        prompt = "the warehouse scanner needs firmware 4.2"
+        found = whisper(house, prompt)
+        assert (found.silence, found.archived, found.text) == ("archive", 1, "")
+        assert found.resting is not None
+        assert found.resting.title == "An archived recipe"
+        said = house.ctl("whisper", "--space", "shop", prompt).stderr
+        assert "what is relevant enough rests in the archive" in said
+        assert f"ormahctl show {found.resting.short_id} brings it back" in said
+        assert whisper(house, "fix the css grid on mobile").silence != "archive"
+        assert house.json("stats")["whisper"]["silent"]["archive"] == 2
+        assert "1 of them archived" in house.ctl("status").stdout
+
+
+def test_from_the_home_folder_other_projects_do_not_speak(shop: House) -> None:
+    prompt = "how long does the battery of the arm last?"
+    assert titles(whisper(shop, prompt, space=None)) == []
+    assert titles(whisper(shop, f"in the robot project, {prompt}", space=None)) == ["The robot's battery"]
+    assert titles(whisper(shop, "where do I live?", space=None)) == ["Lives in Lisbon"]
 
 
 def test_whispering_touches_nothing(shop: House) -> None:

@@ -91,6 +91,8 @@ class HealthResult(Result):
     """That wait for a person (`agent.proposals`)."""
     sync: SyncHealth | None = None
     """Null until something was synced, or is to be."""
+    archived: int = 0
+    """Of `nodes`, how many rest in the archive."""
     warnings: list[str] = []
     log_file: str | None = None
     """Null where the log goes to stderr only (under systemd: the journal)."""

@@ -41,6 +41,10 @@ class WhisperResult(Result):
     """By which `agent.feedback` names this whisper."""
     review: str | None = None
     """The memory that the text asks about, if it asks."""
+    resting: WhisperNode | None = None
+    """With the silence `archive`: the memory that would have been whispered if it were not in the archive."""
+    archived: int = 0
+    """With the silence `archive`: how many memories rest there."""
     degraded: list[str] = []
     trace: dict[str, Any] | UnsetType = UNSET
     """With `explain`: what was heard, and each candidate's numbers with the stage that let it go."""
@@ -73,6 +77,8 @@ class FeedbackResult(Result):
     """It takes the place of the opposite, said of the same whisper by the same kind of source."""
     review: bool = False
     """A question about this memory was open, and is answered by this."""
+    effect: str = ""
+    """What is other from now on: "Silent for prompts like this from now on."."""
     commit: str | None = None
     op: str | None = None
     stored: bool = False

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec import structs
 
+from ormahd.core.judgement import Judgement, Small
 from ormahd.core.node import Found, NodeType, Tier
 from ormahd.index.rows import NodeRow
 from ormahd.settings.whisper import WhisperSettings
@@ -19,6 +20,7 @@ from ormahd.whisper.gather import Pool
 from ormahd.whisper.relevance import common_words, cross, few_words, relevance
 from ormahd.whisper.steps import Asked, Before, Candidate, Heard, Intent, context_key
 from ormahd.whisper.told import recompute
+from ormahd.whisper.verdict import Verdict
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SETTINGS = WhisperSettings(crowding=0.0, companions=1.0)
@@ -111,10 +113,94 @@ def test_another_spaces_memory_stays_there_unless_the_prompt_names_it() -> None:
     assert other.relevance == pytest.approx(0.9)
 
 
-def test_without_a_space_all_are_alike() -> None:
-    one = candidate(0.9, space="billing-api")
-    judged(one, asked=Asked("which database", None))
-    assert one.relevance == pytest.approx(0.9)
+HOME = Asked("which database", None)
+"""Where no project is, as in the home folder."""
+
+
+def test_from_the_home_folder_no_project_speaks_unless_it_is_named() -> None:
+    one, named, everybodys = (
+        candidate(0.9, space="billing-api"),
+        candidate(0.9, space="billing-api"),
+        candidate(0.9, space=None),
+    )
+    judged(one, everybodys, asked=HOME)
+    judged(named, asked=HOME, what=heard(prompt="which database does the billing api use?"))
+    assert (one.relevance, everybodys.relevance, named.relevance) == tuple(map(pytest.approx, (0.45, 0.9, 0.9)))
+
+
+def test_what_fits_in_some_project_says_nothing_against_a_global_memory() -> None:
+    everybodys = candidate(0.9, space=None)
+    assert choose.at_home([everybodys], pool(everybodys, here=0.4, elsewhere=0.8), HOME, -0.02)
+    assert everybodys.dropped is None
+
+
+# Said outright
+
+
+def judgement(signal: int, space: str | None = "ormah") -> Verdict:
+    return Verdict(Judgement("n", signal, "explicit", NOW, "e", "m", Small(b"\x01", 1.0), "h", space), 0.97)  # type: ignore[arg-type]
+
+
+def test_said_to_be_of_no_use_it_is_silent_however_relevant() -> None:
+    one = candidate(0.95)
+    choose.heed([one], {one.id: judgement(-1)}, HERE)
+    choose.boost([one], {one.id: Boost(-0.15, 1)}, SETTINGS)
+    assert one.dropped == "feedback: said to be of no use for a prompt that means the same (cosine 0.97)"
+    assert (one.relevance, one.numbers["verdict"]) == (pytest.approx(0.8), -1.0)
+
+
+def test_said_to_be_of_use_it_passes_every_gate() -> None:
+    one, rival = candidate(0.1, order=0.1), candidate(0.9)
+    strict = SETTINGS.model_copy(update={"companions": 0.1})
+    for each in (one, rival):
+        each.numbers["text"] = each.relevance
+    choose.heed([one, rival], {one.id: judgement(1)}, HERE)
+    found = pool(one, rival, here=0.1, elsewhere=0.9)
+    choose.at_home([one], found, HERE, -0.02)
+    choose.floor([one, rival], heard(), strict)
+    choose.boost([one, rival], {}, strict)
+    choose.topical([one, rival], found, heard(), lambda each: each is rival, 0.55)
+    assert choose.resting([one, rival], strict) is None
+    assert choose.gate([one, rival], heard(), strict) == [rival, one]
+    preference = candidate(0.1)
+    choose.heed([preference], {preference.id: judgement(1)}, HERE)
+    assert choose.standing([preference], [], strict) == [preference]
+
+
+def test_that_it_is_of_use_is_not_carried_to_another_project() -> None:
+    theirs, ours = candidate(0.3, space="billing-api"), candidate(0.3)
+    said = {theirs.id: judgement(1, "billing-api"), ours.id: judgement(1, "billing-api")}
+    choose.heed([theirs, ours], said, HERE)
+    assert (theirs.wanted, ours.wanted) == (False, True)
+    choose.heed([theirs], {theirs.id: judgement(1, "ormah")}, HERE)
+    assert theirs.wanted, "it was said here"
+    choose.heed([theirs], {theirs.id: judgement(-1, "billing-api")}, HERE)
+    assert not theirs.wanted, "that it is of no use is"
+
+
+# The archive
+
+
+def archived(value: float) -> Candidate:
+    one = candidate(value)
+    one.row = structs.replace(one.row, tier=Tier.ARCHIVAL)
+    return one
+
+
+def test_from_the_archive_speaks_what_is_well_above_the_gate() -> None:
+    sure, near, nearer, far, working = archived(0.7), archived(0.52), archived(0.58), archived(0.47), candidate(0.51)
+    everyone = [sure, near, nearer, far, working]
+    assert choose.resting(everyone, SETTINGS) is nearer
+    assert choose.gate(everyone, heard(), SETTINGS) == [sure, working]
+    assert (near.dropped, far.dropped) == ("archive: relevance 0.520 below 0.6", "archive: relevance 0.470 below 0.6")
+    assert choose.explore(everyone, [sure, working], {}, room=4) is None, "nor is it shown to learn from"
+    assert choose.resting([archived(0.49)], SETTINGS) is None, "it would have been silent in working too"
+
+
+def test_a_time_that_is_asked_for_opens_no_archive() -> None:
+    one = archived(0.5)
+    choose.resting([one], SETTINGS)
+    assert choose.gate([one], heard(Intent.TEMPORAL), SETTINGS) == []
 
 
 def test_what_came_by_an_edge_alone_is_not_whispered() -> None:
