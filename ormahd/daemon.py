@@ -27,7 +27,7 @@ from ormahd.jobs.maintenance import Maintenance
 from ormahd.jobs.runner import LOW_PRIORITY, Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.logs import Logs
-from ormahd.ormah import Ormah
+from ormahd.ormah import Ormah, present
 from ormahd.ranking.rerank import Arriving
 from ormahd.rpc import sockets
 from ormahd.rpc.answer_jobs import JobMethods
@@ -38,6 +38,7 @@ from ormahd.rpc.server import Server
 from ormahd.signals import BROKEN, STOP, Signals
 from ormahd.supervisor import Supervisor
 from ormahd.timer import Timer
+from ormahd.vault.change import Clock
 from ormahd.whisper.pipeline import Whisper
 
 log = logging.getLogger("ormahd.daemon")
@@ -68,8 +69,11 @@ DESCRIPTORS: Final = 8192
 """Open files wished for: connections, Chroma's segments, git. macOS grants 256 unless asked."""
 
 
-def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lambda _: None) -> int:
-    """Run until a signal comes, and return the exit status. `told` is called with the socket's path once it answers.
+def run(
+    config: Config, *, foreground: bool, told: Callable[[Path], None] = lambda _: None, clock: Clock = present
+) -> int:
+    """Run until a signal comes, and return the exit status. `told` is called with the socket's path once it answers;
+    `clock` gives the present time, aware.
 
     Raises:
         OrmahError: it cannot start; what was begun has been taken back.
@@ -88,7 +92,7 @@ def run(config: Config, *, foreground: bool, told: Callable[[Path], None] = lamb
         way.patient()
 
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
-        ormah = Ormah.open(config)
+        ormah = Ormah.open(config, clock=clock)
         runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
         timetable = Timetable(runner, config.settings.jobs)
         maintenance = Maintenance(ormah, SEARCH)

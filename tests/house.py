@@ -56,6 +56,8 @@ class House:
     home: Path
     settings: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    module: str = "ormahd"
+    """What `python -m` runs as the daemon."""
 
     @property
     def vault(self) -> Path:
@@ -85,7 +87,7 @@ class House:
         """Start the daemon in the foreground and wait for `phase`; an empty one: until it answers."""
         with (self.home / "stderr").open("ab") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "ormahd", "run"], env=self.env, cwd=self.home, stdin=subprocess.DEVNULL,
+                [sys.executable, "-m", self.module, "run"], env=self.env, cwd=self.home, stdin=subprocess.DEVNULL,
                 stdout=stderr, stderr=stderr, start_new_session=True,
             )  # fmt: skip
         process = self.process
