@@ -49,7 +49,7 @@ class Client:
         )
         if not isinstance(answer, result):
             raise wire.Incompatible(
-                f"{method}: the answer is no {result.__name__}", hint="restart the daemon: ormahctl down, ormahctl up"
+                f"{method}: the answer is no {result.__name__}", hint="restart the daemon: ormahctl restart"
             )
         return answer
 

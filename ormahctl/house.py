@@ -10,7 +10,8 @@ from ormahd.rpc.wire import BY_CODE, Internal, OrmahError
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "ormahd", *arguments]
+    """`ormahd ARGUMENTS`. With -P, because we are run in other people's folders: nothing there is imported in place of ours."""
+    return [sys.executable, "-P", "-m", "ormahd", *arguments]
 
 
 def ask(*arguments: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 if TYPE_CHECKING:
     from ormahctl.client import Client
+    from ormahd.rpc.wire import Unavailable
 
 PERSON = "person"
 AGENT_SHELLS = {"CLAUDECODE": "claude-code", "CODEX_THREAD_ID": "codex", "GEMINI_CLI": "gemini"}
@@ -28,6 +30,8 @@ class Session:
     json: bool = False
     socket: str | None = None
     agent: str = field(default_factory=who)
+    starts: bool = True
+    """Whether a call may start the daemon where it is down (`autostart`). False for commands that only look."""
     _client: Client | None = None
 
     @property
@@ -44,10 +48,35 @@ class Session:
         self._client = None
 
     def connect(self) -> Client:
-        """A further connection of its own."""
-        from ormahctl.client import Client
+        """A further connection of its own; starts the daemon where it is down and may be started.
 
-        return Client.open(self.socket_path, agent=self.agent)
+        Raises:
+            Unavailable: nobody answers.
+        """
+        from ormahctl.client import Client
+        from ormahd.rpc.wire import Unavailable
+
+        socket = self.socket_path
+        try:
+            return Client.open(socket, agent=self.agent)
+        except Unavailable as exc:
+            if not self.starts or exc.data.get("reason") not in {"absent", "refused"}:
+                raise
+            self._start(socket, exc)
+        return Client.open(socket, agent=self.agent)
+
+    def _start(self, socket: Path, absent: Unavailable) -> None:
+        from ormahctl import autostart, render
+        from ormahctl.commands.status import skew
+        from ormahd import paths
+
+        if not autostart.allowed(socket):
+            if paths.is_stopped(socket):
+                absent.message += "; it was stopped with `ormahctl down`"
+            raise absent
+        if render.terminal(sys.stderr):
+            render.note("the daemon was not running; starting it", label="start", colour="cyan")
+        skew(autostart.start(socket).version)
 
     @property
     def socket_path(self) -> Path:

@@ -72,6 +72,12 @@ def _answered(socket: Path) -> HelloResult | None:
         return None  # listening, but not yet or no longer answering: ask again
 
 
+def version(socket: Path) -> str | None:
+    """The version of the daemon that answers there; None where nobody does."""
+    answer = _answered(socket)
+    return None if answer is None else answer.version
+
+
 def silent(socket: Path) -> bool:
     """True when nobody accepts connections at `socket`."""
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:

@@ -50,6 +50,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "The daemon": {
         "up": ("daemon", "up"),
         "down": ("daemon", "down"),
+        "restart": ("daemon", "restart"),
         "status": ("status", "status"),
         "doctor": ("health", "doctor"),
         "verify": ("health", "verify"),

@@ -68,6 +68,8 @@ def load(
             origins[f"{group}.{name}"] = str(path)
     names = {f"ORMAH_{group}_{name}".upper(): (group, name) for group, name in known}
     for variable, text in environ.items():
+        if not text and variable in {"ORMAH_VAULT", "ORMAH_SOCKET", "ORMAH_VAULT_PATH", "ORMAH_DAEMON_SOCKET"}:
+            continue  # an empty one is none, to those who look for the daemon too (`paths.find_socket`)
         if variable == "ORMAH_VAULT":
             group, name = "vault", "path"
         elif variable == "ORMAH_SOCKET":

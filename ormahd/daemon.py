@@ -101,6 +101,7 @@ def run(
         logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
 
         listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
+        paths.down_mark(listening.path).unlink(missing_ok=True)  # whoever started us wants us again
         reranker = Arriving(config.settings.whisper, ormah.warn)
         whisper = Whisper.of(ormah, reranker.get, maintenance.due)
         jobs = JobMethods(runner, timetable)

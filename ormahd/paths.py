@@ -12,14 +12,16 @@ import shutil
 import stat
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from platformdirs import PlatformDirs
 
 APP = "ormah"
 SOCKET_NAME = "ormahd.sock"
+SOCKET_VARIABLES = ("ORMAH_SOCKET", "ORMAH_DAEMON_SOCKET")
 MAX_SOCKET_PATH = 103
 """Bytes that a Unix socket's path may have on macOS (Linux: 107)."""
 
@@ -137,9 +139,8 @@ def private_dir(path: Path) -> Path:
     return path
 
 
-def configured(environ: Mapping[str, str] | None = None, config: Path | None = None) -> dict[str, str]:
-    """`vault` and `socket` as `config.toml` has them, as far as it can be read (checking it is config.py's work)."""
-    environ = os.environ if environ is None else environ
+def _tables(environ: Mapping[str, str], config: Path | None = None) -> dict[str, Any]:
+    """`config.toml`, as far as it can be read (checking it is config.py's work)."""
     file = config or (Path(environ["ORMAH_CONFIG"]) if environ.get("ORMAH_CONFIG") else config_file())
     try:
         text = file.read_text("utf-8")
@@ -148,9 +149,36 @@ def configured(environ: Mapping[str, str] | None = None, config: Path | None = N
     import tomllib
 
     try:
-        tables = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return {}
+
+
+def autostart(environ: Mapping[str, str] | None = None) -> bool:
+    """The setting `daemon.autostart`, for those who need it before anything is checked."""
+    environ = os.environ if environ is None else environ
+    table = _tables(environ).get("daemon")
+    given = environ.get("ORMAH_DAEMON_AUTOSTART") or (table.get("autostart", "") if isinstance(table, dict) else "")
+    return str(given).strip().lower() not in {"0", "false", "no", "off", "f", "n"}
+
+
+def down_mark(socket: Path) -> Path:
+    """The file that `ormahctl down` leaves beside a socket: who stopped the daemon wants it to stay down."""
+    return socket.with_name(f"{socket.name}.down")
+
+
+def is_stopped(socket: Path) -> bool:
+    """Whether a person stopped the daemon of `socket` since the machine was started, and nobody has started it since."""
+    try:
+        marked = down_mark(socket).stat().st_mtime
+    except OSError:
+        return False
+    return marked > time.time() - time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def configured(environ: Mapping[str, str] | None = None, config: Path | None = None) -> dict[str, str]:
+    """`vault` and `socket` as `config.toml` has them."""
+    tables = _tables(os.environ if environ is None else environ, config)
     found: dict[str, str] = {}
     for name, group, key in (("vault", "vault", "path"), ("socket", "daemon", "socket")):
         table = tables.get(group)

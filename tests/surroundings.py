@@ -19,4 +19,6 @@ def surroundings(home: Path) -> dict[str, str]:
     names = ("CONFIG_HOME", "DATA_HOME", "CACHE_HOME", "STATE_HOME", "RUNTIME_DIR")
     places = {f"XDG_{name}": str(home / name.lower()) for name in names}
     (home / "runtime_dir").mkdir(mode=0o700, exist_ok=True)
-    return kept | places | {"HOME": str(home), "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "TERM": "dumb"}
+    ours = {"HOME": str(home), "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "TERM": "dumb"}
+    # A test that means a daemon starts one: else a command would, and leave it behind.
+    return kept | places | ours | {"ORMAH_DAEMON_AUTOSTART": "false"}

@@ -1,15 +1,18 @@
-"""`ormahctl up`, `ormahctl down`: run the daemon, stop it."""
+"""`ormahctl up`, `down`, `restart`: run the daemon, stop it, run it anew."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
 from ormahctl import render, supervise
+from ormahctl.autostart import is_usual
 from ormahctl.commands.status import skew
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
+from ormahd import __version__, paths
 
 READY_SECONDS = 600.0
 """The first start reads and embeds a whole vault; later ones load a model."""
@@ -53,12 +56,55 @@ def _phase(phase: str) -> None:
 @click.command(cls=Verb, short_help="Stop the daemon.", example="ormahctl down")
 @pass_session
 def down(session: Session) -> None:
-    """Ask the daemon to stop and return when it has; running requests finish first."""
+    """Ask the daemon to stop and return when it has; running requests finish first.
+
+    It stays down until `ormahctl up` or the next start of the machine: no command and no agent starts it by itself.
+    """
     socket = session.socket_path
     pid = supervise.stop(socket, flag=session.socket)
+    stays = _mark(socket)
     if session.json:
         render.emit({"stopped": pid is not None, "pid": pid, "socket": str(socket)})
-    elif pid is None:
-        render.out("ormahd is not running")
+        return
+    render.out("ormahd is not running" if pid is None else f"ormahd has stopped (pid {pid})")
+    if stays:
+        render.note("it stays down until: ormahctl up", label="note", colour="cyan")
+
+
+def _mark(socket: Path) -> bool:
+    """Note that a person wants it down, where commands would start it otherwise. Whether that is so."""
+    if not paths.autostart() or not is_usual(socket):
+        return False
+    paths.private_dir(socket.parent)
+    paths.down_mark(socket).write_bytes(b"")
+    return True
+
+
+@click.command(
+    cls=Verb, short_help="Stop the daemon and start it again.", example="ormahctl restart\normahctl restart --wait"
+)
+@click.option("--wait", is_flag=True, help="Return only when all is loaded (phase ready).")
+@pass_session
+def restart(session: Session, wait: bool) -> None:
+    """Stop the daemon and start it again, after an update or a change of the settings; one that is down is started."""
+    socket = session.socket_path
+    before = supervise.version(socket)
+    pid = supervise.stop(socket, flag=session.socket)
+    started = supervise.start(socket, flag=session.socket)
+    hello = started.hello
+    if wait and hello.phase != "ready":
+        hello = supervise.wait_until_ready(socket, _phase, READY_SECONDS)
+    if session.json:
+        fields = {"stopped": pid, "how": started.how, "phase": hello.phase, "version": hello.version, "before": before}
+        render.emit(fields | {"vault": hello.vault, "vault_id": hello.vault_id, "socket": str(socket)})
     else:
-        render.out(f"ormahd has stopped (pid {pid})")
+        instead = f", in place of {before}" if before not in {None, hello.version} else ""
+        word = "has started again" if pid is not None else "was not running and has started"
+        render.out(
+            f"ormahd {hello.version} {word} ({started.how}){instead}: {hello.phase}, vault {render.line(hello.vault)}"
+        )
+    sys.stdout.flush()
+    if hello.version != __version__:
+        another = f"the daemon that was started is version {hello.version}, this command {__version__}"
+        mend = "its service is of another installation; renew it: ormahctl setup service"
+        render.note(f"{another}; {mend}" if started.how != "detached" else another)

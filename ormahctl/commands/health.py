@@ -37,6 +37,7 @@ def doctor(session: Session, fix: bool) -> int:
 
     Exit status 1 when an error or a warning was found; what is only worth knowing (info) does not count.
     """
+    session.starts = False
     try:
         found = session.client.call("admin.doctor", DoctorParams(fix=fix), DoctorResult, timeout=LONG_SECONDS)
     except Unavailable as exc:

@@ -6,10 +6,12 @@ status 0. `setup` writes the shim's own command instead, which starts ten times 
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NoReturn
 
 import click
 
+from ormahctl import render
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 
@@ -23,6 +25,9 @@ class HookVerb(Verb):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        if not args and _typed():
+            _explain()
+            raise click.exceptions.Exit(0)
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as exc:
@@ -63,9 +68,28 @@ def hook(session: Session, event: str, harness: str, deadline: int) -> None:
 
 
 def answer(session: Session, event: str, harness: str, deadline: int) -> NoReturn:
-    """Do as the shim does, with the socket that the configuration names; ends the process."""
+    """Do as the shim does, with the socket that the configuration names; ends the process. A person is told what it is for."""
     from ormahctl.shim import prompt
+
+    if sys.stdin is not None and sys.stdin.isatty():
+        render.note(
+            "an agent's program runs this at its events and hands it JSON on stdin; there is nothing to type. "
+            'To connect one: ormahctl setup. To see what would be whispered: ormahctl whisper "a prompt"'
+        )
+        raise click.exceptions.Exit(0)
 
     words = [event, "--harness", harness, "--socket", str(session.socket_path), "--deadline", str(deadline)]
     prompt.main(words)
     raise click.exceptions.Exit(0)
+
+
+def _typed() -> bool:
+    """Whether a person typed it: a harness has no terminal for stdin."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _explain() -> None:
+    render.note(
+        "an agent's program runs this at its events and hands it JSON on stdin; there is nothing to type. "
+        'To connect an agent: ormahctl setup. To see what would be whispered: ormahctl whisper "a prompt"'
+    )

@@ -85,6 +85,7 @@ def _follow(file: Path, place: int, inode: int) -> None:
 def _log_file(session: Session) -> Path:
     """Where the log is: asked of the daemon, or, while it is down, worked out from the vault."""
     try:
+        session.starts = False
         client = session.client
         told = _told(client)
         if told is not None:

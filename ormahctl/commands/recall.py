@@ -99,7 +99,7 @@ def recall(
 
 
 def _print(number: int, hit: RecallHit) -> None:
-    content = hit.content[: SNIPPET * 8]
+    content = hit.content if hit.source == "id" else hit.content[: SNIPPET * 8]
     if hit.title:
         title, rest = hit.title, content
     else:

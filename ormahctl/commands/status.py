@@ -23,6 +23,7 @@ SECONDS = 10.0
 @pass_session
 def status(session: Session) -> None:
     """Show the daemon's phase, vault, index and whatever is missing. Exit status 69 when it does not answer."""
+    session.starts = False
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
     if session.json:
         render.emit(health)
@@ -96,9 +97,7 @@ def _sync(sync: SyncHealth) -> None:
 def skew(version: str) -> None:
     """Say it when the daemon is of another version than this command."""
     if version != __version__:
-        render.note(
-            f"the daemon is version {version}, this command {__version__}; restart it: ormahctl down, ormahctl up"
-        )
+        render.note(f"the daemon is version {version}, this command {__version__}; restart it: ormahctl restart")
 
 
 def _line(name: str, text: str) -> None:

@@ -19,9 +19,9 @@ DEADLINE_MS: Final = 500
 """Milliseconds after which a hook gives up and the prompt goes on without memories."""
 SPARE_SECONDS: Final = 4
 """What a harness waits beyond the deadline, for a machine that is slow to start a process."""
-GUARD: Final = " || true"
+GUARD: Final = " 2>/dev/null || true"
 """Python ends with status 2 when its script is gone (an upgrade, a removed environment), and a harness takes a 2 as "block":
-the prompt would be lost, or the agent never stop. So a shell runs it, and the status is 0 whatever happens."""
+the prompt would be lost, or the agent never stop. So a shell runs it, the status is 0 whatever happens, and nothing is said of it."""
 
 OBSOLETE: Final = ("args", "async", "shell")
 """Members that would change what our command does: where an earlier setup or a person gave them, they go."""

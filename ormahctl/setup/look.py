@@ -68,14 +68,13 @@ def standing(harness: Harness, *, socket: str | None) -> Standing:
 
 
 def _ask(handler: Mapping[str, Any], deadline: int) -> Answer:
-    """Run the command as a harness does: by a shell, with JSON on stdin."""
+    """Run the command as a harness does: by a shell, with JSON on stdin; but here what it says on stderr is heard."""
+    command = str(handler["command"]).removesuffix(entry.GUARD)
     text = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": "", "cwd": os.getcwd()}).encode()
     limit = deadline / 1000 + entry.SPARE_SECONDS
     began = time.monotonic()
     try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", str(handler["command"])], input=text, capture_output=True, timeout=limit, check=False
-        )
+        done = subprocess.run(["/bin/sh", "-c", command], input=text, capture_output=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
         return Answer(False, limit * 1000, f"did not end within {limit:.1f} s")
     ms = (time.monotonic() - began) * 1000

@@ -19,10 +19,8 @@ LARGEST_INPUT = 16_777_216
 """Bytes of stdin beyond which the daemon would not take the frame anyway (`daemon.frame_bytes`)."""
 LARGEST_OUTPUT = 65_536
 """Bytes: several times what any harness takes whole."""
-NOTICE = (
-    b'{"systemMessage":"Ormah: the daemon does not answer, so this session begins without memories. '
-    b'To start it: ormahctl up"}'
-)
+SILENT = b"the daemon does not answer, so this session begins without memories. To start it: ormahctl up"
+NOTICE = b'{"systemMessage":"Ormah: %b"}'
 """What a session that begins may say for itself; every harness that we know shows a `systemMessage` to the person."""
 _KIND = b"h"
 _PIECE = 1 << 20
@@ -50,9 +48,14 @@ def _hook(words: "list[str]") -> None:
         return
     named = b"".join(_bytes(text) + b"\0" for text in (options["--harness"], event, _cwd()))
     space = posix.environ.get(b"ORMAH_SPACE", b"")
-    reply = ask(socket_path(options["--socket"]), _KIND, named + space + b"\0" + body, None)
-    if reply is None and event == "SessionStart" and b'"compact"' not in body:
-        reply = NOTICE
+    socket = socket_path(options["--socket"])
+    reply = ask(socket, _KIND, named + space + b"\0" + body, None)
+    if reply is None and event == "SessionStart":
+        from ormahctl.shim.start import begin
+
+        said = begin(socket) or SILENT
+        if b'"compact"' not in body:
+            reply = NOTICE % said
     if reply and len(reply) <= LARGEST_OUTPUT:
         _write(reply)
 

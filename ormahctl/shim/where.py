@@ -18,6 +18,15 @@ def socket_path(flag: str) -> str:
     return f"{_runtime()}/{_of(_expanded(vault)) if vault else _NAME}"
 
 
+def of_vault(vault: str, usual: str) -> str:
+    """The socket of `vault`, where the configuration has the vault `usual`; "" for each means the default one."""
+    from posixpath import realpath
+
+    if not vault or (usual and realpath(vault) == realpath(usual)):
+        return f"{_runtime()}/{_NAME}"
+    return f"{_runtime()}/{_of(vault, usual)}"
+
+
 def _runtime() -> str:
     """The directory of sockets."""
     for base in (_variable("XDG_RUNTIME_DIR"), f"/run/user/{posix.getuid()}"):
@@ -34,13 +43,13 @@ def _base(name: str, usual: str) -> str:
     return _expanded("~/Library/Application Support" if sys.platform == "darwin" else usual)
 
 
-def _of(vault: str) -> str:
+def _of(vault: str, usual: str = "") -> str:
     """The name of the socket of a vault that `ORMAH_VAULT` names. Rare, so only here more is imported."""
     from hashlib import sha256
     from posixpath import realpath
 
     root = realpath(vault)
-    if root == realpath(_base("XDG_DATA_HOME", "~/.local/share") + "/ormah/vault"):
+    if root == realpath(usual or _base("XDG_DATA_HOME", "~/.local/share") + "/ormah/vault"):
         return _NAME
     key = sha256(root.encode(sys.getfilesystemencoding(), "surrogateescape")).hexdigest()[:8]
     return f"ormahd-{key}.sock"

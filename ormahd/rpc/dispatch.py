@@ -100,7 +100,7 @@ class Dispatcher:
         if params.protocol != schema.PROTOCOL:
             raise Incompatible(
                 f"this daemon ({__version__}) speaks protocol {schema.PROTOCOL}, the caller {params.protocol}",
-                hint="install the same version of both, then: ormahctl down, ormahctl up",
+                hint="install the same version of both, then: ormahctl restart",
                 data={"protocol": schema.PROTOCOL, "version": __version__},
             )
         return schema.HelloResult(

@@ -47,7 +47,7 @@ __all__ = [
 ]  # fmt: skip
 
 START = "start it with: ormahctl up"
-LOOK = "look with: ormahctl logs; begin again with: ormahctl down, ormahctl up"
+LOOK = "look with: ormahctl logs; begin again with: ormahctl restart"
 CONNECT_SECONDS = 5.0
 CHUNK = 262_144
 
@@ -192,7 +192,7 @@ class Connection:
             except (msgspec.DecodeError, RecursionError) as exc:
                 raise Incompatible(
                     f"the daemon's answer cannot be read: {exc}",
-                    hint="daemon and command are of different versions; restart it: ormahctl down, ormahctl up",
+                    hint="daemon and command are of different versions; restart it: ormahctl restart",
                 ) from exc
 
     def _frame(self, deadline: float | None) -> tuple[bytes, bytes]:

@@ -27,6 +27,11 @@ class SyncSettings(Group):
 
 
 class DaemonSettings(Group):
+    autostart: bool = Field(
+        default=True,
+        description="Commands that need the daemon, and sessions of agents that begin, start it where it is down; not after "
+        "`ormahctl down`, nor at another socket. Off: only `ormahctl up`, or a service.",
+    )
     threads: Annotated[int, Field(ge=2, le=256)] = Field(
         default=8, description="Questions answered at the same time. Writes have 32 threads of their own."
     )

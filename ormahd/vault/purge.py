@@ -96,7 +96,7 @@ def prepare(vault: Vault, looked: Survey, taken: Callable[[str], bool], progress
     git = vault.git
     folder = swap.folder_of(git)
     if swap.read_journal(git) is not None:
-        raise Conflict("another purge is not finished", hint="restart the daemon: ormahctl down, ormahctl up")
+        raise Conflict("another purge is not finished", hint="restart the daemon: ormahctl restart")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     progress(0, 0, "copying the history")

@@ -99,7 +99,7 @@ def test_an_agent_that_was_not_set_up_is_told_of_this_installation(house: House)
 
 
 def test_recall_of_an_id_shows_that_memory(house: House) -> None:
-    long = "The first line.\n" + "many words of it, " * 60 + "\nthe very last line."
+    long = "The first line.\n" + "many words of it, " * 200 + "\nthe very last line."
     made = house.call("agent.remember", content=long, title="Long", space=None)
     for query in (
         made.node_id,

@@ -109,7 +109,7 @@ def test_a_removed_installation_costs_nobody_a_prompt(house: House, gone: str) -
     answer = fire(
         command.replace(missing, "/nowhere/" + Path(missing).name), "UserPromptSubmit", house.home, prompt="hello"
     )
-    assert (answer.returncode, answer.stdout) == (0, b"")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, b"", b"")
 
 
 def test_an_installation_in_a_path_with_spaces_and_quotes(living: House) -> None:

@@ -72,3 +72,12 @@ def test_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "XDG_CONFIG_HOME" / "ormah").mkdir()
     (tmp_path / "XDG_CONFIG_HOME" / "ormah" / "config.toml").write_text(f'[vault]\npath = "{tmp_path}/other"\n')
     assert paths.find_socket(environ={}) == run / "ormahd.sock"
+
+
+def test_an_empty_variable_does_not_move_the_socket_away_from_where_commands_look(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[daemon]\nsocket = "/run/mine"\n[vault]\npath = "/v"\n')
+    empty = {"ORMAH_SOCKET": "", "ORMAH_VAULT": "", "ORMAH_VAULT_PATH": "", "ORMAH_DAEMON_SOCKET": ""}
+    settings = config.load(file, empty).settings
+    assert (settings.daemon.socket, settings.vault.path) == (Path("/run/mine"), Path("/v"))
+    assert paths.find_socket(environ=empty | {"ORMAH_CONFIG": str(file)}) == settings.daemon.socket

@@ -209,7 +209,7 @@ def test_version_help_and_completion(nobody: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("ormahctl re", {"remember", "recall", "rebuild"}),
+        ("ormahctl re", {"remember", "recall", "rebuild", "restart"}),
         ("ormahctl remember --ti", {"--tier", "--title"}),
         ("ormahctl remember x --type pr", {"preference", "project", "procedure"}),
         ("ormahctl recall x --tier ", {"core", "working", "archival"}),

@@ -70,3 +70,10 @@ def test_json_on_a_terminal_is_indented(desk: Desk) -> None:
     assert '{\r\n  "results": [' in drawn
     assert "\x1b" not in drawn
     assert "\x9b" not in drawn
+
+
+@pytest.mark.parametrize("words", [["hook"], ["hook", "UserPromptSubmit"], ["whisper", "inject"], ["whisper", "store"]])
+def test_a_hook_that_a_person_types_says_what_it_is_for(desk: Desk, words: list[str]) -> None:
+    said = on_terminal(desk, *words)
+    assert "nothing to type" in said
+    assert "ormahctl setup" in said

@@ -213,7 +213,7 @@ def test_each_event_is_handed_over_by_its_name(home: Path) -> None:
             words = entry.words(handler)
             assert words[1:4] == ["-I", "-S", str(entry.SHIM)]
             assert words[4:] == [
-                "--hook", event, "--harness", harness.name, "--socket", "/some where/s.sock", "--deadline", "500", "||", "true"
+                "--hook", event, "--harness", harness.name, "--socket", "/some where/s.sock", "--deadline", "500", "2>/dev/null", "||", "true"
             ]  # fmt: skip
 
 

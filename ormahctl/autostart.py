@@ -1,0 +1,76 @@
+"""Starting the daemon because a command or a session needs it, as gpg does with its agent (setting `daemon.autostart`).
+
+Only the daemon that this configuration means: one that a person looks after at another socket (`--socket`, `ORMAH_SOCKET`)
+is theirs to start. After `ormahctl down` it stays down until `ormahctl up`, `restart`, or the next start of the machine. Of many
+who need it at once one starts it; the others wait for that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ormahctl import supervise
+from ormahd import paths
+from ormahd.rpc.schema import HelloResult
+from ormahd.rpc.wire import OrmahError
+
+SANDBOXED: Final = ("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED")
+"""Variables of a shell whose children may not write or connect freely: a daemon that it starts could do neither."""
+
+
+def allowed(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the daemon at `socket` may be started without being asked to."""
+    environ = os.environ if environ is None else environ
+    if not paths.autostart(environ) or any(environ.get(name) for name in SANDBOXED):
+        return False
+    return is_usual(socket, environ) and not paths.is_stopped(socket)
+
+
+def is_usual(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether `socket` is where the configuration has the daemon, whatever a flag or `ORMAH_SOCKET` says."""
+    environ = os.environ if environ is None else environ
+    rest = {name: value for name, value in environ.items() if name not in paths.SOCKET_VARIABLES}
+    return os.path.abspath(socket) == os.path.abspath(paths.find_socket(environ=rest))
+
+
+def start(socket: Path) -> HelloResult:
+    """Start the daemon at `socket`, or wait for who is starting it, until it answers.
+
+    Raises:
+        Unavailable: it does not come up, with what it said.
+    """
+    with _alone(socket):
+        return supervise.start(socket, flag=None).hello
+
+
+@contextmanager
+def _alone(socket: Path) -> Iterator[None]:
+    paths.private_dir(socket.parent)
+    fd = os.open(socket.with_name(f"{socket.name}.starting"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def main(words: list[str]) -> int:
+    """For the hook of a session that begins: start the daemon at the socket `words[0]`; nobody reads what it says."""
+    socket = Path(words[0])
+    if not allowed(socket):
+        return 1
+    try:
+        start(socket)
+    except OrmahError as exc:
+        return exc.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
