@@ -104,7 +104,7 @@ def load(
 
 def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(paths.read_text(path))
     except FileNotFoundError:
         if must_exist:
             raise BadRequest(f"there is no configuration file {path}") from None

@@ -5,6 +5,7 @@ Standard library and platformdirs only: commands import this before anything els
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import shlex
@@ -139,11 +140,21 @@ def private_dir(path: Path) -> Path:
     return path
 
 
+def read_text(file: Path) -> str:
+    """Return the text of a configuration file, also as Windows' editors save it: with a byte order mark, or in UTF-16.
+
+    Raises OSError, UnicodeDecodeError.
+    """
+    data = file.read_bytes()
+    utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if utf_16 else "utf-8-sig").replace("\r\n", "\n")
+
+
 def _tables(environ: Mapping[str, str], config: Path | None = None) -> dict[str, Any]:
     """`config.toml`, as far as it can be read (checking it is config.py's work)."""
     file = config or (Path(environ["ORMAH_CONFIG"]) if environ.get("ORMAH_CONFIG") else config_file())
     try:
-        text = file.read_text("utf-8")
+        text = read_text(file)
     except (OSError, UnicodeDecodeError):
         return {}
     import tomllib

@@ -91,6 +91,10 @@ def doctor(ormah: Ormah) -> list[Finding]:
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [Finding("warning", text) for text in ormah.warnings]
     found += [Finding(**problem) for problem in driver.findings(ormah.vault)]
+    if ormah.syncing.trouble and not ormah.syncing.offline_since:
+        found.append(
+            Finding("warning", f"the last sync failed: {ormah.syncing.trouble}", mend="mend that, then: ormahctl sync")
+        )
     found += _set_aside(ormah.vault.root)
     found += _judgements(ormah)
     busy = ormah.vault.busy()

@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 _WIKILINK = re.compile(r"(?<!\\)\[\[([^\[\]\n]{1,500})\]\]")
+LINK = re.compile(
+    r"\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]*\]){0,500})\]"
+    r"\((?:<(?P<angled>[^<>\n]{1,500})>|(?P<plain>(?:[^()\s]|\([^()\s]*\)){1,500}))(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\)"
+)
+"""A markdown link: `[text](Some%20note.md)`, as Obsidian writes them with wikilinks off."""
+_SCHEME = re.compile(r"[A-Za-z][\w+.-]*:|//")
 _FENCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?(`{3,}|~{3,})(.*)")
 _TICKS = re.compile(r"`+")
 _BLANK = re.compile(r"\n[ \t]*\n")
@@ -55,12 +62,30 @@ def wikilinks(text: str) -> list[tuple[str, str]]:
 
 
 def body_links(text: str) -> list[str]:
-    """Targets of the wikilinks in a body (with `\\n` line ends), once each, in order; not in code, no attachments."""
-    if "[[" not in text:
+    """Targets of the links in a body (with `\\n` line ends), wikilinks first, once each, in order; not in code, no attachments."""
+    if "[[" not in text and "](" not in text:
         return []
     if "`" in text or "~~~" in text:
         text = "\n\n".join(_without_code(text))
-    return list(dict.fromkeys(target for target, _ in wikilinks(text) if not _FILE.search(target)))
+    found = [target for target, _ in wikilinks(text) if not _FILE.search(target)]
+    return list(dict.fromkeys([*found, *_markdown_links(text)]))
+
+
+def _markdown_links(text: str) -> Iterator[str]:
+    """Notes of this vault that markdown links lead to: a relative path to a `.md` file, with `%20` for a space."""
+    if "](" not in text:
+        return
+    for found in LINK.finditer(text):
+        if target := linked_note(found):
+            yield target
+
+
+def linked_note(found: re.Match[str]) -> str:
+    """The note that a markdown link names (a match of `LINK`), as a wikilink would name it; "" for none of this vault."""
+    path = unquote(found["angled"] or found["plain"]).partition("#")[0].strip()
+    if path[-3:].lower() != ".md" or _SCHEME.match(path) or "\n" in path:
+        return ""
+    return link_target(path)
 
 
 def conflict_line(text: str) -> int | None:

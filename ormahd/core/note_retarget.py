@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from urllib.parse import quote
 
-from ormahd.core.markdown import body_links, link_target
+from ormahd.core.markdown import LINK, body_links, link_target, linked_note
 from ormahd.core.naming import stem_short_id
 from ormahd.core.note_edit import edit
 from ormahd.core.note_read import parse
@@ -67,4 +68,11 @@ def _led(
     def changed(found: re.Match[str]) -> str:
         return f"{ends[0]}{led(found[1])}{ends[1]}" if link_target(found[1]) in names else found[0]
 
-    return _WIKILINK.sub(changed, content) if names else content
+    def changed_path(found: re.Match[str]) -> str:
+        """A markdown link keeps its text; where it led to a heading, the other note has none of that name."""
+        name = linked_note(found)
+        if name not in names:
+            return found[0]
+        return f"[{found['text']}]({quote(link_target(led(name)))}.md)" if ends[0] else found["text"]
+
+    return LINK.sub(changed_path, _WIKILINK.sub(changed, content)) if names else content

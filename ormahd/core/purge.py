@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ormahd.core import markdown
 from ormahd.core.markdown import link_target
 from ormahd.core.node import EdgeType, NodeType, Tier, short_id
 from ormahd.core.note import Note, NoteKind, edit, parse, stem_short_id
@@ -119,7 +120,7 @@ class Forgotten(Struct, frozen=True, dict=True):
     def mentions(self, data: bytes) -> int:
         """How often a file, a message or the bytes of a tree name it (0: not at all)."""
         found = sum(1 for _ in self._mention.finditer(data))
-        if self.names and b"[[" in data:
+        if self.names and (b"[[" in data or b"](" in data):
             named = (target for target in link_targets(data) if not self._word.search(target))
             found += sum(1 for target in named if self.leads(target))
         return found
@@ -131,6 +132,10 @@ class Forgotten(Struct, frozen=True, dict=True):
         if stem_short_id(target.casefold()) == self.short:
             return True
         return fold(target) in self.names or fold(target.rsplit("/", 1)[-1].removesuffix(".md")) in self.names
+
+    def _leads_by_path(self, found: re.Match[str]) -> bool:
+        name = markdown.linked_note(found)
+        return bool(name) and self.leads(name)
 
     def quoted(self, text: str) -> bool:
         """Whether a message quotes its title or the beginning of its text."""
@@ -181,6 +186,7 @@ class Forgotten(Struct, frozen=True, dict=True):
     def _once(self, text: str) -> str:
         if self.node_id:
             text = _LINK.sub(lambda found: GONE if self.leads(link_target(found[1])) else found[0], text)
+            text = markdown.LINK.sub(lambda found: GONE if self._leads_by_path(found) else found[0], text)
             text = self._markdown_link.sub(lambda found: GONE if self._word.search(found[0]) else found[0], text)
             text = self._without_words(text)
         for spelling in self.spellings:
@@ -208,8 +214,10 @@ def is_structure(text: str) -> bool:
 
 
 def link_targets(data: bytes) -> tuple[str, ...]:
-    """The targets of all wikilinks in a file, wherever they stand."""
-    return tuple(link_target(found) for found in _LINK.findall(data.decode("utf-8", "surrogateescape")))
+    """The targets of all links in a file, wherever they stand."""
+    text = data.decode("utf-8", "surrogateescape")
+    paths = (markdown.linked_note(found) for found in markdown.LINK.finditer(text)) if "](" in text else ()
+    return (*(link_target(found) for found in _LINK.findall(text)), *filter(None, paths))
 
 
 def fold(name: str) -> str:

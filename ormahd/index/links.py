@@ -51,7 +51,8 @@ def target(text: str) -> Target:
 
 
 def stem(path: str) -> str:
-    return path.rsplit("/", 1)[-1].removesuffix(".md")
+    name = path.rsplit("/", 1)[-1]
+    return name[:-3] if name[-3:].lower() == ".md" else name
 
 
 def names(note: Note) -> set[tuple[str, int]]:

@@ -51,6 +51,18 @@ class Channel:
         return self._pending
 
     @property
+    def resting(self) -> bool:
+        """True when nothing is under way: no request, no reply, no part of a frame, and nothing has arrived unread."""
+        if self.closed or self.in_flight or self._pending or self.frame_since is not None:
+            return False
+        try:
+            return not self.sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return True  # the peer is gone
+
+    @property
     def full(self) -> bool:
         """True when no further request is taken before earlier ones are answered and their replies are read."""
         return self.in_flight >= IN_FLIGHT or self._pending > self.limit

@@ -203,7 +203,7 @@ class Server:
 
     def _welcome(self, sock: socket.socket) -> None:
         channel = Channel(sock, self._settings.frame_bytes, time.monotonic())
-        if len(self._channels) >= self._settings.max_clients:
+        if len(self._channels) >= self._settings.max_clients and not self._make_room():
             log.warning("a connection was refused: %d are open", len(self._channels))
             self._counts.add("refused")
             channel.send(self._desk.error(JSON, None, _crowded(self._settings.max_clients)))
@@ -212,6 +212,21 @@ class Server:
         self._counts.add("connections")
         self._channels.add(channel)
         self._turn(channel, READ)  # who connects has something to say: mostly it is there already
+
+    def _make_room(self) -> bool:
+        """Close the connection that rested longest; False where each of them is at work. A client that leaks its connections
+        keeps nobody out."""
+        resting = [channel for channel in self._channels if channel.resting]
+        if not resting:
+            return False
+        longest = min(resting, key=lambda channel: channel.rested)
+        log.warning(
+            "%d connections are open: one that rested for %.0f s is closed",
+            len(self._channels), time.monotonic() - longest.rested,
+        )  # fmt: skip
+        self._counts.add("dropped")
+        self._close(longest)
+        return True
 
     def _turn(self, channel: Channel, mask: int) -> None:
         """One round for one connection: write, read, take what is whole, see what comes next."""
@@ -326,7 +341,7 @@ class Server:
                 log.info("a connection was closed: one frame took more than %g s", slow)
                 self._counts.add("dropped")
                 self._close(channel)
-            elif idle and not channel.in_flight and not channel.pending and channel.rested < now - idle:
+            elif idle and channel.resting and channel.rested < now - idle:
                 self._close(channel)
         self._timed = any(
             idle or c.linger_until is not None or c.frame_since is not None or c.stuck_since is not None

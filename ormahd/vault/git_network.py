@@ -28,6 +28,8 @@ Progress = Callable[[int, int, str], None]
 TERM_SECONDS: Final = 2.0
 """How long a git that is told to end may take to remove its locks, before it is killed."""
 LOOK_SECONDS: Final = 0.25
+REMOTE_LINES, REMOTE_CHARACTERS = 12, 300
+"""Of what a remote says when it refuses a push: lines, and characters of each."""
 
 _QUIET: Final = {
     "GCM_INTERACTIVE": "never",
@@ -132,8 +134,10 @@ class Network:
                 return False
             refused = re.search(r"\[remote rejected\] \((.*)\)", said)
             if refused is not None:
-                raise Conflict(f"the remote {shown(remote.url)} refuses our changes: {refused[1]}",
-                               hint=_mend_refusal(refused[1])) from exc  # fmt: skip
+                lines = _remote_lines(said)
+                why = f"; it says: {' / '.join(lines)}" if lines else ""
+                raise Conflict(f"the remote {shown(remote.url)} refuses our changes: {refused[1]}{why}",
+                               hint=_mend_refusal(refused[1]), data={"remote": lines}) from exc  # fmt: skip
             raise
         if self._git.resolve(remote.tracking) != commit:
             unlocked(self._git, remote.tracking, lambda: self._git.run("update-ref", remote.tracking, commit))
@@ -235,6 +239,15 @@ _AWAY = ("could not read from remote repository", "does not appear to be a git r
          "could not resolve host", "connection refused", "connection timed out", "connection reset", "unable to connect",
          "the remote end hung up", "network is unreachable", "no route to host", "not found", "operation timed out",
          "repository '")  # fmt: skip
+
+
+def _remote_lines(said: str) -> list[str]:
+    """What the remote itself said (`remote: ...` in git's output), harmless for a terminal, at most `REMOTE_LINES`."""
+    found = [line.removeprefix("remote:").strip() for line in re.split(r"[\r\n]", said) if line.startswith("remote:")]
+    printable = (
+        "".join(one if one.isprintable() else " " for one in line)[:REMOTE_CHARACTERS].rstrip() for line in found
+    )
+    return [line for line in printable if line and not _PERCENT.search(line.encode())][:REMOTE_LINES]
 
 
 def _mend_refusal(why: str) -> str:

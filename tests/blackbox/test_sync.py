@@ -156,6 +156,26 @@ def test_offline_is_no_harm(machines: tuple[House, House, Path]) -> None:
     assert two.json("show", node)["id"] == node
 
 
+def test_a_remote_that_refuses_says_why(machines: tuple[House, House, Path]) -> None:
+    one, _, bare = machines
+    hook = bare / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        "#!/bin/sh\nprintf 'GH013: push \\033[1mcannot contain secrets\\nsee notes/pump.md:12\\n' >&2\nexit 1\n"
+    )
+    hook.chmod(0o755)
+    one.json("remember", "The light in the pump room is broken")
+    refused = one.ctl("sync")
+    assert refused.returncode == 4
+    assert "GH013: push" in refused.stderr
+    assert "see notes/pump.md:12" in refused.stderr
+    assert "\x1b" not in refused.stderr
+    assert any("GH013" in found["what"] for found in one.json("doctor", status=1)["findings"])
+    hook.unlink()
+    assert one.ctl("sync").returncode == 0
+    assert one.json("doctor")["findings"] == []
+
+
 def test_a_file_in_the_way_is_named_and_left(machines: tuple[House, House, Path]) -> None:
     one, two, _ = machines
     (one.vault / "plan.txt").write_text("theirs")

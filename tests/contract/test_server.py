@@ -147,22 +147,42 @@ def test_slow_methods_never_take_the_place_of_quick_ones(method, params, gate):
             raw.close()
 
 
-def test_many_idle_connections_are_cheap_and_one_more_than_allowed_is_refused():
+def test_many_idle_connections_are_cheap_and_the_one_that_rested_longest_makes_room():
     with serving(max_clients=128) as server:
         threads = threading.active_count()
-        idle = [Raw(server.path) for _ in range(127)]
+        first = Raw(server.path)
+        until(lambda: server.clients == 1)
+        idle = [Raw(server.path) for _ in range(126)]
         until(lambda: server.clients == 127)
         assert threading.active_count() == threads
         with connect(server.path) as last:
             assert last.call("hello").phase == "ready"
-            with connect(server.path) as refused, pytest.raises(Unavailable, match="128 connections") as caught:
-                refused.call("hello")
-            assert caught.value.data["reason"] == "crowded"
+            with connect(server.path) as one_more:
+                assert one_more.call("hello").phase == "ready"
+            assert first.ended()
             assert last.call("hello").phase == "ready"
         for raw in idle:
             raw.close()
         until(lambda: server.clients == 0)
         assert lively(server.path)
+        assert server.counts["refused"] == 0
+
+
+def test_one_more_than_allowed_is_refused_where_all_are_at_work():
+    answers = Answers()
+    gate = answers.gate("busy")
+    with serving(answers, max_clients=2) as server:
+        busy = [Raw(server.path) for _ in range(2)]
+        for raw in busy:
+            raw.json({"id": 1, "method": "agent.recall", "params": {"query": "wait busy"}})
+        until(lambda: len(answers.begun) == 2)
+        with connect(server.path) as refused, pytest.raises(Unavailable, match="2 connections") as caught:
+            refused.call("hello")
+        assert caught.value.data["reason"] == "crowded"
+        gate.set()
+        for raw in busy:
+            assert raw.reply()["id"] == 1
+            raw.close()
         assert server.counts["refused"] == 1
 
 

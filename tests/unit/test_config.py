@@ -81,3 +81,20 @@ def test_an_empty_variable_does_not_move_the_socket_away_from_where_commands_loo
     settings = config.load(file, empty).settings
     assert (settings.daemon.socket, settings.vault.path) == (Path("/run/mine"), Path("/v"))
     assert paths.find_socket(environ=empty | {"ORMAH_CONFIG": str(file)}) == settings.daemon.socket
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be"])
+def test_a_file_as_windows_saves_it(tmp_path: Path, encoding: str) -> None:
+    marks = {"utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
+    file = tmp_path / "config.toml"
+    text = '[vault]\r\npath = "/tmp/größe"\r\n[daemon]\r\nsocket = "/tmp/s"\r\n'
+    file.write_bytes(marks.get(encoding, b"") + text.encode(encoding))
+    assert str(config.load(file, environ={}).settings.vault.path) == "/tmp/größe"
+    assert paths.configured({}, file) == {"vault": "/tmp/größe", "socket": "/tmp/s"}
+
+
+def test_a_file_in_no_encoding_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(b'[vault]\npath = "/tmp/gr\xf6sse"\n')
+    with pytest.raises(BadRequest, match=r"config\.toml"):
+        config.load(file, environ={})

@@ -420,6 +420,10 @@ def test_details_of_edges() -> None:
         ("[[a]] and [[b|B]] and [[a#h]]", ["a", "b"]), ("`[[a]]` ``[[b]] ` `` [[c]]", ["c"]), ("```\n[[a]]\n```\n[[b]]", ["b"]),
         ("~~~ md\n[[a]]\n```\n~~~\n[[b]]", ["b"]), ("```\n[[a]]", []), ("- ```\n  [[a]]\n  ```\n- [[b]]", ["b"]), ("![[pic.png]] ![[pic.JPG|300]] ![[note]]", ["note"]),
         ("[[doc.pdf]] [[v1.2]]", ["v1.2"]), (r"\[[a]] [[b\|c]]", ["b"]), ("[[[a]]]", ["a"]), ("m = [[1, 2], [3, 4]]", []), ("a ` b\n\n[[c]] ` d", ["c"]),
+        ("[a](My%20Note.md) and [b](<other note.md>)", ["My Note.md", "other note.md"]), ("![e](x.MD#h) [[y]]", ["y", "x.MD"]),
+        ('[t](sub/a.md "A title") [u](./b.md) [v](../c/d.md)', ["sub/a.md", "./b.md", "../c/d.md"]), ("[p](Note%20(2).md)", ["Note (2).md"]),
+        ("[w](https://example.org/a.md) [x](//host/a.md) [m](mailto:a@b.md)", []), ("[f](a.pdf) [g](a) [h](#top) [i]()", []), ("`[a](b.md)`", []),
+        ("[a [b] c](d.md)", ["d.md"]), ("[open](a.md", []), ("[%](%zz.md)", ["%zz.md"]), ("[x](a%0Ab.md)", []),
         ("[[ ]] [[#x]] [[\n]]", []), ("| [[a\\|b]] |", ["a"]), ("[[KNOWN_12345678]] [[other/known_12345678]]", []), ("[[Known One]]", []),
     ],
 )  # fmt: skip

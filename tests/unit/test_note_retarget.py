@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from ormahd.core.node import EdgeType, NodeType, Tier
 from ormahd.core.note import Link, compose, parse
-from ormahd.core.note_retarget import retarget
+from ormahd.core.note_retarget import retarget, unlink
 
 OLD, NEW = "person_ada_1a2b3c4d", "person_grace_99999999"
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -34,3 +34,10 @@ def test_properties_and_text_lead_to_the_other_note() -> None:
 def test_what_has_no_such_link_or_is_no_note_stays_byte_for_byte() -> None:
     for data in (note("nothing"), b"plain [[person_ada_1a2b3c4d]]", b"---\nid: [\n---\n1a2b3c4d", b"\xff 1a2b3c4d"):
         assert retarget(data, "x.md", "77777777" if b"nothing" in data else "1a2b3c4d", NEW) == data
+
+
+def test_markdown_links_follow_and_keep_their_text() -> None:
+    text = f"See [her](folder/{OLD}.md#Work), ![{OLD}](<{OLD}.md>) and [tea](fact_tea_5e5e5e5e.md)."
+    content = parse(retarget(note(text), "x.md", "1a2b3c4d", NEW), "x.md").content
+    assert content == f"See [her]({NEW}.md), ![{OLD}]({NEW}.md) and [tea](fact_tea_5e5e5e5e.md)."
+    assert unlink("Ask [her](My%20Note.md).", {"My Note.md"}, "a note") == "Ask her."

@@ -44,6 +44,7 @@ def test_an_edge_goes_with_all_that_is_said_of_it() -> None:
         ("see ![[fact_red-door_1a2b3c4d#key]]", f"see {GONE}"),
         ("see [[The Red Door]], [[the  red door|it]]", f"see {GONE}, {GONE}"),
         ("see [[work/The red door.md]]", f"see {GONE}"),
+        ("see [it](work/The%20red%20door.md#key) and [other](Blue.md)", f"see {GONE} and [other](Blue.md)"),
         (f"id {GOING}.", f"id {GONE}."),
         (f"id {GOING.upper()}", f"id {GONE}"),
         ("id 1a2b3c4d", f"id {GONE}"),
