@@ -1,7 +1,7 @@
-"""Find beliefs that do not agree: one that replaced another (evolution), two that contradict each other (tension).
+"""Find memories that do not agree: one that replaced another (evolution), two that contradict each other (tension).
 
-Without a judge a strict rule on the texts (`core/disagree.py`: the same claim but for a number, a date, a name, an opposite, a
-negation) makes proposals for a person. With a judge its verdict is applied, and remembered whatever it was. Which of two is the
+Without a judge what the texts show (`core/standing.py`: values that differ, verbs of change, negation, against another subject or scope)
+makes proposals for a person. With a judge its verdict is applied, and remembered whatever it was. Which of two is the
 newer one their dates say, never the judge.
 """
 
@@ -22,7 +22,7 @@ from ormahd.jobs.job import Ask, Change, Done, Step, Turn
 from ormahd.judge.port import Contrast, JudgeGone
 
 if TYPE_CHECKING:
-    from ormahd.core.disagree import Disagreement
+    from ormahd.core.standing import Compared
     from ormahd.index.rows import NodeRow
     from ormahd.judge.port import Judge, Pair
     from ormahd.ormah import Ormah
@@ -72,9 +72,9 @@ def _ruled(turn: Turn) -> Iterator[Step]:
     found = sorted((one for chunk in search.chunks() for one in chunk), key=lambda one: one.rank)
     left = PROPOSALS
     for candidate in found:
-        by_rule = candidate.by_rule
+        by_words = candidate.by_words
         both = search.fresh(candidate)
-        if by_rule is None or both is None:
+        if by_words is None or both is None:
             continue
         if search.series(candidate):
             search.settle(candidate, {"kind": "none", "rule": "series"})
@@ -84,8 +84,9 @@ def _ruled(turn: Turn) -> Iterator[Step]:
             return
         newer, older = both
         kind: Kind = "evolution" if newer.created - older.created > LATER else "tension"
-        yield _ask(newer, older, kind, _why(by_rule), {"cosine": round(candidate.cosine, 3), "rule": by_rule.what})
-        search.settle(candidate, {"kind": kind, "rule": by_rule.what})
+        evidence = {"cosine": round(candidate.cosine, 3), "replaced": round(by_words.replaced, 3)}
+        yield _ask(newer, older, kind, _why(by_words, newer, older), evidence)
+        search.settle(candidate, {"kind": kind, "rule": "words"})
         left -= 1
 
 
@@ -183,16 +184,14 @@ def _ask(newer: NodeRow, older: NodeRow, kind: Kind, reason: str, evidence: Mapp
     )  # fmt: skip
 
 
-def _why(found: Disagreement) -> str:
-    one, other = (f"“{_cut(claim, CLAIM)}”" for claim in (found.one, found.other))
-    if found.what == "negation":
-        return f"one denies what the other says: {one} and {other}"
-    if found.what == "order":
-        return f"the other way round: {one} and {other}"
-    what = {"value": "one thing, two values", "opposite": "opposites"}.get(
-        found.what, f"the same with another {found.what}"
-    )
-    return f"{what} ({found.ends[0]} / {found.ends[1]}): {one} and {other}"
+def _why(found: Compared, newer: NodeRow, older: NodeRow) -> str:
+    before, now = (f"“{_cut(_line(row), CLAIM)}”" for row in (older, newer))
+    place = f" ({found.old} → {found.new})" if found.old and found.new else ""
+    return f"the newer one seems to replace the older one{place}: before {before}, now {now}"
+
+
+def _line(row: NodeRow) -> str:
+    return " ".join(row.content.split())
 
 
 def _quoted(row: NodeRow) -> str:

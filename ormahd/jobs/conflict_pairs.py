@@ -1,4 +1,4 @@
-"""Pairs of beliefs that may be in conflict: near one another, not connected as such, and not asked about before.
+"""Pairs of memories that may be in conflict: near one another, not connected as such, and not asked about before.
 
 A note counts as looked at (`Verdicts.seen`) once nothing is open about it; a pair is known by its texts, so that a changed
 memory is asked about again and a retagged one is not.
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ormahd.core.claims import Read, read
-from ormahd.core.disagree import Disagreement, disagree
 from ormahd.core.node import EdgeType, NodeType
-from ormahd.core.words import words
+from ormahd.core.standing import Compared, Standing, compare
+from ormahd.core.statement import Statement, read
 from ormahd.index.rows import Filter
 from ormahd.journal.verdicts import text_key
 from ormahd.judge.port import Pair, Shown
@@ -27,24 +26,24 @@ if TYPE_CHECKING:
 NAME = "conflict_detector"
 JUDGED, RULED = "conflict", "conflict by rule"
 """Under which question verdicts are kept: a judge's, also an agent's (two-phase maintenance); the rule's."""
-BELIEFS = (NodeType.PREFERENCE, NodeType.FACT, NodeType.OBSERVATION, NodeType.GOAL, NodeType.DECISION)
-"""The seeds' four, and decisions: what was decided is replaced by what was decided later."""
+RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, NodeType.GOAL})
+"""What holds for one space need not hold for the rest: none of these is held against a memory of no space."""
 NEIGHBOURS = 15
 ALIKE = 0.4
 """Least cosine of two that may speak of one thing (both: REFERENCE C 3.3)."""
-FAR = 0.25
-"""The same where the rule finds that they disagree: "Lives in Dublin" and "Lives in Berlin" have 0.32, because to a model the
-name is most of such a text."""
+FAR = 0.2
+"""The same where the words are weighed, too: "Lives in Porto" and "Moved to Ghent" have 0.23, because to a model the name is most
+of such a text."""
 CHUNK = 200
 """Notes that are looked at together."""
 SETTLED = frozenset({EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM, EdgeType.DERIVED_FROM})
 """Edges that say already how two memories stand to each other."""
 SERIES = 3
-"""A memory that differs from so many others in one place is one of a series (a server each), and in no conflict."""
+"""A memory that seems to replace or be replaced by so many others is one of a series (a server each), and in no conflict."""
 
 
 class Candidate(Struct, frozen=True):
-    """Two beliefs that may be in conflict. `by_rule`: what the rule says; `judged`: the verdict of an earlier run that could
+    """Two memories that may be in conflict. `by_words`: what their words say, where that is a conflict; `judged`: the verdict of an earlier run that could
     not be carried out then."""
 
     looked_at: str
@@ -52,7 +51,7 @@ class Candidate(Struct, frozen=True):
     one: NodeRow
     other: NodeRow
     cosine: float
-    by_rule: Disagreement | None
+    by_words: Compared | None
     judged: Mapping[str, Any] | None = None
 
     @property
@@ -61,9 +60,9 @@ class Candidate(Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """Best first: what was judged, what the rule says, what is most alike."""
-        shared = self.by_rule.shared if self.by_rule is not None else 0
-        return (self.judged is None, -shared, -self.cosine, self.one.id, self.other.id)
+        """Best first: what was judged, what the words say, what is most alike."""
+        replaced = self.by_words.replaced if self.by_words is not None else 0.0
+        return (self.judged is None, -replaced, -self.cosine, self.one.id, self.other.id)
 
     @property
     def pair(self) -> Pair:
@@ -71,7 +70,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Search:
-    """One run's search. `judged`: every pair is a question for a judge; else only what the rule finds is a candidate."""
+    """One run's search. `judged`: every pair is a question for a judge; else only what the words show is a candidate."""
 
     def __init__(self, turn: Turn, *, judged: bool) -> None:
         self._turn = turn
@@ -80,14 +79,13 @@ class Search:
         self._looked = f"{NAME} judged" if judged else NAME
         self._question = JUDGED if judged else RULED
         self._self_id = turn.ormah.vault.self_id
-        self._me = _me(turn)
         self._rows: dict[str, NodeRow] = {}
-        self._reads: dict[str, Read] = {}
+        self._reads: dict[str, Statement] = {}
         self._open: Counter[str] = Counter()
         self._found: Counter[str] = Counter()
 
     def chunks(self) -> Iterator[list[Candidate]]:
-        """Candidates of all beliefs that were not looked at with these texts, the newest first, some at a time."""
+        """Candidates of all memories that were not looked at with these texts, the newest first, some at a time."""
         texts = self._texts()
         fresh = self._turn.verdicts.unseen(self._looked, texts)
         met: set[tuple[str, str]] = set()
@@ -124,7 +122,7 @@ class Search:
             self._seen([node_id], {node_id: key_of(row)})
 
     def fresh(self, candidate: Candidate) -> tuple[NodeRow, NodeRow] | None:
-        """(newer, older) as they are now, after what this run did; None: not the same beliefs any more."""
+        """(newer, older) as they are now, after what this run did; None: not the same memories any more."""
         rows = self._index.notes([candidate.one.id, candidate.other.id], connections=False)
         both = [rows.get(row.id) for row in (candidate.one, candidate.other)]
         one, other = both
@@ -137,9 +135,9 @@ class Search:
     # ------------------------------------------------------------ within
 
     def _texts(self) -> dict[str, str]:
-        """Every living belief, newest first: id to the key of its text."""
+        """Every living memory, newest first: id to the key of its text."""
         found: list[tuple[Any, str, str]] = []
-        ids = self._index.ids(Filter(types=BELIEFS, alive_at=self._turn.now))
+        ids = self._index.ids(Filter(alive_at=self._turn.now))
         for at in range(0, len(ids), CHUNK):
             self._turn.give()
             rows = self._index.notes(ids[at : at + CHUNK], connections=False).values()
@@ -166,12 +164,12 @@ class Search:
                 if one is None or other is None or pair in met or pair in between or not self._fit(one, other):
                     continue
                 met.add(pair)
-                by_rule = self._disagree(one, other)
-                if by_rule is not None:
+                by_words = self._compare(one, other, cosine)
+                if by_words is not None:
                     self._found.update((node_id, other_id))
                 elif not self._judged or cosine < ALIKE:
                     continue
-                candidate = self._asked(Candidate(node_id, one, other, cosine, by_rule))
+                candidate = self._asked(Candidate(node_id, one, other, cosine, by_words))
                 if candidate is not None:
                     self._open[node_id] += 1
                     found.append(candidate)
@@ -187,26 +185,30 @@ class Search:
         if not verdict.get("open"):
             return None
         return Candidate(
-            candidate.looked_at, candidate.one, candidate.other, candidate.cosine, candidate.by_rule, verdict
+            candidate.looked_at, candidate.one, candidate.other, candidate.cosine, candidate.by_words, verdict
         )
 
     def _fit(self, one: NodeRow, other: NodeRow) -> bool:
-        """Both beliefs, both alive, neither the self node, and one may say something about the other."""
+        """Both alive, neither the self node, and one may say something about the other."""
         now = self._turn.now
         return (
-            other.type in BELIEFS and one.type in BELIEFS and not one.expired(now) and not other.expired(now)
+            not one.expired(now) and not other.expired(now)
             and self._self_id not in (one.id, other.id)
             and (one.space == other.space or one.space is None or other.space is None)
         )  # fmt: skip
 
-    def _disagree(self, one: NodeRow, other: NodeRow) -> Disagreement | None:
-        if one.space != other.space and not (one.type is NodeType.FACT and other.type is NodeType.FACT):
+    def _compare(self, one: NodeRow, other: NodeRow, cosine: float) -> Compared | None:
+        """What their words say, where the newer one seems to make the older one false."""
+        if one.space != other.space and RULES & {one.type, other.type}:
             return None  # a project may well do otherwise than the rest
         for row in (one, other):
             if row.id not in self._reads:
-                self._reads[row.id] = read(row.title, row.content, self._me)
-        measured = NodeType.OBSERVATION in (one.type, other.type)
-        return disagree(self._reads[one.id], self._reads[other.id], measured=measured)
+                self._reads[row.id] = read(row.title, row.content, row.type)
+        older, newer = sorted((one, other), key=_age)
+        found = compare(
+            self._reads[older.id], self._reads[newer.id], cosine
+        )  # fmt: skip
+        return found if found.verdict is Standing.REPLACED else None
 
     def _seen(self, ids: Sequence[str], texts: Mapping[str, str]) -> None:
         if not self._turn.dry:
@@ -227,10 +229,3 @@ def _age(row: NodeRow) -> tuple[Any, ...]:
 
 def _shown(row: NodeRow) -> Shown:
     return Shown(row.id, row.type, row.space, row.title, row.content, row.created)
-
-
-def _me(turn: Turn) -> frozenset[str]:
-    """The words of the user's name: one memory may say it where another says "the user"."""
-    self_id = turn.ormah.vault.self_id
-    row = turn.ormah.index.notes([self_id], connections=False).get(self_id)
-    return frozenset(words(row.title)) if row is not None and row.title else frozenset()

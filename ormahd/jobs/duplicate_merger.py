@@ -7,7 +7,6 @@ one decision at a time, so that a family of five is not asked about ten times.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ormahd.actions.views import headline
-from ormahd.core.claims import read
-from ormahd.core.contrast import Contrast, contrast
-from ormahd.core.disagree import disagree
+from ormahd.core.contrast import contrast
 from ormahd.core.node import ProposalType
 from ormahd.core.sameness import same
 from ormahd.core.secrets import redact
+from ormahd.core.standing import Standing, compare
+from ormahd.core.statement import read
 from ormahd.core.text_diff import clip
 from ormahd.jobs.duplicates import QUESTION, Found, Search, candidates, shown, waiting
 from ormahd.jobs.job import Ask, Change, Step, Turn
@@ -35,8 +34,6 @@ __all__ = ["DuplicateMerger", "candidates"]
 
 AT_ONCE = 20
 """Pairs that a judge is asked about in one question."""
-FAMILY = 2
-"""A memory that differs from so many others in one place each is one of a series (one server each), and no duplicate."""
 UNASKED = Duplicate(same=True, title=None, content=None, reason="")
 """What a pair is taken for where nobody was asked."""
 
@@ -63,29 +60,16 @@ class DuplicateMerger:
             search.close()
 
     def _unasked(self, turn: Turn, pairs: Sequence[Found], search: Search, gone: set[str]) -> Iterator[Step]:
-        """Without a judge: proposals for what is very much alike, and for nothing that its words part."""
+        """Without a judge: proposals for what is very much alike and whose words say the same; for nothing that they part."""
         least = turn.ormah.settings.merging.propose_likeness
-        likely = [pair for pair in pairs if pair.like.composite >= least]
-        parted = {pair.ids: contrast(_text(pair.one), _text(pair.other)) for pair in likely}
-        series = Counter(node_id for two, why in parted.items() if why is Contrast.ONE_PLACE for node_id in two)
         desk = _Desk(turn, search)
-        for pair in sorted(likely, key=_best_first):
+        for pair in sorted(pairs, key=_best_first):
             known = _known(turn, pair)
-            in_series = parted[pair.ids] is Contrast.ONE_PLACE and any(series[node] >= FAMILY for node in pair.ids)
-            if (
-                parted[pair.ids] in {Contrast.MARKS, Contrast.NEGATION}
-                or in_series
-                or pair.ids & gone
-                or _against(pair)
-            ):
+            answered = known is not None and not known.same  # an agent was asked
+            if answered or pair.ids & gone or pair.like.composite < least or not says_the_same(pair):
                 search.settle(pair)
-            elif known is not None and not known.same:
-                search.settle(pair)  # an agent was asked
             else:
                 yield from desk.propose(pair, UNASKED)
-        for pair in pairs:
-            if pair.like.composite < least:
-                search.settle(pair)
 
     def _judged(self, turn: Turn, pairs: Sequence[Found], search: Search, gone: set[str]) -> Iterator[Step]:
         """With a judge: a yes merges what is very much alike, and is a proposal otherwise; a no is remembered."""
@@ -108,9 +92,14 @@ class DuplicateMerger:
                 yield from desk.propose(fresh, verdict, bad)
 
 
-def _against(pair: Found) -> bool:
-    """Whether they cannot both hold: that is the conflict detector's business, and no duplicate."""
-    return disagree(read(pair.one.title, pair.one.content), read(pair.other.title, pair.other.content)) is not None
+def says_the_same(pair: Found) -> bool:
+    """Whether their words are evidence that both say the same: not only that nothing was found to part them. A number, a name,
+    a word of code, a denial that only one side has, or one word for another, is a difference whatever else they share."""
+    older, newer = sorted((pair.one, pair.other), key=lambda row: (row.created, row.updated, row.id))
+    if contrast(_text(older), _text(newer)) is not None:
+        return False
+    texts = [read(row.title, row.content, row.type) for row in (older, newer)]
+    return compare(texts[0], texts[1], pair.like.cosine).verdict is Standing.SAME
 
 
 class _Desk:

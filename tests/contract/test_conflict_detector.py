@@ -77,8 +77,8 @@ def pending(house: JobsHouse) -> list[tuple[str, frozenset[str]]]:
         ({"content": FRIDAYS, "type": "decision"}, {"content": TUESDAYS, "type": "observation"}, 10, "evolution"),
         ({"content": FRIDAYS, "space": None}, {"content": TUESDAYS, "space": "shop"}, 10, "evolution"),
         ({"content": FRIDAYS, "tier": "archival"}, {"content": TUESDAYS}, 10, "evolution"),
-        ({"content": FRIDAYS, "type": "event"}, {"content": TUESDAYS}, 10, None),
-        ({"content": FRIDAYS, "type": "person"}, {"content": TUESDAYS}, 10, None),
+        ({"content": FRIDAYS, "type": "event"}, {"content": TUESDAYS}, 10, "evolution"),
+        ({"content": FRIDAYS, "type": "project"}, {"content": TUESDAYS}, 10, "evolution"),
         ({"content": FRIDAYS, "space": "shop"}, {"content": TUESDAYS, "space": "bakery"}, 10, None),
         ({"content": FRIDAYS, "type": "preference"}, {"content": TUESDAYS, "type": "preference", "space": "shop"}, 10, None),
         ({"content": FRIDAYS}, {"content": "Deploys of the bakery happen on Tuesdays"}, 10, None),
@@ -105,8 +105,8 @@ def test_a_proposal_shows_what_a_person_needs_to_decide(house: JobsHouse) -> Non
     (shown,) = house.runner([JOB]).proposals.list().proposals
     row = shown.row
     assert row.action == f"Mark “Deploy day” as superseded by “{TUESDAYS}”"
-    assert row.reason == f"the same with another date (Fridays / Tuesdays): “{FRIDAYS}” and “{TUESDAYS}”" or (
-        row.reason == f"the same with another date (Tuesdays / Fridays): “{TUESDAYS}” and “{FRIDAYS}”"
+    assert row.reason == (
+        f"the newer one seems to replace the older one (Fridays → Tuesdays): before “{FRIDAYS}”, now “{TUESDAYS}”"
     )
     assert row.nodes == (newer, older)
     assert row.preview.index(TUESDAYS) < row.preview.index(FRIDAYS)

@@ -1,0 +1,156 @@
+"""Fit and measure how two memories stand to each other: `python -m tests.quality.standing [--fit] [--misses]`.
+
+Prints, from six-fold cross-validation over all pairs that may be tuned on, what `core.standing` finds at which precision;
+`--fit` writes `ormahd/core/standing_weights.json` from all of them. Deterministic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ormahd.core.standing import Standing
+from ormahd.core.standing_evidence import weigh
+from ormahd.core.statement import Statement, read
+from tests.quality.standing_sets import Memory, Pair, bystanders, dev, embed, minimal, own
+
+WEIGHTS = Path(__file__).parents[2] / "ormahd" / "core" / "standing_weights.json"
+STANDINGS = tuple(Standing)
+STRENGTH = 0.1
+"""Inverse of the regularisation (L2, on standardised numbers)."""
+FOLDS = 6
+NEAR = 0.2
+"""Least cosine of two of one space that are compared although nobody made a pair of them."""
+FAR = 0.5
+"""Below it such two count as unrelated."""
+BYSTANDERS = 600.0
+"""Pairs that all of those count for together."""
+PRECISION = 0.95
+
+
+def label(pair: Pair, cosine: float) -> Standing:
+    if pair.kind == "bystander" and cosine < FAR:
+        return Standing.UNRELATED
+    return Standing(pair.label)
+
+
+def gather() -> tuple[list[Pair], Any, Any, Any, Any, Any]:
+    """Pairs, names of the numbers, the numbers (one row a pair), labels, how much each pair counts, whether it is related."""
+    pairs = [*own(), *dev(), *minimal(), *bystanders(NEAR)]
+    vectors = embed([one for pair in pairs for one in (pair.older, pair.newer)])
+    cosines = (vectors[0::2] * vectors[1::2]).sum(axis=1)
+    known: dict[Memory, Statement] = {}
+
+    def statement(one: Memory) -> Statement:
+        if one not in known:
+            known[one] = read(one.title, one.content, one.type)
+        return known[one]
+
+    found = [
+        weigh(statement(pair.older), statement(pair.newer), float(cosine))
+        for pair, cosine in zip(pairs, cosines, strict=True)
+    ]  # fmt: skip
+    kept = [at for at, one in enumerate(found) if one.related or pairs[at].kind != "bystander"]
+    pairs, cosines, rows = [pairs[at] for at in kept], cosines[kept], [found[at].numbers for at in kept]
+    related = np.array([found[at].related for at in kept])
+    names = tuple(rows[0])
+    table = np.array([[row[name] for name in names] for row in rows])
+    labels = np.array(
+        [STANDINGS.index(label(pair, float(cosine))) for pair, cosine in zip(pairs, cosines, strict=True)]
+    )
+    aside = np.array([pair.kind == "bystander" for pair in pairs])
+    counts = np.where(aside, min(1.0, BYSTANDERS / max(1, aside.sum())), 1.0)
+    return pairs, names, table, labels, counts, related
+
+
+def fit(table: Any, labels: Any, counts: Any) -> tuple[Any, Any]:
+    """Constants and weights (one row a standing) for the numbers as they are."""
+    from sklearn.linear_model import LogisticRegression
+
+    mean, spread = table.mean(axis=0), table.std(axis=0)
+    spread = np.where(spread < 1e-6, 1.0, spread)
+    made = LogisticRegression(C=STRENGTH, max_iter=5000).fit((table - mean) / spread, labels, sample_weight=counts)
+    some = made.coef_ / spread
+    return made.intercept_ - some @ mean, some
+
+
+def chances(constants: Any, some: Any, table: Any) -> Any:
+    logits = table @ some.T + constants
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def crossed(table: Any, labels: Any, counts: Any) -> Any:
+    """Each pair's chances, by numbers that were fitted without it."""
+    fold = np.random.default_rng(1).integers(0, FOLDS, len(labels))
+    found = np.zeros((len(labels), len(STANDINGS)))
+    for one in range(FOLDS):
+        rest = fold != one
+        found[~rest] = chances(*fit(table[rest], labels[rest], counts[rest]), table[~rest])
+    return found
+
+
+def threshold(chance: Any, right: Any, counts: Any, precision: float) -> float:
+    """The least chance from which, of all that reach it, so many are right."""
+    order = np.argsort(-chance)
+    hits = np.cumsum(right[order] * counts[order])
+    total = np.cumsum(counts[order])
+    good = np.flatnonzero(hits / total >= precision)
+    return float(chance[order[good[-1]]]) if len(good) else 1.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fit", action="store_true", help="write the numbers")
+    parser.add_argument("--misses", action="store_true", help="also print each pair that went wrong")
+    asked = parser.parse_args()
+    pairs, names, table, labels, counts, related = gather()
+    chance = crossed(table, labels, counts)
+    replaced, same = STANDINGS.index(Standing.REPLACED), STANDINGS.index(Standing.SAME)
+    chance[~related, replaced] = 0.0
+    source = np.array([pair.source if pair.kind != "bystander" else "bystanders of " + pair.source for pair in pairs])
+    counted = source != "minimal"  # made to be hard; of what people write they would be far too many
+    at = round(threshold(chance[counted, replaced], labels[counted] == replaced, counts[counted], PRECISION), 3)
+    same_at = round(max(0.5, threshold(chance[counted, same], labels[counted] == same, counts[counted], PRECISION)), 3)
+    print(f"{len(pairs)} pairs, {len(names)} numbers; replaced from {at}, same from {same_at}")
+    for name in dict.fromkeys(source):
+        here = source == name
+        told = here & (chance[:, replaced] >= at)
+        wanted = here & (labels == replaced)
+        alike = here & (chance[:, same] >= same_at) & ~told
+        print(
+            f"{name}: {here.sum()} pairs; replaced found {(told & wanted).sum()} of {wanted.sum()}, wrong {(told & ~wanted).sum()}; "
+            f"same found {(alike & (labels == same)).sum()} of {(here & (labels == same)).sum()}, wrong {(alike & (labels != same)).sum()}"
+        )
+    if asked.misses:
+        for pair, row, right in zip(pairs, chance, labels, strict=True):
+            if (row[replaced] >= at) != (right == replaced):
+                print(
+                    f"{'missed' if right == replaced else 'WRONG '} {row.round(2)} {pair.source} {pair.kind} {pair.language}"
+                )
+                print(
+                    f"    {pair.older.type} {pair.older.title or ''}: {pair.older.content}\n    {pair.newer.type} {pair.newer.title or ''}: {pair.newer.content}"
+                )
+    if asked.fit:
+        constants, some = fit(table, labels, counts)
+        WEIGHTS.write_text(
+            json.dumps(
+                {
+                    "made": date.today().isoformat(), "pairs": {name: int((source == name).sum()) for name in dict.fromkeys(source)},
+                    "replaced_at": at, "same_at": same_at, "names": list(names),
+                    "constants": {one.value: round(float(value), 4) for one, value in zip(STANDINGS, constants, strict=True)},
+                    "weights": {one.value: [round(float(value), 4) for value in row] for one, row in zip(STANDINGS, some, strict=True)},
+                },
+                indent=1,
+            )
+            + "\n"
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

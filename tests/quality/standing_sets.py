@@ -1,0 +1,121 @@
+"""Pairs of memories with a label, from every set that may be tuned on: for fitting `core.standing` (`python -m tests.quality.standing`)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ormahd.core.node import NodeType
+
+HERE = Path(__file__).parent
+OWN = HERE / "facts_own.tsv"
+DEV = HERE / "facts" / "dev.tsv"
+
+
+@dataclass(frozen=True)
+class Memory:
+    space: str | None
+    type: NodeType
+    title: str | None
+    content: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    source: str
+    label: str
+    kind: str
+    language: str
+    older: Memory
+    newer: Memory
+
+
+def own() -> list[Pair]:
+    """Written by this model's author, by kind."""
+    found = []
+    for line in _lines(OWN):
+        label, kind, language, a, title, content, b, other_title, other = line.split("\t")
+        found.append(
+            Pair("own", label, kind, language, _memory(None, a, title, content), _memory(None, b, other_title, other))
+        )
+    return found
+
+
+def dev() -> list[Pair]:
+    """The half of the changed facts that may be tuned on, less pairs of two spaces, which nobody compares."""
+    found = []
+    for line in _lines(DEV):
+        row = line.split("\t")
+        if row[4] != row[9] and "." not in (row[4], row[9]):
+            continue
+        found.append(Pair("dev", row[1], row[2], row[3], _memory(row[4], *row[6:9]), _memory(row[9], *row[11:14])))
+    return found
+
+
+def minimal() -> list[Pair]:
+    """Pairs that differ in one place (`conflicts.tsv`)."""
+    found = []
+    for line in _lines(HERE / "conflicts.tsv"):
+        label, kind, title, content, other_title, other = line.split("\t")
+        found.append(
+            Pair("minimal", "replaced" if label == "conflict" else "both", kind, "en", _memory(None, kind, title, content),
+                 _memory(None, kind, other_title, other))
+        )  # fmt: skip
+    return found
+
+
+def bystanders(least: float) -> list[Pair]:
+    """Of two people's memories and of the sets above those of one space that are near one another and no pair: both hold."""
+    found: list[Pair] = []
+    some = [("dev", one) for pair in dev() for one in (pair.older, pair.newer)]
+    partner = {a: b for pair in dev() for a, b in ((pair.older, pair.newer), (pair.newer, pair.older))}
+    for half in ("dev", "held"):
+        for line in _lines(HERE / "corpus" / f"{half}-memories.tsv"):
+            _, _, kind, space, _, title, content = line.split("\t")
+            if not kind.endswith("outdated"):
+                some.append((half + " corpus", _memory(space, kind.partition("/")[0], title, content)))
+    vectors = embed([one for _, one in some])
+    cosines = vectors @ vectors.T
+    for a, b in combinations(range(len(some)), 2):
+        (group, one), (other_group, other) = some[a], some[b]
+        if group != other_group or cosines[a, b] < least or partner.get(one) == other:
+            continue
+        if one.space == other.space or one.space is None or other.space is None:
+            found.append(Pair(group, "both", "bystander", "en", one, other))
+    return found
+
+
+@cache
+def model() -> Any:
+    from ormahd.index.embed import load
+    from ormahd.settings import EmbeddingSettings
+
+    return load(EmbeddingSettings(), Path(tempfile.mkdtemp()))
+
+
+_vectors: dict[Memory, Any] = {}
+
+
+def embed(memories: Sequence[Memory]) -> Any:
+    """Unit vectors, one a row, as the index has them."""
+    new = [one for one in dict.fromkeys(memories) if one not in _vectors]
+    for start in range(0, len(new), 64):
+        some = new[start : start + 64]
+        made = model().embed_documents([one.content for one in some], [one.title for one in some])
+        _vectors.update(zip(some, (one.vector for one in made), strict=True))
+    return np.stack([_vectors[one] for one in memories])
+
+
+def _lines(file: Path) -> list[str]:
+    return [line for line in file.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+
+
+def _memory(space: str | None, kind: str, title: str, content: str) -> Memory:
+    return Memory(None if space == "." else space, NodeType(kind), title or None, content)
