@@ -7,24 +7,28 @@ both exclude each other nothing at all is changed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd.actions.amend import amending
 from ormahd.actions.caller import PERSON
+from ormahd.actions.undo_custody import committed_by_hand, custody_words, put
 from ormahd.actions.undo_message import body, subject, trailers
 from ormahd.actions.views import headline
 from ormahd.core import note as codec
 from ormahd.core.note import NoteKind
 from ormahd.errors import Conflict
 from ormahd.vault.change import Kind
-from ormahd.vault.three_way import Pair, Version, join, key_of, node_of, write
+from ormahd.vault.custody import TAKEN_IN, join_left, join_taken
+from ormahd.vault.three_way import Joined, Pair, Version, join, key_of, node_of
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
     from ormahd.core.merge import MergeConflict
     from ormahd.ormah import Ormah
+    from ormahd.vault.custody import Did
     from ormahd.vault.history import Op
     from ormahd.vault.oplog import Part
 
@@ -32,8 +36,6 @@ LONGEST = 20_000
 """Characters of one version in a conflict: enough to decide by, and no reply grows past a frame."""
 UNCOMMITTED = "uncommitted"
 """`Clash.field` of a note whose changes are not in the history yet."""
-ADOPTION = "id"
-"""`Clash.field` of a note whose id is all that would be taken back."""
 PLACE = "path"
 """`Clash.field` of a note whose old place is taken."""
 
@@ -54,7 +56,8 @@ class Clash(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """What became of one file. `did`: removed, brought back, restored, moved back, or merged (with later edits)."""
+    """What became of one file. `did`: removed, brought back, restored, moved back, merged (with later edits), released (our
+    lines are out of a file of the person's, which stays and is no memory), or adopted (it is a memory again)."""
 
     node_id: str | None
     path: str
@@ -81,19 +84,45 @@ class Left(Struct, frozen=True):
 
 
 class Task(Struct, frozen=True):
-    """One op to take back. `pairs`: what it changed, by key (before, after); `parts`: empty for all of it."""
+    """One op to take back. `did`: what it did, or the part of that which is taken back; `parts`: empty for all of it."""
 
     op: Op
-    pairs: Mapping[str, Pair]
+    did: Did
     parts: Sequence[Part] = ()
     force: bool = False
     run: str | None = None
 
+    @property
+    def pairs(self) -> Mapping[str, Pair]:
+        return self.did.pairs
 
-class _Piece(Struct, frozen=True):
+
+class Piece(Struct, frozen=True):
+    """One file: what it is today and what it is to be. `custody`: what it is to git (None: as it is in the folder)."""
+
     now: Version | None
     wanted: Version | None
     edited: bool
+    custody: Literal["leave", "take"] | None = None
+    held: bytes | None = None
+    """What the history is to have of a file that is left to the person; None: nothing."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether a file in the folder goes from where it is."""
+        return self.now is not None and (self.wanted is None or self.wanted.path != self.now.path)
+
+
+class Plan(Struct, frozen=True):
+    """What taking an op back comes to."""
+
+    pieces: dict[str, Piece]
+    changes: list[Change]
+    reasons: list[str]
+
+
+Ahead = dict[str, "Version | None"]
+"""Files as they will be by what was foreseen before: key -> version."""
 
 
 def take_back(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
@@ -108,65 +137,110 @@ def take_back(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
     return amending(ormah, lambda: _attempt(ormah, task, caller))
 
 
+def foresee(ormah: Ormah, task: Task, ahead: Ahead) -> Plan | Left:
+    """What `take_back` would do, after all that is `ahead`; nothing is changed, and what is not committed yet counts as if
+    it were. `ahead` has this too afterwards."""
+    found = _plan(ormah, task, _today(ormah, task, ahead))
+    if isinstance(found, Plan):
+        ahead.update((key, piece.wanted) for key, piece in found.pieces.items())
+    return found
+
+
 def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
-    now = _today(ormah, task.pairs)
-    loose = _uncommitted(ormah, task.pairs, now)
+    now = _today(ormah, task)
+    loose = _uncommitted(ormah, task, now)
     if loose:
         # What rests already is taken in, and then it is an edit. A file that is gone may be on its way: only the whole
         # folder tells a move from a deletion, and only time a deletion from a save.
         gone = any(now[key] is None for key in loose)
         ormah.reconciler.scan(paths=None if gone else set(loose.values()))
-        now = _today(ormah, task.pairs)
-        loose = _uncommitted(ormah, task.pairs, now)
+        now = _today(ormah, task)
+        loose = _uncommitted(ormah, task, now)
     if loose:
         versions = {key: now[key] or next(one for one in task.pairs[key][::-1] if one) for key in loose}
         what = "has changes that are not committed yet"
         return Left(tuple(_clash(task, versions[key], loose[key], UNCOMMITTED, what) for key in loose))
-    pieces: dict[str, _Piece] = {}
+    found = _plan(ormah, task, now)
+    if isinstance(found, Left):
+        return found
+    said, first = custody_words(found)
+    tx = ormah.vault.transaction(
+        subject(task.op), kind=Kind.UNDO, source=caller.source, body=body(task, found.changes, found.reasons),
+        run=task.run, person=caller.source == PERSON, trailers=[*trailers(task), *said], queue=False, first=first,
+    )  # fmt: skip
+    with tx:
+        put(ormah.vault, tx, found.pieces)
+    if tx.committed is None:
+        return Left()
+    if (TAKEN_IN in said) and any(piece.now == piece.wanted for piece in found.pieces.values()):
+        ormah.reconciler.scan()  # nothing in these files changed: no watcher tells that they are ours to look after again
+    return undone(task, found, tx.op, tx.committed.commit)
+
+
+def undone(task: Task, found: Plan, op: str, commit: str) -> Undone:
+    """The answer: what was taken back, or would be (`op` and `commit` are empty then)."""
+    nodes = [change.node_id for change in found.changes if change.node_id]
+    merged = [change.node_id for change in found.changes if change.node_id and change.did == "merged"]
+    return Undone(task.op.name, op, commit, task.op.subject, nodes, merged, found.changes)
+
+
+def _join(task: Task, key: str, before: Version | None, after: Version | None, ours: Version | None) -> Joined:
+    if ours is not None and before is not None and after is not None:
+        if key in task.did.held:
+            return join_left(after, ours, before)
+        if key in task.did.left:
+            return join_taken(after, ours, before)
+    return join(after, ours, before)
+
+
+def _plan(ormah: Ormah, task: Task, now: Mapping[str, Version | None]) -> Plan | Left:
+    pieces: dict[str, Piece] = {}
     clashes: list[Clash] = []
     reasons: list[str] = []
+    theirs = committed_by_hand(ormah.vault, task.op.commit) if task.did.held else set()
     for key, (before, after) in task.pairs.items():
         ours = now[key]
-        joined = join(after, ours, before)
+        if ours is None and key in task.did.held:
+            continue  # the person removed it since
+        joined = _join(task, key, before, after, ours)
         if joined.conflicts and task.force and before is None:
-            pieces[key] = _Piece(ours, None, edited=False)
+            pieces[key] = Piece(ours, None, edited=False)
             continue
         clashes += [_of_merge(task, one, ours or after or before) for one in joined.conflicts]
         reasons += joined.reasons
-        pieces[key] = _Piece(ours, joined.version, edited=ours not in (after, before))
+        piece = Piece(ours, joined.version, edited=ours not in (after, before))
+        if key in task.did.left:
+            piece = replace(piece, custody="take")
+        elif key in task.did.held and piece.wanted is not None:
+            there = ours is not None and after is not None and ours.path == after.path
+            held = task.did.held[key] if there else None
+            tracked = piece.wanted.path in theirs or (not there and task.did.held[key] is not None)
+            piece = replace(piece, custody="leave", held=piece.wanted.data if tracked else held)
+        pieces[key] = piece
     clashes += _places(ormah, task, pieces)
-    clashes += [
-        _clash(task, piece.wanted, piece.wanted.path, ADOPTION, "would only be adopted again")
-        for piece in pieces.values() if piece.wanted and piece.wanted != piece.now and _adoptable(ormah, piece.wanted)
-    ]  # fmt: skip
     if clashes:
         return Left(tuple(clashes))
-    changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
-    tx = ormah.vault.transaction(
-        subject(task.op), kind=Kind.UNDO, source=caller.source, body=body(task, changes, reasons), run=task.run,
-        person=caller.source == PERSON, trailers=trailers(task), queue=False,
-    )  # fmt: skip
-    with tx:
-        write(tx, {key: (piece.now, piece.wanted) for key, piece in pieces.items()})
-    if tx.committed is None:
-        return Left()
-    nodes = [change.node_id for change in changes if change.node_id]
-    merged = [change.node_id for change in changes if change.node_id and change.did == "merged"]
-    return Undone(task.op.name, tx.op, tx.committed.commit, task.op.subject, nodes, merged, changes)
+    changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted or piece.custody]
+    return Plan(pieces, changes, reasons)
 
 
 # Where things stand today
 
 
-def _today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]:
-    """Each key's file as it is on disk now: where the index has the note, else where the op left or found it."""
-    ids = [node for key in pairs if (node := node_of(key))]
+def _today(ormah: Ormah, task: Task, ahead: Mapping[str, Version | None] | None = None) -> dict[str, Version | None]:
+    """Each key's file as it is on disk now (or will be, `ahead`): where the index has the note, else where the op left or
+    found it."""
+    ids = [node for key in task.pairs if (node := node_of(key))]
     rows = ormah.index.notes(ids, connections=False)
     found: dict[str, Version | None] = {}
-    for key in pairs:
+    for key in task.pairs:
+        if ahead is not None and key in ahead:
+            found[key] = ahead[key]
+            continue
         node = node_of(key)
         places = [rows[node].path] if node in rows else []
-        found[key] = next(_versions(ormah, key, [*places, *_paths(pairs[key])]), None)
+        bare = key in task.did.left
+        found[key] = next(_versions(ormah, key, [*places, *_paths(task.pairs[key])], bare=bare), None)
     return found
 
 
@@ -175,20 +249,25 @@ def _paths(pair: Pair) -> list[str]:
     return list(dict.fromkeys(one.path for one in (after, before) if one is not None))
 
 
-def _versions(ormah: Ormah, key: str, paths: Sequence[str]) -> Iterator[Version]:
+def _versions(ormah: Ormah, key: str, paths: Sequence[str], *, bare: bool) -> Iterator[Version]:
+    """`bare`: a file that was left to the person counts without its id, too."""
     for path in dict.fromkeys(paths):
         data = ormah.vault.read(path)
         if data is not None:
             version = Version(path, data)
-            if node_of(key) is None or key_of(version) == key:
+            there = key_of(version)
+            if node_of(key) is None or there == key or (bare and there.startswith("path:")):
                 yield version
 
 
-def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Version | None]) -> dict[str, str]:
-    """{key: path} of what differs from HEAD: edited, moved or removed, and not taken in."""
+def _uncommitted(ormah: Ormah, task: Task, now: Mapping[str, Version | None]) -> dict[str, str]:
+    """{key: path} of what differs from HEAD: edited, moved or removed, and not taken in. What was left to the person is not
+    to be taken in."""
     found: dict[str, str] = {}
     for key, version in now.items():
-        for path in _paths(pairs[key]) if version is None else [version.path]:
+        if key in task.did.left:
+            continue
+        for path in _paths(task.pairs[key]) if version is None else [version.path]:
             data = ormah.vault.committed(path)
             if version is not None:
                 loose = data != version.data
@@ -199,7 +278,7 @@ def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Vers
     return found
 
 
-def _places(ormah: Ormah, task: Task, pieces: Mapping[str, _Piece]) -> Iterator[Clash]:
+def _places(ormah: Ormah, task: Task, pieces: Mapping[str, Piece]) -> Iterator[Clash]:
     """A note goes back to where it was, and not over another file."""
     leaving = {piece.now.path for piece in pieces.values() if piece.now and _goes(piece)}
     twins = _twins(ormah) if any(piece.now is None and piece.wanted for piece in pieces.values()) else {}
@@ -220,13 +299,7 @@ def _places(ormah: Ormah, task: Task, pieces: Mapping[str, _Piece]) -> Iterator[
         taken.add(wanted.path)
 
 
-def _adoptable(ormah: Ormah, version: Version) -> bool:
-    """Whether the file, with no id any more, would get one again at once."""
-    bare = version.path.lower().endswith(".md") and codec.parse(version.data, version.path).kind is NoteKind.BARE
-    return bare and bool(version.data.strip()) and ormah.reconciler.context.ours(version.path, None)
-
-
-def _goes(piece: _Piece) -> bool:
+def _goes(piece: Piece) -> bool:
     """Whether a file appears at a place, or leaves it."""
     return piece.now is None or piece.wanted is None or piece.now.path != piece.wanted.path
 
@@ -272,10 +345,12 @@ def _of_merge(task: Task, conflict: MergeConflict, version: Version | None) -> C
     return Clash(task.op.name, node, conflict.path, _title(version), name, base, ours, theirs, what)
 
 
-def _change(key: str, piece: _Piece) -> Change:
+def _change(key: str, piece: Piece) -> Change:
     version = piece.wanted or piece.now
     assert version is not None
-    if piece.wanted is None:
+    if piece.custody is not None:
+        did = "released" if piece.custody == "leave" else "adopted"
+    elif piece.wanted is None:
         did = "removed"
     elif piece.now is None:
         did = "brought back"

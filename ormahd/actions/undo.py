@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from ormahd.actions.taking_back import ADOPTION, UNCOMMITTED, Clash, Left, Task, Undone, take_back
+from ormahd.actions.taking_back import UNCOMMITTED, Clash, Left, Task, Undone, take_back
 from ormahd.actions.undo_part import narrowed
 from ormahd.actions.views import headline
 from ormahd.core.node import short_id
 from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound, VaultBusy
+from ormahd.vault import custody
 from ormahd.vault.change import Kind
+from ormahd.vault.custody import Did
 from ormahd.vault.history import MIN_PREFIX, find_op, moment, read_ops
-from ormahd.vault.three_way import changed
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
@@ -148,11 +149,13 @@ def _several(
 
 
 def _task(ormah: Ormah, op: Op, wish: Wish, run: str | None) -> Task:
-    pairs = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)
+    did = custody.read(ormah.vault, op)
     if wish.node_id is None:
-        return Task(op, pairs, force=wish.force, run=run)
-    part, names = narrowed(ormah, op, pairs, wish.node_id, wish.edge)
-    return Task(op, part, names, force=wish.force, run=run)
+        return Task(op, did, force=wish.force, run=run)
+    part, names = narrowed(ormah, op, did.pairs, wish.node_id, wish.edge)
+    held = {key: one for key, one in did.held.items() if key in part and wish.edge is None}
+    left = did.left.intersection(part) if wish.edge is None else set[str]()
+    return Task(op, Did(part, held, left), names, force=wish.force, run=run)
 
 
 # Which ops
@@ -278,8 +281,6 @@ def _together(whats: Sequence[str]) -> str:
 def _way_on(op: Op, left: Left) -> str:
     if all(clash.field == UNCOMMITTED for clash in left.clashes):
         return "an edit is taken in once its file has been quiet for a moment; wait, or commit it, and repeat"
-    if any(clash.field == ADOPTION for clash in left.clashes):
-        return "every note in this folder gets an id (vault.adopt); move the file out of the vault to have it without"
     if all(clash.field == "note" and clash.theirs is None for clash in left.clashes):
         return "to remove it with its edits (git keeps them): the same with --force"
     note = next((f" {short_id(clash.node_id)}" for clash in left.clashes if clash.node_id), " ID")

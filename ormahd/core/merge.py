@@ -27,7 +27,7 @@ from ormahd.core.note import Note, NoteKind, adopt, parse
 from ormahd.core.splice import Unusual
 from ormahd.errors import InvalidNote
 
-__all__ = ["MergeConflict", "Merged", "is_lines", "merge_file", "merge_lines", "merge_notes"]
+__all__ = ["MergeConflict", "Merged", "is_lines", "merge_file", "merge_lines", "merge_notes", "merge_texts"]
 
 _COMPARED = 5_000
 """Lines between the first and the last difference. Beyond that, two versions are taken for wholly different there:
@@ -145,6 +145,14 @@ def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet, *, keep_ours: 
         merge.conflict("text", *(sheet.text if sheet else None for sheet in (base, ours, theirs)))
         return Merged(None, tuple(merge.conflicts), tuple(merge.reasons))
     return Merged(data, tuple(merge.conflicts), tuple(merge.reasons))
+
+
+def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    """The lines of both sides' changes, whatever the files are; None where both changed the same lines."""
+    if theirs in (base, ours) or ours == base:
+        return ours if theirs in (base, ours) else theirs
+    lines = _three_ways(*(data.splitlines(keepends=True) for data in (base, ours, theirs)))
+    return None if lines is None else b"".join(lines)
 
 
 def _merge_text(base: bytes | None, ours: bytes, theirs: bytes, path: str, node: str | None) -> Merged:

@@ -12,10 +12,10 @@ from ormahd.core.note_edit import edit
 from ormahd.core.note_fields import clean_tag
 from ormahd.core.note_read import MAX_NOTE, digest, parse
 from ormahd.core.note_values import DEFAULT_SOURCE, DEFAULT_WEIGHT, Link, Note, NoteKind, Problem, edge_key
-from ormahd.core.note_write import adopt, compose
+from ormahd.core.note_write import adopt, compose, unadopted
 
 __all__ = [
     "DEFAULT_SOURCE", "DEFAULT_WEIGHT", "MAX_NOTE", "Link", "Note", "NoteKind", "Problem",
     "adopt", "adopted_id", "clean_tag", "compose", "conflict_line", "digest", "edge_key", "edit", "folder_says",
-    "normalise", "parse", "path_for", "slug", "space_folder", "stem_short_id",
+    "normalise", "parse", "path_for", "slug", "space_folder", "stem_short_id", "unadopted",
 ]  # fmt: skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
@@ -16,6 +17,8 @@ from ormahd.core.note_values import DEFAULT_WEIGHT, Link, NoteKind
 from ormahd.errors import InvalidNote
 
 INDENT = "  "
+UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
+"""A time that stands for one that is nowhere written."""
 
 
 def compose(
@@ -195,3 +198,29 @@ def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # no
         raise InvalidNote(f"{path} cannot be adopted: its frontmatter is written in an unusual way",
                           hint=f"add the line  {OWN}id: {id}  to its frontmatter by hand", data={"path": path})  # fmt: skip
     return result
+
+
+def unadopted(data: bytes, path: str) -> bytes:
+    """The bytes that became `data` when they were adopted: without `id`, or without the block that held nothing of the
+    person's. `data` itself where it does not look adopted."""
+    note = parse(data, path)
+    if note.kind is not NoteKind.NOTE or note.id is None:
+        return data
+    name = re.escape(note.id.encode())
+    for pattern, instead in (
+        (
+            rb"^(\xef\xbb\xbf)?---\r?\n(?:ormah_)?id: "
+            + name
+            + rb"\r?\ntype: [^\r\n]*\r?\ncreated: [^\r\n]*\r?\n---\r?\n",
+            rb"\1",
+        ),
+        (rb"(?m)^[ \t]*(?:ormah_)?id: " + name + rb"\r?\n", b""),
+        (rb"(?m)^([ \t]*id:) " + name + rb"(?=\r?\n)", rb"\1"),
+    ):
+        before = re.sub(pattern, instead, data, count=1)
+        try:
+            if before != data and adopt(before, path, id=note.id, created=note.created or UNKNOWN) == data:
+                return before
+        except InvalidNote:
+            continue  # what is left is no note that could have been adopted
+    return data

@@ -25,6 +25,8 @@ from ormahd.vault.excluded import Excluded
 from ormahd.vault.identity import Identity, claim
 from ormahd.vault.look import Look
 from ormahd.vault.reading import Rest, read_stable
+from ormahd.vault.released import ReleasedFiles
+from ormahd.vault.reverts import Reverts
 from ormahd.vault.round import Round
 from ormahd.vault.scan import Seen, Walk, homes, walk
 from ormahd.vault.scan_result import ScanResult
@@ -72,7 +74,11 @@ class Reconciler:
         self._touched = touched
         self.look = Look(vault)
         self.identity = Identity(self.look, vault.home)
-        self.context = Context(vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets)
+        self.released = ReleasedFiles(vault)
+        self.reverts = Reverts(vault)
+        self.context = Context(
+            vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets, self.released.holds
+        )
         self.excluded = Excluded(vault.root, self._ignored, self.look.ignore_files)
         self.rest = Rest(settings.quiet_seconds)
         self._scanning = threading.Lock()

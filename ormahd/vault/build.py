@@ -34,25 +34,41 @@ class Builder:
         commits: list[str | None] = []
         told: Told = {}
         for intent in intents:
+            before = None
+            if intent.first is not None and (tree := self._first(intent, root, fresh)) != root:
+                author, committer = _who(intent, person)
+                parents = [] if parent is None else [parent]
+                before = self._objects.add_commit(tree, parents, author, committer, intent.first, fresh)
+                root, parent = tree, before
             changes = self._changes(intent, root, fresh)
             told |= changes
             tree = self._objects.edit(root, changes, fresh)
             commit = self._commit(intent, tree, root, parent, head, person, fresh)
-            commits.append(commit)
+            commits.append(commit or before)
             if commit is not None:
                 root, parent = tree, commit
         return commits, told
+
+    def _first(self, intent: Intent, root: str | None, fresh: Fresh) -> str:
+        """The tree of the commit that goes before the op's own."""
+        changes = {
+            (path := self._where(step.path)): self._entry(path, step.first, root, fresh)
+            for step in intent.steps
+            if step.first is not None
+        }
+        return self._objects.edit(root, changes, fresh)
+
+    def _entry(self, path: bytes, data: bytes, root: str | None, fresh: Fresh) -> Entry:
+        old = self._objects.find(root, path, fresh)
+        mode = EXECUTABLE if old is not None and old.mode == EXECUTABLE else FILE
+        return Entry(mode, self._objects.add_blob(data, fresh))
 
     def _changes(self, intent: Intent, root: str | None, fresh: Fresh) -> Told:
         changes: Told = {}
         for step in intent.steps:
             path = self._where(step.path)
-            if step.data is None:
-                changes[path] = None
-                continue
-            old = self._objects.find(root, path, fresh)
-            mode = EXECUTABLE if old is not None and old.mode == EXECUTABLE else FILE
-            changes[path] = Entry(mode, self._objects.add_blob(step.data, fresh))
+            data = step.in_history
+            changes[path] = None if data is None else self._entry(path, data, root, fresh)
         for entry in intent.entries:
             path = self._where(entry.path)
             file = changes[path] if path in changes else self._objects.find(root, path, fresh)

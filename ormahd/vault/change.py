@@ -57,6 +57,14 @@ class Change(Struct, frozen=True):
     data: bytes | None
     stat: Stat | None = None
     """Of the file with `data`, as it was put in its place; None: not known."""
+    apart: bool = False
+    """Whether the history has something else than the folder: `held`, or no such file (None)."""
+    held: bytes | None = None
+
+    @property
+    def in_history(self) -> bytes | None:
+        """What the op's commit has at the path."""
+        return self.held if self.apart else self.data
 
 
 class Committed(Struct, frozen=True):

@@ -73,6 +73,8 @@ class Context(Struct, frozen=True):
     identity: Identity
     clock: Callable[[], datetime]
     check_secrets: bool = True
+    released: Callable[[str, bytes], bool] = lambda _path, _data: False
+    """Whether a file of these bytes at that path was released: it is the person's alone."""
 
     def ours(self, path: str, node_id: str | None) -> bool:
         """Whether the file may be committed, and become a memory, at all (the setting `vault.adopt`)."""
@@ -96,7 +98,7 @@ def decide(file: File, context: Context) -> Decision:
     note = file.note
     if note.kind is NoteKind.CONFLICTED:
         return Decision(Act.HOLD, None, file.data, of_codec(file.path, note.problems))
-    if not context.ours(file.path, claim(note.kind, note.id)):
+    if not context.ours(file.path, claim(note.kind, note.id)) or context.released(file.path, file.data):
         return Decision(Act.PLAIN, None, file.data)
     said = of_codec(file.path, note.problems)
     if not file.at_head and context.check_secrets:

@@ -84,6 +84,12 @@ def is_ancestor(git: Git, commit: str, of: str) -> bool:
     return True
 
 
+def is_of(git: Git, commit: str, op: str) -> bool:
+    """Whether a commit is one of the op's."""
+    text = git.run("log", "-1", "--format=%B", commit).decode("utf-8", "replace")
+    return message.parse(text).trailer("Ormah-Op") == op
+
+
 def find_commit(git: Git, op: str, *, since: str | None = None) -> str | None:
     """The commit that holds an op: on any branch, or only among those that HEAD has more than the commit `since`."""
     where = ["--branches", "HEAD"] if since is None else ["HEAD", f"^{since}"]

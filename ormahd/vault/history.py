@@ -45,6 +45,8 @@ class Op(Struct, frozen=True):
     nodes: tuple[str, ...]
     run: str | None
     undone_by: str | None
+    files: str | None = None
+    """What it did to files of the person, as `oplog.Entry` has it."""
 
     @property
     def name(self) -> str:
@@ -122,6 +124,9 @@ def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
         if entry.commit.startswith(wanted) or (entry.op or "").startswith(wanted):
             found.append(entry)
     if not found:
+        ops = {op for commit, op in view.firsts.items() if commit.startswith(wanted)}
+        found = [entry for entry in view.entries if entry.op in ops and kind in (None, entry.kind)]
+    if not found:
         raise NotFound(f"no {kind or 'op'} begins with '{wanted}'", hint="`ormahctl history` lists them")
     # An op that was picked again (`git cherry-pick` keeps the trailers) is the same op: its latest commit stands for it.
     if len({entry.op or entry.commit for entry in found}) > 1:
@@ -176,7 +181,7 @@ def _op(view: View, entry: Entry, said: message.Message) -> Op:
     return Op(
         op=entry.op, commit=entry.commit, time=datetime.fromtimestamp(entry.time, UTC), kind=entry.kind,
         source=entry.source, subject=said.subject, body=said.body, nodes=entry.nodes, run=entry.run,
-        undone_by=view.undone_by(entry),
+        undone_by=view.undone_by(entry), files=entry.files,
     )  # fmt: skip
 
 

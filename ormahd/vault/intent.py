@@ -40,6 +40,16 @@ class Step(Struct, frozen=True):
     node_id: str | None
     base: bytes | None
     data: bytes | None
+    first: bytes | None = None
+    """What the op's first commit has at the path; None: that commit does not change it."""
+    apart: bool = False
+    """Whether the op's commit has something else than the folder: `held`, or no such file (None)."""
+    held: bytes | None = None
+
+    @property
+    def in_history(self) -> bytes | None:
+        """What the op's commit has at the path."""
+        return self.held if self.apart else self.data
 
     @property
     def old(self) -> str | None:
@@ -47,7 +57,7 @@ class Step(Struct, frozen=True):
 
     def change(self, stat: Stat | None = None) -> Change:
         """What the op did here; `stat` of the file that it left, where that is known."""
-        return Change(self.path, self.node_id, self.old, self.data, stat)
+        return Change(self.path, self.node_id, self.old, self.data, stat, self.apart, self.held)
 
 
 class Intent(Struct, frozen=True):
@@ -67,6 +77,8 @@ class Intent(Struct, frozen=True):
     """The commit whose history the op brings in: its commit has that as a second parent, or is that commit."""
     entries: tuple[PathEntry, ...] = ()
     """What comes with it beside the files."""
+    first: str | None = None
+    """The message of a commit that goes before the op's own, with the `first` bytes of each step; None: there is none."""
 
     @property
     def node_ids(self) -> list[str]:
@@ -97,20 +109,38 @@ def _to_json(intent: Intent) -> dict[str, Any]:
     return {
         "op": intent.op, "kind": str(intent.kind), "source": intent.source, "subject": intent.subject,
         "message": intent.message, "person": intent.person, "time": intent.time.isoformat(), "lock": intent.lock,
-        "steps": [
-            {"path": step.path, "node_id": step.node_id, "base": _text(step.base), "data": _text(step.data)}
-            for step in intent.steps
-        ],
+        "steps": [_step_to_json(step) for step in intent.steps],
         "joins": intent.joins, "entries": [[one.path, one.mode, one.oid, one.was] for one in intent.entries],
+        "first": intent.first,
     }  # fmt: skip
 
 
+def _step_to_json(step: Step) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "path": step.path,
+        "node_id": step.node_id,
+        "base": _text(step.base),
+        "data": _text(step.data),
+    }
+    if step.first is not None:
+        row["first"] = _text(step.first)
+    if step.apart:
+        row |= {"apart": True, "held": _text(step.held)}
+    return row
+
+
 def _from_json(row: dict[str, Any]) -> Intent:
-    steps = tuple(Step(s["path"], s["node_id"], _bytes(s["base"]), _bytes(s["data"])) for s in row["steps"])
+    steps = tuple(
+        Step(
+            s["path"], s["node_id"], _bytes(s["base"]), _bytes(s["data"]),
+            _bytes(s.get("first")), s.get("apart", False), _bytes(s.get("held")),
+        )
+        for s in row["steps"]
+    )  # fmt: skip
     return Intent(
         row["op"], Kind(row["kind"]), row["source"], row["subject"], row["message"], row["person"],
         datetime.fromisoformat(row["time"]), row["lock"], steps,
-        row.get("joins"), tuple(PathEntry(*entry) for entry in row.get("entries", ())),
+        row.get("joins"), tuple(PathEntry(*entry) for entry in row.get("entries", ())), row.get("first"),
     )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ class Look:
                 self._steps.clear()
             else:
                 changes = {
-                    change.path: None if change.data is None else self.vault.blob_id(change.data)
+                    change.path: None if (data := change.in_history) is None else self.vault.blob_id(data)
                     for change in done.changes
                 }
                 self._steps[done.parent] = done.commit, changes

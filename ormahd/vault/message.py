@@ -18,6 +18,15 @@ MAX_NODES = 1000
 """Up to this many ids are listed; a larger op (an import) has `Ormah-Node-Count` instead: its paths name the notes."""
 NODES_A_LINE = 16
 
+FIRST = ("Ormah-Part", "first")
+"""The trailer of a commit that goes before an op's own: it has the same op, and its files as the person had them."""
+
+FILES, TAKEN, LEFT = "Ormah-Files", "taken in", "left"
+"""The trailer of an op that took in files of the person, or left them to the person, and its two values."""
+
+FOLLOWS = "Ormah-Follows"
+"""The trailer of an op that does what a commit made by hand left to be done; it names that commit."""
+
 _PREFIX = "Ormah-"
 _FORGED = re.compile(rf"^(?={_PREFIX}[A-Za-z-]*\s*:)", re.IGNORECASE | re.MULTILINE)
 _BREAKS = re.compile(r"\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")

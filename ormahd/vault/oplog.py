@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd.vault import message
 from ormahd.vault.git import Git
@@ -49,6 +50,12 @@ class Entry(NamedTuple):
     nodes: tuple[str, ...]
     undoes: tuple[str, ...]
     parts: tuple[Part, ...]
+    first: bool = False
+    """Whether this is the commit that goes before the op's own: it has the files as the person had them."""
+    files: str | None = None
+    """What the op did to files of the person: took them in again, or left them (`message.FILES`)."""
+    follows: str | None = None
+    """The commit made by hand that the op completes (`message.FOLLOWS`)."""
 
     @property
     def name(self) -> str:
@@ -64,6 +71,8 @@ class View(Struct, frozen=True):
     """Op or commit -> the op or commit that took it back and was not itself taken back."""
     parts: Mapping[Part, str]
     """The same for parts."""
+    firsts: Mapping[str, str]
+    """Commits that go before an op's own, and are no entries -> the op."""
 
     def undone_by(self, entry: Entry) -> str | None:
         by = self.taken_back.get(entry.op) if entry.op else None
@@ -78,7 +87,7 @@ class OpLog:
         self._git = git
         self._below = ["--full-history", "--", prefix.rstrip("/")] if prefix else []
         self._lock = threading.Lock()
-        self._view = View(None, (), {}, {})
+        self._view = View(None, (), {}, {}, {})
 
     def view(self) -> View:
         """The history at today's HEAD."""
@@ -89,7 +98,7 @@ class OpLog:
         with self._lock:
             head = self._git.head()
             if self._view.head != head:
-                self._view = _resolved(head, self._entries(self._view, head))
+                self._view = _resolved(head, self._entries(self._view, head), self._view.firsts)
             return self._view
 
     def recent(self, count: int) -> View:
@@ -97,7 +106,10 @@ class OpLog:
         if self._view.head is not None:
             return self.view()
         head = self._git.head()
-        return _resolved(head, [] if head is None else [entry for _, entry in self._read(head, f"-{count}")])
+        # Twice as many are read: of those that go before others none is in the view.
+        read = [] if head is None else [entry for _, entry in self._read(head, f"-{2 * count}")]
+        view = _resolved(head, read, {})
+        return replace(view, entries=view.entries[:count])
 
     def _entries(self, old: View, head: str | None) -> Sequence[Entry]:
         if head is None:
@@ -142,6 +154,8 @@ def _entry(commit: str, seconds: int, text: str) -> Entry:
         commit, said.trailer("Ormah-Op"), seconds, _interned(said.trailer("Ormah-Kind")),
         sys.intern(said.trailer("Ormah-Source") or "person"), _interned(said.trailer("Ormah-Run")),
         tuple(map(sys.intern, said.nodes)), (*undoes, *_REVERTS.findall(text)), tuple(parts),
+        message.FIRST[1] in said.trailers.get(message.FIRST[0], ()), _interned(said.trailer(message.FILES)),
+        said.trailer(message.FOLLOWS),
     )  # fmt: skip
 
 
@@ -149,10 +163,12 @@ def _interned(text: str | None) -> str | None:
     return None if text is None else sys.intern(text)
 
 
-def _resolved(head: str | None, entries: Sequence[Entry]) -> View:
+def _resolved(head: str | None, found: Sequence[Entry], firsts: Mapping[str, str]) -> View:
     """What is undone: of several undos of one thing the latest counts, and only while it is not undone itself. Undos come
     after what they undo, so that on the way back they are met first."""
     latest: dict[str | Part, tuple[str, bool]] = {}
+    entries = [entry for entry in found if not entry.first]
+    firsts = {**firsts, **{entry.commit: entry.op for entry in found if entry.first and entry.op}}
 
     def undone(entry: Entry) -> bool:
         return any(name in latest and latest[name][1] for name in (entry.op, entry.commit) if name)
@@ -165,4 +181,4 @@ def _resolved(head: str | None, entries: Sequence[Entry]) -> View:
                 latest.setdefault(aim, (entry.name, standing))
     whole = {aim: by for aim, (by, standing) in latest.items() if standing and isinstance(aim, str)}
     parts = {aim: by for aim, (by, standing) in latest.items() if standing and isinstance(aim, Part)}
-    return View(head, entries, whole, parts)
+    return View(head, entries, whole, parts, firsts)

@@ -17,7 +17,8 @@ BUSY_S = 1.0
 
 
 class Item(Struct, frozen=True):
-    """One file of a commit. `data` None: it was deleted. `moved` are the paths that the note had before."""
+    """One file of a commit. `data` None: it was deleted. `moved` are the paths that the note had before. `first`: the
+    person's bytes, which go into a commit of their own before ours are added; None: all of `data` is the person's."""
 
     path: str
     data: bytes | None
@@ -25,6 +26,7 @@ class Item(Struct, frozen=True):
     expect: str | None
     name: str
     moved: tuple[str, ...] = ()
+    first: bytes | None = None
 
     def into(self, tx: Transaction) -> None:
         for old in self.moved:
@@ -32,19 +34,21 @@ class Item(Struct, frozen=True):
         if self.data is None:
             tx.remove(self.path, node_id=self.node_id, expect=self.expect)
         else:
-            tx.put(self.path, self.data, node_id=self.node_id, expect=self.expect)
+            tx.put(self.path, self.data, node_id=self.node_id, expect=self.expect, first=self.first)
 
 
 def commit(
     vault: Vault, verb: str, items: list[Item], *, kind: Kind, quiet: float, wait: Callable[[str, float], None]
 ) -> int:
-    """One commit; how many files it holds. A file that was saved again since it was read drops out and waits (`wait` gets
+    """One op; how many files it holds. A file that was saved again since it was read drops out and waits (`wait` gets
     path and seconds), the rest goes on: a newer save always wins."""
     left: Mapping[str, Item] = {item.path: item for item in items}
     while left:
         sentence = subject(verb, [item.name for item in left.values()], left)
+        theirs = {item.path: item.name for item in left.values() if item.first is not None}
+        first = subject("Take in", list(theirs.values()), theirs) if theirs else None
         try:
-            with vault.transaction(sentence, kind=kind, source="person", person=True) as tx:
+            with vault.transaction(sentence, kind=kind, source="person", person=True, first=first) as tx:
                 for item in left.values():
                     item.into(tx)
         except Conflict as exc:

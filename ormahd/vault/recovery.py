@@ -12,7 +12,7 @@ from ormahd.vault.files import STAGING, Write
 from ormahd.vault.git_busy import busy
 from ormahd.vault.git_index import NextIndex, entries
 from ormahd.vault.git_objects import Entry
-from ormahd.vault.git_refs import find_commit
+from ormahd.vault.git_refs import find_commit, is_of
 from ormahd.vault.intent import Intent, op_of
 from ormahd.vault.settle import late_save, on_today, take_back
 
@@ -28,7 +28,7 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
     commit = find_commit(applier.git, intent.op)
     if commit is not None:
         applier.settle(intent)
-        _complete_index(applier, intent)
+        _complete_index(applier, intent, commit)
         said += _late_saves(applier, intent)
         op.result = Committed(
             intent.op, commit, intent.kind, intent.source, intent.subject, intent.time,
@@ -89,16 +89,26 @@ def _late_saves(applier: Applier, intent: Intent) -> list[str]:
     return said
 
 
-def _complete_index(applier: Applier, intent: Intent) -> None:
+def _before(applier: Applier, intent: Intent, commit: str) -> str | None:
+    """The tree that the op's commits were put on."""
+    parent = applier.git.resolve(f"{commit}^1")
+    if parent is not None and intent.first is not None and is_of(applier.git, parent, intent.op):
+        parent = applier.git.resolve(f"{parent}^1")
+    return applier.objects.root(parent)
+
+
+def _complete_index(applier: Applier, intent: Intent, commit: str) -> None:
     """Tell the index of a commit that moved HEAD before the crash. A path that somebody staged anew since is left."""
     root = applier.objects.root(applier.git.head())
     paths = [applier.where(step.path) for step in intent.steps]
     known = entries(applier.git, paths)
     told: dict[bytes, Entry | None] = {}
+    earlier = _before(applier, intent, commit)
     for step, path in zip(intent.steps, paths, strict=True):
         entry = applier.objects.find(root, path)
+        was = applier.objects.find(earlier, path)
         before = None if step.base is None else applier.objects.oid("blob", step.base)
-        if known.get(path) != (entry.oid if entry else None) and known.get(path) in {before, None}:
+        if known.get(path) != (entry.oid if entry else None) and known.get(path) in {before, was and was.oid, None}:
             told[path] = entry
     for line in intent.entries:
         told[applier.where(line.path)] = applier.objects.find(root, applier.where(line.path))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.note import Note, NoteKind, parse
+from ormahd.vault import again
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.decide import Act, Decision, File, decide, label, plain
 from ormahd.vault.excluded import is_note_name
@@ -17,7 +18,7 @@ from ormahd.vault.git_busy import under_way
 from ormahd.vault.identity import claim
 from ormahd.vault.person import BUSY_S, Item, commit
 from ormahd.vault.reading import read_stable
-from ormahd.vault.scan import Seen, Walk, differs, seen, walk
+from ormahd.vault.scan import Seen, Walk, differs, walk
 from ormahd.vault.scan_result import Leaving, ScanResult
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Round:
         self.restated: list[FileState] = []
         self.bytes = 0
         self.items: dict[str, list[Item]] = {"Adopt": [], "Edit": [], "Move": []}
+        self.reverted: list[str] = []
+        """Files whose adoption was reverted by hand."""
         self.waiting_ids: set[str | None] = set()
         self.moved: set[str] = set()
         self.vanished: set[str] = set()
@@ -88,13 +91,14 @@ class Round:
             if owner.cold or self.behind:
                 found.gone += self.unseen(found)
         self.take(found.changed)
+        again.no_longer_released(self)
         self.gone(found, rested)
         self.feed()
         self.commit_all()
         if self.outdone:
-            self.copies_of_the_taken()
+            again.copies_of_the_taken(self)
         if self.vanished:
-            self.copies_of_the_vanished()
+            again.copies_of_the_vanished(self)
         self.finish()
         if self.paths is None:
             owner.cold = False
@@ -222,6 +226,8 @@ class Round:
             self.hold(file)
         elif decision.act in {Act.INDEX, Act.PLAIN}:
             self.upsert(file, plain(file, decision))
+        elif decision.act is Act.ADOPT and file.at_head and file.path in self.owner.reverts.files():
+            self.reverted.append(file.path)
         else:
             self.enlist(file, decision)
 
@@ -269,8 +275,10 @@ class Round:
         if decision.node_id is not None and file.path not in self.tree:
             moved = tuple(self.owner.identity.moved_from(decision.node_id, file.path))
             self.moved.update(moved)
-        item = Item(file.path, decision.data, decision.node_id, file.digest, name, moved)
-        verb = "Adopt" if decision.act is Act.ADOPT else "Move" if moved else "Edit"
+        adopted = decision.act is Act.ADOPT
+        first = file.data if adopted and self.owner.identity.at_head(file.path) is None else None
+        item = Item(file.path, decision.data, decision.node_id, file.digest, name, moved, first)
+        verb = "Adopt" if adopted else "Move" if moved else "Edit"
         self.items[verb].append(item)
         self.bytes += len(decision.data)
         if len(self.items[verb]) >= BATCH:
@@ -282,6 +290,8 @@ class Round:
         """Files that are not there any more: the index forgets them; a person's deletion is committed."""
         owner = self.owner
         paths = [path for path in found.gone if path not in self.moved]
+        lost = [path for path in paths if path not in self.tree and not self.half_done]
+        self.reverted += [path for path in lost if path in owner.reverts.files()] if lost else []
         deleted = []
         for path in paths:
             if self.half_done:
@@ -322,31 +332,6 @@ class Round:
                 items.append(Item(path, None, claim(note.kind, note.id), None, label(note)))
             self.out.removed += self.commit("Delete", Kind.EDIT, items)
 
-    def copies_of_the_taken(self) -> None:
-        """A file that nobody touched lost its id to one that has it rightly now: from here on it is a copy."""
-        again: dict[str, Seen] = {}
-        for path in self.outdone.difference(self.decided, self.moved):
-            if self.owner.identity.present(path):
-                again[path] = seen(path, (self.vault.root / path).lstat())
-        self.take(again, forced=True)
-        self.feed()
-
-    def copies_of_the_vanished(self) -> None:
-        """An id is free again: a copy that had to stand back may have it now."""
-        again: dict[str, Seen] = {}
-        identity = self.owner.identity
-        maybe = {path for path in self.known if path not in self.tree}
-        maybe.update(path for node_id in self.vanished for path in identity.paths(node_id))
-        for path in maybe.difference(self.decided, self.moved):
-            if self.owner.context.ours(path, None) and identity.present(path):
-                met = seen(path, (self.vault.root / path).lstat())
-                file = self.owner.read(met, self.tree)
-                if file is not None and file.note.id in self.vanished:
-                    again[path] = met
-        self.take(again, forced=True)
-        self.feed()
-        self.commit_all()
-
     # Out: to the index, to the history
 
     def feed(self) -> None:
@@ -364,6 +349,9 @@ class Round:
             self.restated = []
 
     def commit_all(self) -> None:
+        reverted, self.reverted = self.reverted, []
+        for path in set(reverted) - (self.owner.reverts.follow(reverted) if reverted else set()):
+            self.out.wait(path, BUSY_S)
         for verb, kind in (("Adopt", Kind.ADOPT), ("Move", Kind.EDIT), ("Edit", Kind.EDIT)):
             items, self.items[verb] = self.items[verb], []
             done = self.commit(verb, kind, items)

@@ -35,7 +35,7 @@ def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[st
             continue
         rewritten = _step_today(step, now)
         (lost if rewritten is None else steps).append(rewritten or step)
-    whole = intent.joins is not None or any(step.data is None for step in intent.steps)
+    whole = intent.joins is not None or any(step.data is None or step.apart for step in intent.steps)
     if lost and whole:
         return None, take_back(worktree, intent, steps)
     said = [_set_aside(worktree.root, intent, step) for step in lost]

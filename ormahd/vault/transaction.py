@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
 
 from ormahd.errors import BadRequest, Conflict, Internal
+from ormahd.vault import message
 from ormahd.vault.change import Change, Committed, Kind
 from ormahd.vault.entries import PathEntry
 from ormahd.vault.files import safe_path
 
 __all__ = ["Change", "Committed", "HistoryMoved", "Kind", "Transaction", "Wish"]
+
+
+FIRST_BODY = "The files as the person wrote them; the next commit of this op holds what Ormah changes in them."
 
 
 class Wish(Struct, frozen=True):
@@ -22,6 +26,15 @@ class Wish(Struct, frozen=True):
     node_id: str | None
     expect: str | None
     data: bytes | None
+    first: bytes | None = None
+    """What the op's first commit has at the path."""
+    apart: bool = False
+    """Whether the history gets something else than the folder: `held`, or no such file (None)."""
+    held: bytes | None = None
+
+    @property
+    def in_history(self) -> bytes | None:
+        return self.held if self.apart else self.data
 
 
 class Transaction:
@@ -43,6 +56,7 @@ class Transaction:
         person: bool,
         trailers: Iterable[tuple[str, str]],
         queue: bool,
+        first: str | None,
         commit: Callable[[Transaction], Committed | None],
     ) -> None:
         self.op = op
@@ -54,6 +68,7 @@ class Transaction:
         self.person = person
         self.trailers = tuple(trailers)
         self.queue = queue
+        self.first = first
         self.committed: Committed | None = None
         self.wishes: dict[str, Wish] = {}
         self.joins: str | None = None
@@ -62,9 +77,21 @@ class Transaction:
         self._commit = commit
         self._open = False
 
-    def put(self, path: str, data: bytes, *, node_id: str | None, expect: str | None) -> None:
-        """Store `data` at `path`. Refused with Conflict, on leaving, when the file is not the version `expect` then."""
-        self._wish(path, Wish(node_id, expect, bytes(data)))
+    def put(
+        self, path: str, data: bytes, *, node_id: str | None, expect: str | None, first: bytes | None = None
+    ) -> None:
+        """Store `data` at `path`. Refused with Conflict, on leaving, when the file is not the version `expect` then.
+
+        `first` are the bytes that the op's first commit has there (the transaction's `first` is its subject)."""
+        self._wish(path, Wish(node_id, expect, bytes(data), first))
+
+    def leave(
+        self, path: str, data: bytes, *, node_id: str | None, expect: str | None, held: bytes | None,
+        first: bytes | None = None,
+    ) -> None:  # fmt: skip
+        """Store `data` at `path` in the folder, while the history gets `held` there (None: no such file, so that git no
+        longer knows the file, and it stays where it is). `expect` and `first` as for `put`."""
+        self._wish(path, Wish(node_id, expect, bytes(data), first, held != data, held))
 
     def remove(self, path: str, *, node_id: str | None, expect: str | None) -> None:
         """Remove the file. One that is gone from the folder already is removed from the history when HEAD has the version
@@ -82,6 +109,25 @@ class Transaction:
         if not self._open:
             raise Internal("a transaction takes changes only inside its block")
         self.joins, self.joined_on, self.entries = commit, on, tuple(entries)
+
+    def messages(self, nodes: Sequence[str]) -> tuple[str, str | None]:
+        """The message of the op's commit, and that of the commit that goes before it (None: there is none)."""
+        own = message.compose(
+            self.subject, self.body, op=self.op, kind=self.kind, source=self.source, run=self.run, nodes=nodes,
+            trailers=self.trailers,
+        )  # fmt: skip
+        if self.first is None:
+            return own, None
+        before = message.compose(
+            self.first,
+            FIRST_BODY,
+            op=self.op,
+            kind=self.kind,
+            source=self.source,
+            run=self.run,
+            trailers=[message.FIRST],
+        )
+        return own, before
 
     def _wish(self, path: str, wish: Wish) -> None:
         if not self._open:

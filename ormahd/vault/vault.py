@@ -231,12 +231,14 @@ class Vault:
         person: bool = False,
         trailers: Iterable[tuple[str, str]] = (),
         queue: bool = True,
+        first: str | None = None,
     ) -> Transaction:
         """A change to come, as a sentence. `person`: the author is the person, under their git identity; else `source`.
-        `queue` False: where somebody else holds git for longer than the bound, it is refused, and does not happen later."""
+        `queue` False: where somebody else holds git for longer than the bound, it is refused, and does not happen later.
+        `first`: the subject of a commit that goes before the op's own, with the `first` bytes of its files; both or none."""
         return Transaction(
             self._ops(), subject, kind=kind, source=source, body=body, run=run, person=person, trailers=trailers,
-            queue=queue, commit=self._writer.commit,
+            queue=queue, first=first, commit=self._writer.commit,
         )  # fmt: skip
 
     def announced(self) -> AbstractContextManager[None]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ormahd import way
 from ormahd.errors import Conflict, Internal, OrmahError, Unavailable
 from ormahd.line import Line
-from ormahd.vault import answers, message
+from ormahd.vault import answers
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.change import Clock, Committed, sha256
 from ormahd.vault.company import Company
@@ -171,21 +171,20 @@ class Writer:
                 blob = applier.objects.blob(root(), applier.where(path)) if gone else None
                 if blob is None or sha256(blob) != wish.expect:
                     raise Displaced(path, now)
-            if now == wish.data:
-                wanted = None if wish.data is None else applier.objects.oid("blob", wish.data)
+            if now == wish.data and not (promised and wish.apart):
+                held = wish.in_history
+                wanted = None if held is None else applier.objects.oid("blob", held)
                 if promised or wanted == in_head(path):
                     continue
-            steps.append(Step(path, wish.node_id, now, wish.data))
+            steps.append(Step(path, wish.node_id, now, wish.data, wish.first, wish.apart, wish.held))
         if not steps and tx.joins is None:
             return None
         nodes = [step.node_id for step in steps if step.node_id]
-        text = message.compose(
-            tx.subject, tx.body, op=tx.op, kind=tx.kind, source=tx.source, run=tx.run, nodes=nodes, trailers=tx.trailers
-        )
+        text, first = tx.messages(nodes)
         subject = text.split("\n", 1)[0]
         return Intent(
             tx.op, tx.kind, tx.source, subject, text, tx.person, self._clock(), str(applier.lock.path), tuple(steps),
-            tx.joins, tx.entries,
+            tx.joins, tx.entries, first,
         )  # fmt: skip
 
     def _promise(self, ops: Sequence[Queued]) -> None:

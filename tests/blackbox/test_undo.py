@@ -145,34 +145,6 @@ def test_a_move_is_taken_back_only_from_where_it_led(house: House) -> None:
     walk_home(house)
 
 
-def test_an_adoption_in_its_place_would_only_be_repeated(house: House) -> None:
-    """The file was in the history already, without an id, by a commit of the person's."""
-    file = house.vault / "Mine.md"
-    text = b"A note that a person committed.\n\nIn two parts.\n"
-    house.stop()
-    file.write_bytes(text)
-    house.git("add", "Mine.md")
-    house.git("commit", "-qm", "mine, by hand")
-    house.start()
-    wait_until(lambda: file.read_bytes() != text, "it is adopted")
-    walk_home(house)
-    error = refused(house, head(house), status=4, says="would only be adopted again")
-    assert "vault.adopt" in error["hint"]
-
-
-def test_what_was_dropped_in_goes_again(house: House) -> None:
-    file = house.vault / "Dropped.md"
-    file.write_text("Dropped in.\n")
-    wait_until(lambda: b"id: " in file.read_bytes(), "it is adopted")
-    walk_home(house)
-    adopted, commit = file.read_bytes(), head(house)
-    assert house.json("undo", commit)["undone"][0]["changes"][0]["did"] == "removed"
-    assert not file.exists()
-    house.json("undo", head(house))
-    assert file.read_bytes() == adopted
-    walk_home(house)
-
-
 def test_lines_of_feedback_are_taken_out_of_what_grew_since(house: House) -> None:
     path = ".ormah/feedback/2026-11.jsonl"
     one, two = (json.dumps({"id": f"f{number}", "signal": 1}).encode() + b"\n" for number in (1, 2))

@@ -104,7 +104,8 @@ class UndoParams(Params):
 
 
 class UndoChange(Result):
-    """What became of one file. `did`: removed, brought back, restored, moved back, or merged (with later edits)."""
+    """What became of one file. `did`: removed, brought back, restored, moved back, merged (with later edits), released (our
+    lines are out of a file of the person's, which stays and is no memory), or adopted (it is a memory again)."""
 
     node_id: str | None
     path: str

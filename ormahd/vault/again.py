@@ -1,0 +1,45 @@
+"""Files that a scan decides on again although nobody touched them: something else changed what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ormahd.vault.scan import Seen, seen
+
+if TYPE_CHECKING:
+    from ormahd.vault.round import Round
+
+
+def no_longer_released(scan: Round) -> None:
+    """Files that the person gave back to us."""
+    paths = scan.owner.released.take_dropped().difference(scan.decided)
+    scan.take(_seen(scan, filter(scan.owner.identity.present, paths)), forced=True)
+
+
+def copies_of_the_taken(scan: Round) -> None:
+    """A file that nobody touched lost its id to one that has it rightly now: from here on it is a copy."""
+    paths = scan.outdone.difference(scan.decided, scan.moved)
+    scan.take(_seen(scan, filter(scan.owner.identity.present, paths)), forced=True)
+    scan.feed()
+
+
+def copies_of_the_vanished(scan: Round) -> None:
+    """An id is free again: a copy that had to stand back may have it now."""
+    again: dict[str, Seen] = {}
+    identity = scan.owner.identity
+    maybe = {path for path in scan.known if path not in scan.tree}
+    maybe.update(path for node_id in scan.vanished for path in identity.paths(node_id))
+    for path in maybe.difference(scan.decided, scan.moved):
+        if scan.owner.context.ours(path, None) and identity.present(path):
+            met = seen(path, (scan.vault.root / path).lstat())
+            file = scan.owner.read(met, scan.tree)
+            if file is not None and file.note.id in scan.vanished:
+                again[path] = met
+    scan.take(again, forced=True)
+    scan.feed()
+    scan.commit_all()
+
+
+def _seen(scan: Round, paths: Iterable[str]) -> dict[str, Seen]:
+    return {path: seen(path, (scan.vault.root / path).lstat()) for path in paths}

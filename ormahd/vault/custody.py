@@ -1,0 +1,104 @@
+"""Ops that took a person's files in, or left them to the person again: what the files were before and after, in the folder and
+in the history, which are not the same then.
+
+Such an op may have two commits. An adoption: the files as the person had them, then with our lines. Its undo, in reverse:
+without our lines, then as the history had them before Ormah came, which for most is not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct, field
+
+from ormahd.core.merge import MergeConflict, merge_texts
+from ormahd.core.note import unadopted
+from ormahd.vault.change import Kind
+from ormahd.vault.history import Op
+from ormahd.vault.message import FILES, LEFT, TAKEN
+from ormahd.vault.three_way import Joined, Pair, Version, changed, join, key_of, node_of
+from ormahd.vault.vault import Vault
+
+TAKEN_IN: Final = (FILES, TAKEN)
+"""The trailer of an undo that took files in again."""
+LEFT_OUT: Final = (FILES, LEFT)
+"""The trailer of an op that left files to the person."""
+
+
+class Did(Struct):
+    """What an op did. `pairs`: by key, (before, after), for a person's file as the folder had it."""
+
+    pairs: dict[str, Pair]
+    held: dict[str, bytes | None] = field(default_factory=dict)
+    """Files that the op took in: what the history had of them before (None: nothing)."""
+    left: set[str] = field(default_factory=set)
+    """Files that the op left to the person."""
+
+
+def read(vault: Vault, op: Op) -> Did:
+    """What an op did, from the history alone."""
+    between = vault.git.resolve(f"{op.commit}^1")
+    before = between
+    middle: Mapping[str, str] = {}
+    if between is not None and between in vault.oplog.view().firsts:
+        before = vault.git.resolve(f"{between}^1")
+        middle = vault.tree(between)
+    did = Did(changed(vault, before, op.commit))
+    for key, pair in list(did.pairs.items()):
+        place = pair[1] or pair[0]
+        if place is None or not place.path.lower().endswith(".md"):
+            continue
+        if op.files == LEFT:
+            _left(vault, did, key, pair, middle)
+        elif op.kind in {Kind.ADOPT, Kind.EDIT} or op.files == TAKEN:
+            _taken(vault, did, op, key, pair, middle)
+    return did
+
+
+def _left(vault: Vault, did: Did, key: str, pair: Pair, middle: Mapping[str, str]) -> None:
+    was = pair[0]
+    if was is not None:
+        left = Version(was.path, vault.blob(middle[was.path])) if was.path in middle else was
+        did.pairs[key] = (was, left)
+        did.left.add(key)
+
+
+def _taken(vault: Vault, did: Did, op: Op, key: str, pair: Pair, middle: Mapping[str, str]) -> None:
+    was, now = pair
+    if now is None or (was is not None and (op.kind == Kind.EDIT or was.path != now.path)):
+        return
+    if now.path in middle:
+        theirs = vault.blob(middle[now.path])
+    elif was is not None:
+        theirs = was.data
+    elif op.kind == Kind.ADOPT:  # an adoption that has one commit: ours added nothing else to the file then
+        theirs = unadopted(now.data, now.path)
+    else:
+        theirs = now.data
+    did.pairs[key] = (Version(now.path, theirs), now)
+    did.held[key] = None if was is None else was.data
+
+
+def join_left(adopted: Version, ours: Version, theirs: Version) -> Joined:
+    """What becomes of an adopted file that is left to the person: today's without the lines that made `adopted` of `theirs`.
+
+    By lines and not as notes: as notes, a file with an id and one without it are the same."""
+    data = merge_texts(adopted.data, ours.data, theirs.data)
+    node = node_of(key_of(adopted))
+    if data is None or (
+        node is not None and node_of(key_of(theirs)) != node and key_of(Version(ours.path, data)) == node
+    ):
+        data = unadopted(ours.data, ours.path)
+        if data == ours.data:
+            texts = [one.data.decode("utf-8", "replace") for one in (adopted, ours, theirs)]
+            return Joined(ours, (MergeConflict(ours.path, node, "text", *texts),))
+    return Joined(Version(ours.path, data))
+
+
+def join_taken(left: Version, ours: Version, theirs: Version) -> Joined:
+    """What becomes of a file that was left to the person, and is taken in again: today's with the lines that it had."""
+    data = merge_texts(left.data, ours.data, theirs.data)
+    if data is not None and key_of(Version(ours.path, data)) == key_of(theirs):
+        return Joined(Version(ours.path, data))
+    return join(left, ours, theirs)

@@ -1,0 +1,52 @@
+"""Who made a file: the person, or Ormah. Told by the history.
+
+A file is the person's when the first op that names its memory is an adoption or a person's edit, or when no op names it and
+the commit that first added its path is one of these, or was made by hand. It is Ormah's when it came by `remember`, an
+import, a merge or any other op of ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from ormahd.vault.change import Kind
+from ormahd.vault.vault import Vault
+
+BY_PERSON = frozenset({Kind.ADOPT, Kind.EDIT})
+UNTOLD = frozenset({Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE})
+"""Ops that name memories which were there before, or came from elsewhere."""
+NAMED = 200
+"""Paths up to which git is asked about them alone."""
+
+
+def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set[str]:
+    """Of files (path, and id of the memory if it has one) the paths of those that a person made."""
+    asked = {path: node for path, node in files if not path.startswith(".ormah/")}
+    wanted = {node for node in asked.values() if node is not None}
+    first: dict[str, str | None] = {}
+    if wanted:
+        for entry in reversed(vault.oplog.view().entries):
+            if entry.kind not in UNTOLD:
+                for node in wanted.intersection(entry.nodes):
+                    first.setdefault(node, entry.kind)
+    found = {path for path, node in asked.items() if node in first and first[node] in {*BY_PERSON, None}}
+    untold = [path for path, node in asked.items() if node not in first]
+    return found | _added_by_person(vault, untold)
+
+
+def _added_by_person(vault: Vault, paths: list[str]) -> set[str]:
+    """Those of `paths` that a person's commit added first. One that the history never had is the person's."""
+    if not paths:
+        return set()
+    only = [vault.prefix + path for path in paths] if len(paths) <= NAMED else []
+    kinds: dict[str, str] = {}
+    kind = ""
+    arguments = ["--format=%x01%(trailers:key=Ormah-Kind,valueonly)", "--name-only", "--no-renames", "--diff-filter=A"]
+    for record in vault.git.log(*arguments, "HEAD", "--", *only):
+        for line in os.fsdecode(record).split("\n"):
+            if line.startswith("\x01"):
+                kind = line[1:].strip()
+            elif line:
+                kinds[line.removeprefix(vault.prefix)] = kind  # newest first: the oldest is the last that is met
+    return {path for path in paths if kinds.get(path, "") in {"", *BY_PERSON, *UNTOLD}}

@@ -1,0 +1,114 @@
+"""Files that a person took out of Ormah's hands: `.ormah/released.jsonl`, a line a file. None of them is adopted again until
+the person says so.
+
+The list is part of the vault and of its history, so that a restart, a rebuilt index and another machine know it too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ormahd.core.merge import merge_lines
+from ormahd.vault.change import sha256
+from ormahd.vault.vault import Vault
+
+PATH = ".ormah/released.jsonl"
+
+
+class Released(Struct, frozen=True):
+    """One file: where it stands, and the sha256 of what it held when it was released, by which it is known after a move.
+    `node_id` is the id that it had as a memory."""
+
+    path: str
+    sha256: str
+    node_id: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of its line: the same on every machine."""
+        return hashlib.sha256(unicodedata.normalize("NFC", self.path).encode("utf-8", "surrogateescape")).hexdigest()[
+            :16
+        ]
+
+    def line(self) -> bytes:
+        row = {"id": self.id, "path": self.path, "sha256": self.sha256, "node": self.node_id}
+        return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
+
+
+def read(data: bytes) -> dict[str, Released]:
+    """The files of the list, by path. A line that cannot be read names none."""
+    found = {}
+    for line in data.splitlines():
+        row = _row(line)
+        path, digest = row.get("path"), row.get("sha256")
+        if isinstance(path, str) and isinstance(digest, str):
+            node = row.get("node")
+            found[path] = Released(path, digest, node if isinstance(node, str) else None)
+    return found
+
+
+def _row(line: bytes) -> Mapping[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def with_files(data: bytes, files: Iterable[Released]) -> bytes:
+    """The list with these files on it."""
+    new = {one.id: one for one in files}
+    kept = b"".join(line + b"\n" for line in data.splitlines() if line.strip() and _row(line).get("id") not in new)
+    return merge_lines(b"", kept, b"".join(one.line() for one in new.values())) if new else data
+
+
+def without_files(data: bytes, paths: Collection[str]) -> bytes:
+    """The list without the files at these paths."""
+    return b"".join(line + b"\n" for line in data.splitlines() if line.strip() and _row(line).get("path") not in paths)
+
+
+class ReleasedFiles:
+    """The list of one vault, read again when its file is another one. Safe for many threads."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._lock = threading.Lock()
+        self._stat: tuple[int, int, int] | None = None
+        self._files: dict[str, Released] = {}
+        self._digests: set[str] = set()
+        self._dropped: set[str] = set()
+
+    def files(self) -> Mapping[str, Released]:
+        """By path."""
+        try:
+            found = (self._vault.root / PATH).stat()
+        except OSError:
+            stat = None
+        else:
+            stat = (found.st_size, found.st_mtime_ns, found.st_ino)
+        with self._lock:
+            if stat != self._stat:
+                before, self._files = self._files, read(self._vault.read(PATH) or b"")
+                self._dropped |= before.keys() - self._files.keys()
+                self._digests = {one.sha256 for one in self._files.values()}
+                self._stat = stat
+            return self._files
+
+    def holds(self, path: str, data: bytes) -> bool:
+        """Whether a file was released: it stands at that path, or holds what a released file held (it was moved)."""
+        files = self.files()
+        return bool(files) and (path in files or sha256(data) in self._digests)
+
+    def take_dropped(self) -> set[str]:
+        """Paths that went from the list since this was asked last: the files there may be taken in now."""
+        self.files()
+        with self._lock:
+            dropped, self._dropped = self._dropped, set()
+            return dropped
