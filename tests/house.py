@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from ormahd.rpc import schema, wire
+from tests import forked
 from tests.surroundings import surroundings
 
 START_SECONDS = 60.0
@@ -51,11 +52,13 @@ def save(file: Path, text: str) -> None:
 
 @dataclass
 class House:
-    """One vault and the daemon that keeps it. `home` is short, because a socket's path has 103 bytes."""
+    """One vault and the daemon that keeps it. `home` is short, because a socket's path has 103 bytes. Daemon and commands are forks
+    of a process that has imported them (tests/forked.py), unless `plainly`, for tests of what a start does."""
 
     home: Path
     settings: dict[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = None
+    plainly: bool = False
+    process: subprocess.Popen[bytes] | forked.Process | None = None
     module: str = "ormahd"
     """What `python -m` runs as the daemon."""
 
@@ -81,15 +84,24 @@ class House:
         }  # fmt: skip
         return surroundings(self.home) | ours | self.settings
 
+    def _forks(self, variables: dict[str, str]) -> bool:
+        """What else an environment says may be read before our first line is: by the interpreter, the C library, the linker."""
+        return not self.plainly and all(name.startswith("ORMAH_") for name in variables)
+
     # ------------------------------------------------------------ the daemon
 
     def start(self, *, phase: str = "ready") -> None:
         """Start the daemon in the foreground and wait for `phase`; an empty one: until it answers."""
-        with (self.home / "stderr").open("ab") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", self.module, "run"], env=self.env, cwd=self.home, stdin=subprocess.DEVNULL,
-                stdout=stderr, stderr=stderr, start_new_session=True,
-            )  # fmt: skip
+        with (self.home / "stderr").open("ab") as stderr, open(os.devnull, "rb") as nothing:
+            if self.module == "ormahd" and self._forks(self.settings):
+                self.process = forked.start(
+                    "ormahd", "run", env=self.env, cwd=self.home, files=(nothing, stderr, stderr)
+                )
+            else:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", self.module, "run"], env=self.env, cwd=self.home, stdin=nothing, stdout=stderr,
+                    stderr=stderr, start_new_session=True,
+                )  # fmt: skip
         process = self.process
 
         def there() -> bool:
@@ -189,10 +201,14 @@ class House:
     ) -> subprocess.CompletedProcess[str]:
         """Run `ormahctl` with `args` to its end."""
         given = input.encode() if isinstance(input, str) else input
-        done = subprocess.run(
-            [sys.executable, "-m", "ormahctl", *args], input=given, capture_output=True, env=self.env | (env or {}),
-            cwd=cwd or self.home, timeout=timeout, check=False,
-        )  # fmt: skip
+        where, environment = cwd or self.home, self.env | (env or {})
+        if self._forks(self.settings | (env or {})):
+            done = forked.run("ormahctl", *args, env=environment, cwd=where, given=given, timeout=timeout)
+        else:
+            done = subprocess.run(
+                [sys.executable, "-m", "ormahctl", *args], input=given, capture_output=True, env=environment, cwd=where,
+                timeout=timeout, check=False,
+            )  # fmt: skip
         return subprocess.CompletedProcess(args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def json(self, *args: str, status: int = 0, **more: Any) -> Any:

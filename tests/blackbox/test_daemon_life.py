@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,14 @@ from ormahd.rpc import wire
 from ormahd.rpc.schema import PROTOCOL
 from tests.bench import corpus
 from tests.house import House, open_house, wait_until
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    """A house whose daemon starts as under a shell or a supervisor."""
+    with open_house() as found:
+        found.plainly = True
+        yield found
 
 
 def ormahd(house: House, *args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -121,6 +121,7 @@ def at_rest(house: House) -> dict[str, int]:
     "calls", [pytest.param(2_000, id="an hour"), pytest.param(100_000, id="a day", marks=pytest.mark.soak)]
 )
 def test_what_the_daemon_holds_at_noon_it_holds_in_the_evening(house: House, tmp_path: Path, calls: int) -> None:
+    house.plainly = True  # its memory is its own
     house.start()
     house.ctl("import", str(corpus.write(tmp_path / "notes.jsonl", 500)), timeout=300)
     live(house, calls // 2)  # everything was asked: threads are there, and caches are full

@@ -11,6 +11,7 @@ from tests.house import open_house
 
 def test_the_daemon_embeds_without_torch_and_tells_nobody() -> None:
     with open_house(ORMAH_EMBEDDING_MODEL=DEFAULT_MODEL) as house:
+        house.plainly = True
         house.start()
         stored = house.json("remember", "Invoices of the billing service lie in PostgreSQL.")
         found = house.json("recall", "which database keeps the bills?")
@@ -46,6 +47,7 @@ def test_the_daemon_embeds_without_torch_and_tells_nobody() -> None:
 @pytest.mark.soak  # two daemons with torch
 def test_torch_serves_where_it_is_asked_for_and_finds_the_same_vectors_in_the_index() -> None:
     with open_house(ORMAH_EMBEDDING_MODEL=DEFAULT_MODEL, ORMAH_EMBEDDING_PRECISION="fp32") as house:
+        house.plainly = True
         house.start()
         house.json("remember", "Invoices of the billing service lie in PostgreSQL.")
         before = house.json("recall", "which database keeps the bills?", "--explain")
@@ -64,6 +66,7 @@ def test_torch_serves_where_it_is_asked_for_and_finds_the_same_vectors_in_the_in
 @pytest.mark.soak  # the suite has ten minutes
 def test_a_model_that_cannot_be_served_is_said_in_words() -> None:
     with open_house(ORMAH_EMBEDDING_RUNTIME="onnx", ORMAH_EMBEDDING_MODEL="nobody/there") as house:
+        house.plainly = True
         house.start()
         status = house.json("status")
         assert status["embedding"] is None

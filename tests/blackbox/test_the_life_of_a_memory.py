@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+
+import pytest
 
 from tests.house import House, wait_until
 
 PERSON = "Ada Person"
+
+
+@pytest.fixture
+def daemon(house: House) -> Iterator[House]:
+    """Daemon and commands as a person starts them."""
+    house.plainly = True
+    house.start()
+    yield house
 
 
 def found(house: House, query: str) -> list[str]:

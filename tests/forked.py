@@ -1,0 +1,207 @@
+"""Processes that begin as forks of one that has imported their program, once for each worker: a real daemon, with its own
+environment, folder and descriptors, for a fifth of the CPU of a start. A test about starting starts plainly.
+
+    python -m tests.forked ormahd.__main__ ormahd.daemon    # serves the socket that is its standard input
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+from tests.surroundings import ROOT, surroundings
+
+NUMBER = struct.Struct("=i")
+PRELOADED = {"ormahd": ("ormahd.daemon",), "ormahctl": ("ormahctl.run",)}
+"""What is imported before the forks, beside the program's `__main__`."""
+BEFORE_NUMPY = {
+    "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1", "ORT_TELEMETRY_DISABLED": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__",
+}  # fmt: skip
+"""As `ormahd run` has it, before it imports anything."""
+
+
+class Process:
+    """One that was forked, to be used as a `subprocess.Popen`."""
+
+    def __init__(self, args: Sequence[str], fate: IO[bytes]) -> None:
+        self.args, self.returncode, self._fate = args, None, fate
+        self.pid = self._next()
+
+    returncode: int | None
+
+    def _next(self) -> int:
+        said = self._fate.read(NUMBER.size)
+        assert len(said) == NUMBER.size, "the process that forks has died"
+        return int(NUMBER.unpack(said)[0])
+
+    def poll(self) -> int | None:
+        if self.returncode is None and select.select([self._fate], [], [], 0)[0]:
+            self._end()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._fate], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            self._end()
+        assert self.returncode is not None
+        return self.returncode
+
+    def _end(self) -> None:
+        self.returncode = self._next()
+        self._fate.close()
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def start(program: str, *args: str, env: Mapping[str, str], cwd: Path, files: Iterable[IO[bytes]]) -> Process:
+    """Begin `python -m program args` in a session of its own; `files`: its input, output and errors."""
+    asked = json.dumps({"args": args, "env": dict(env), "cwd": str(cwd)}).encode()
+    mine, theirs = os.pipe()
+    try:
+        nursery = _nursery(program)
+        socket.send_fds(nursery, [NUMBER.pack(len(asked))], [*(file.fileno() for file in files), theirs])
+        nursery.sendall(asked)
+    finally:
+        os.close(theirs)
+    return Process([program, *args], os.fdopen(mine, "rb", 0))
+
+
+def run(
+    program: str, *args: str, env: Mapping[str, str], cwd: Path, given: bytes, timeout: float
+) -> subprocess.CompletedProcess[bytes]:
+    """`python -m program args` from its start to its end."""
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        stdin.write(given)
+        stdin.seek(0)
+        process = start(program, *args, env=env, cwd=cwd, files=(stdin, stdout, stderr))
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        said = []
+        for file in (stdout, stderr):
+            file.seek(0)
+            said.append(file.read())
+    return subprocess.CompletedProcess(args, status, *said)
+
+
+@cache
+def _nursery(program: str) -> socket.socket:
+    """The socket of the process that forks `program`; it ends when the socket is closed."""
+    ours, theirs = socket.socketpair()
+    home = Path(tempfile.mkdtemp(prefix="orm"))
+    env = surroundings(home) | BEFORE_NUMPY
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.forked", f"{program}.__main__", *PRELOADED[program]], env=env, cwd=ROOT, stdin=theirs,
+        stdout=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    theirs.close()
+
+    @atexit.register
+    def end() -> None:
+        ours.close()
+        process.wait(60)
+        (home / "runtime_dir").rmdir()
+        home.rmdir()
+
+    return ours
+
+
+# ---------------------------------------------------------------- in the process that forks
+
+
+def serve(nursery: socket.socket) -> list[str]:
+    """Fork for whoever asks. Returns in each fork alone, with the arguments of its program."""
+    while True:
+        head, fds, *_ = socket.recv_fds(nursery, NUMBER.size, 4)
+        if not head:
+            os._exit(0)
+        (size,) = NUMBER.unpack(head)
+        asked = json.loads(_exactly(nursery, size))
+        assert threading.active_count() == 1, "a thread would not be in the forks"
+        if not os.fork():  # it stays beside the program, to tell how that ends
+            nursery.close()
+            if child := os.fork():
+                _keep(child, fds)
+            return _become(asked, fds)
+        for fd in fds:
+            os.close(fd)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _exactly(nursery: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        found += nursery.recv(size - len(found))
+    return found
+
+
+def _keep(child: int, fds: list[int]) -> None:
+    fate = fds.pop()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2, *fds):
+        os.dup2(nothing, fd)
+    os.write(fate, NUMBER.pack(child))
+    _, status = os.waitpid(child, 0)
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+        os.write(fate, NUMBER.pack(os.waitstatus_to_exitcode(status)))
+    os._exit(0)
+
+
+def _become(asked: dict[str, Any], fds: list[int]) -> list[str]:
+    os.setsid()
+    for fd, number in zip(fds, (0, 1, 2), strict=False):
+        os.dup2(fd, number)
+    os.closerange(3, 256)
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    return list(asked["args"])
+
+
+def main(program: str, *preloaded: str) -> None:
+    from ormahd import heap
+
+    heap.few_arenas()
+    gc.disable()  # as `ormahd run` does while it imports
+    module = importlib.import_module(program)
+    for name in preloaded:
+        importlib.import_module(name)
+    nursery = socket.socket(fileno=os.dup(0))
+    arguments = serve(nursery)
+    gc.enable()
+    sys.argv = [str(module.__file__), *arguments]
+    module.main()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
