@@ -114,7 +114,7 @@ def read(body: bytes) -> Event:
         harness=harness,
         name=name,
         act=act,
-        prompt=said.prompt if isinstance(said.prompt, str) else "",
+        prompt=_whole(said.prompt) if isinstance(said.prompt, str) else "",
         session_id=_text(said.session_id, NAME_CHARACTERS),
         cwds=tuple(filter(None, (_text(said.cwd, PATH_CHARACTERS), cwd))),
         space=" ".join(space.split())[:NAME_CHARACTERS] or None,
@@ -135,4 +135,9 @@ def _decoded(part: bytes) -> str:
 def _text(value: Any, longest: int) -> str | None:
     if not isinstance(value, str) or not value.strip() or len(value) > longest or "\0" in value:
         return None
-    return value.encode("utf-8", "replace").decode()  # halves of characters go into no file and no database
+    return _whole(value)
+
+
+def _whole(text: str) -> str:
+    """Without halves of characters: they go into no file and no database."""
+    return text.encode("utf-8", "replace").decode()
