@@ -1,8 +1,13 @@
-"""For all tests: how many random examples they try, and a terminal's signals, whoever started us."""
+"""For all tests: the model, loaded once, how many random examples they try, and a terminal's signals, whoever started us."""
 
+import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from ormahd.index.embedder import Embedder
+from tests import models
 
 # Nothing here depends on the machine's speed: no deadline, no complaint about slow data. Each run of the suite tries the same
 # examples, so that it gives the same verdict twice; `--hypothesis-profile soak` tries others, and many more of them (tests/examples.py).
@@ -17,6 +22,25 @@ settings.register_profile(
 )
 settings.register_profile("soak", settings.get_profile("suite"), max_examples=2_500, derandomize=False, print_blob=True)
 settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def made_of_models(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where all workers keep what the first load of the default model makes."""
+    base = tmp_path_factory.getbasetemp()
+    models.kept = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made-of-models"
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
+    """The default model, as the daemon loads it; one for all tests of a worker."""
+    from ormahd.index import embed
+    from ormahd.settings import EmbeddingSettings
+
+    directory = tmp_path_factory.mktemp("model") / "models"
+    with models.made_once(directory):
+        return embed.load(EmbeddingSettings(), directory)
+
 
 # A shell without job control starts what it puts in the background with SIGINT ignored, and every process that a test
 # starts would inherit that: `ormahctl logs --follow` could then not be interrupted. A handler of ours is not inherited.

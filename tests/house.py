@@ -20,17 +20,18 @@ from typing import Any
 
 import pytest
 
+from ormahd.index.embed_files import DEFAULT_MODEL
 from ormahd.rpc import schema, wire
-from tests import forked
+from tests import forked, models
 from tests.surroundings import surroundings
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 CRASHED = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE}
 """Statuses that no test asks for: faulthandler has written the stack of every thread to the house's `stderr`."""
 
 
 def wait_until(
-    condition: Callable[[], Any], what: str | Callable[[], str], seconds: float = 30.0, *, every: float = 0.02
+    condition: Callable[[], Any], what: str | Callable[[], str], seconds: float = 120.0, *, every: float = 0.02
 ) -> Any:
     """The first true value of `condition`; fails with `what` (called then, where it can be) when there is none in time."""
     deadline = time.monotonic() + seconds
@@ -92,6 +93,12 @@ class House:
 
     def start(self, *, phase: str = "ready") -> None:
         """Start the daemon in the foreground and wait for `phase`; an empty one: until it answers."""
+        set_up = {name for name in self.settings if name.startswith("ORMAH_EMBEDDING_")}
+        usual = set_up == {"ORMAH_EMBEDDING_MODEL"} and self.settings["ORMAH_EMBEDDING_MODEL"] == DEFAULT_MODEL
+        with models.made_once(self.models_dir) if usual and not self.plainly else contextlib.nullcontext():
+            self._start(phase)
+
+    def _start(self, phase: str) -> None:
         with (self.home / "stderr").open("ab") as stderr, open(os.devnull, "rb") as nothing:
             if self.module == "ormahd" and self._forks(self.settings):
                 self.process = forked.start(
@@ -118,7 +125,7 @@ class House:
         """SIGTERM, and the exit status."""
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(60)
+        return self.process.wait(180)
 
     def kill(self) -> None:
         """SIGKILL to the daemon and whatever it has started, at this instant."""
@@ -154,7 +161,7 @@ class House:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(30)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait(30)
@@ -189,7 +196,7 @@ class House:
     def call(self, method: str, *, agent: str | None = "test", cwd: str | None = None, **params: Any) -> Any:
         """One call over the socket, on a connection of its own; the method's result Struct."""
         with wire.connect(self.socket) as connection:
-            return connection.call(method, params, agent=agent, cwd=cwd, timeout=60.0)
+            return connection.call(method, params, agent=agent, cwd=cwd, timeout=300.0)
 
     def ctl(
         self,
@@ -197,7 +204,7 @@ class House:
         input: str | bytes = b"",  # noqa: A002 - as subprocess.run calls it
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
-        timeout: float = 120.0,
+        timeout: float = 300.0,
     ) -> subprocess.CompletedProcess[str]:
         """Run `ormahctl` with `args` to its end."""
         given = input.encode() if isinstance(input, str) else input
@@ -220,7 +227,7 @@ class House:
     def git(self, *args: str) -> str:
         """git in the vault, as a person types it."""
         done = subprocess.run(
-            ["git", *args], cwd=self.vault, env=self.env, capture_output=True, text=True, timeout=60, check=False
+            ["git", *args], cwd=self.vault, env=self.env, capture_output=True, text=True, timeout=300, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ormahd.index.embed_eight_graph import HALF, multiply
 from ormahd.index.embed_graph import FLOAT, INT8, TOKENS, WORDS, Shape, Weight, Writer
 from ormahd.index.embed_model import Model
 from ormahd.settings import EmbeddingSettings
+from tests import models
 
 TEXTS = [
     "which database keeps the bills?", "tea?", "", "東京タワー", "What did we decide about the connection pool for staging? " * 12,
@@ -30,10 +32,28 @@ def load(directory: Path, precision: str) -> Model:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index directory in which the default model was loaded."""
-    found = tmp_path_factory.mktemp("index")
-    load(found, "int8")
+    """A directory in which the default model was loaded."""
+    found = tmp_path_factory.mktemp("models") / "models"
+    with models.made_once(found):
+        load(found, "int8")
     return found
+
+
+@pytest.fixture(scope="module")
+def full(directory: Path) -> Model:
+    return load(directory, "fp32")
+
+
+@pytest.fixture(scope="module")
+def eight(directory: Path) -> Model:
+    return load(directory, "int8")
+
+
+@pytest.fixture
+def elsewhere(directory: Path, tmp_path: Path) -> Path:
+    """Another directory, in which no model was loaded in eight bits."""
+    shutil.copy(next(directory.glob("basis-*")), tmp_path)
+    return tmp_path
 
 
 def file_of(directory: Path) -> Path:
@@ -45,8 +65,7 @@ def weighed_in(directory: Path) -> Path:
     return file_of(directory).with_suffix(".json")
 
 
-def test_vectors_are_nearly_what_they_are_in_full(directory: Path) -> None:
-    full, eight = load(directory, "fp32"), load(directory, "int8")
+def test_vectors_are_nearly_what_they_are_in_full(full: Model, eight: Model) -> None:
     assert eight.fingerprint != full.fingerprint, "vectors of both in one index"
     assert (full.served.precision, eight.served.precision) == ("fp32", "int8")
     assert full.served.milliseconds is None
@@ -62,42 +81,41 @@ def test_vectors_are_nearly_what_they_are_in_full(directory: Path) -> None:
         assert [one.token_ids.tolist() for one in ours.pieces] == [one.token_ids.tolist() for one in theirs.pieces]
 
 
-def test_a_texts_vector_does_not_depend_on_what_is_embedded_beside_it(directory: Path) -> None:
-    made = load(directory, "int8")
+def test_a_texts_vector_does_not_depend_on_what_is_embedded_beside_it(eight: Model) -> None:
     alike = [
         f"The {what} stands beside the {other}." for what in ("tree", "house", "lamp") for other in ("door", "wall")
     ]
     texts = [*TEXTS, *alike]
-    lengths = {len(made._tokenizer.encode(text).ids) for text in alike}
+    lengths = {len(eight._tokenizer.encode(text).ids) for text in alike}
     assert len(lengths) == 1, "they go together"
-    together = made.embed_documents(texts)
+    together = eight.embed_documents(texts)
     assert len({one.vector.tobytes() for one in together}) == len(texts)
     for urgent in (True, False):
         for text, wanted in zip(texts, together, strict=True):
-            (alone,) = made.embed_documents([text], urgent=urgent)
+            (alone,) = eight.embed_documents([text], urgent=urgent)
             assert alone.vector.tobytes() == wanted.vector.tobytes()
             assert [one.tokens.tobytes() for one in alone.pieces] == [one.tokens.tobytes() for one in wanted.pieces]
-            assert made.embed_query(text).vector.tobytes() == wanted.vector.tobytes() or len(wanted.pieces) > 1
+            assert eight.embed_query(text).vector.tobytes() == wanted.vector.tobytes() or len(wanted.pieces) > 1
 
 
-def test_whether_it_pays_is_weighed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whether_it_pays_is_weighed_once(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embed_eight, "PAYS", 0.0)
-    first = load(tmp_path, "auto")
+    first = load(elsewhere, "auto")
     slow = "eight bits are hardly quicker on this processor"
     assert (first.served.precision, first.served.why) == ("fp32", slow)
-    before = weighed_in(tmp_path).read_bytes()
+    before = weighed_in(elsewhere).read_bytes()
     monkeypatch.setattr(embed_eight, "seconds", lambda _: pytest.fail("timed again"))
-    assert (load(tmp_path, "auto").served.why, load(tmp_path, "fp32").served.why) == (slow, None)
-    assert load(tmp_path, "int8").served.precision == "int8"
-    assert weighed_in(tmp_path).read_bytes() == before
+    assert (load(elsewhere, "auto").served.why, load(elsewhere, "fp32").served.why) == (slow, None)
+    assert load(elsewhere, "int8").served.precision == "int8"
+    assert weighed_in(elsewhere).read_bytes() == before
     monkeypatch.setattr(embed_eight, "PAYS", 1000.0)
-    assert load(tmp_path, "auto").served.precision == "int8"
+    assert load(elsewhere, "auto").served.precision == "int8"
 
 
-@pytest.mark.parametrize("damage", ["cut off", "other bytes", "gone"])
-def test_a_file_that_is_not_whole_is_made_again(directory: Path, damage: str) -> None:
+@pytest.mark.parametrize("damage", ["cut off", "other bytes", pytest.param("gone", marks=pytest.mark.soak)])
+def test_a_file_that_is_not_whole_is_made_again(directory: Path, eight: Model, damage: str) -> None:
     file, weighed = file_of(directory), weighed_in(directory).read_bytes()
-    whole, fingerprint = file.read_bytes(), load(directory, "int8").fingerprint
+    whole = file.read_bytes()
     match damage:
         case "cut off":
             file.write_bytes(whole[: len(whole) // 2])
@@ -106,12 +124,14 @@ def test_a_file_that_is_not_whole_is_made_again(directory: Path, damage: str) ->
         case "gone":
             file.unlink()
     again = load(directory, "int8")
-    assert (again.served.precision, again.fingerprint) == ("int8", fingerprint)
+    assert (again.served.precision, again.fingerprint) == ("int8", eight.fingerprint)
     assert file.read_bytes() == whole
     assert weighed_in(directory).read_bytes() == weighed, "what was weighed stands"
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"sha256": 5}'])
+@pytest.mark.parametrize(
+    "damage", [b'{"sha256": 5}', *(pytest.param(other, marks=pytest.mark.soak) for other in (b"", b"{", b"[]"))]
+)
 def test_what_was_weighed_is_weighed_again_where_it_is_not_whole(directory: Path, damage: bytes) -> None:
     weighed_in(directory).write_bytes(damage)
     assert load(directory, "int8").served.precision == "int8"
@@ -144,32 +164,34 @@ def test_matrices_that_nobody_opened_for_long_go_when_others_are_made(directory:
     load(directory, "int8")
     assert ours.stat().st_mtime > long_ago, "it was opened now"
     assert former.exists(), "nothing was made anew"
+    whole = ours.read_bytes()
     ours.unlink()
     load(directory, "int8")
+    assert ours.read_bytes() == whole
     assert {*directory.glob("eight-*.bin")} == {ours, theirs}
     theirs.unlink()
 
 
-def test_where_nothing_can_be_kept_it_serves_in_full(directory: Path, tmp_path: Path) -> None:
-    (tmp_path / file_of(directory).name).mkdir()
-    made = load(tmp_path, "int8")
+def test_where_nothing_can_be_kept_it_serves_in_full(directory: Path, elsewhere: Path) -> None:
+    (elsewhere / file_of(directory).name).mkdir()
+    made = load(elsewhere, "int8")
     assert (made.served.precision, made.served.why) == ("fp32", "it does not run in eight bits here")
     assert len(made.embed_query("what?").vector) == made.dimensions
-    assert not list(tmp_path.glob("*.new"))
+    assert not list(elsewhere.glob("*.new"))
 
 
-@pytest.mark.parametrize(("eight", "why"), [(0.0, "does not run so"), (0.9, "cosine 0.9000")])
+@pytest.mark.parametrize(("cosine", "why"), [(0.0, "does not run so"), (0.9, "cosine 0.9000")])
 def test_a_model_that_loses_too_much_serves_in_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eight: float, why: str
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch, cosine: float, why: str
 ) -> None:
     packaged = Path(embed_check.__file__).parent / embed_check.PACKAGED
     record = msgspec.json.decode(packaged.read_bytes(), type=embed_check.Record)
     monkeypatch.setattr(embed_check, "_packaged", lambda: b"")
-    embed_check.write(msgspec.structs.replace(record, eight=eight), tmp_path / f"checked-{record.key[:16]}.json")
-    served = load(tmp_path, "auto").served
+    embed_check.write(msgspec.structs.replace(record, eight=cosine), elsewhere / f"checked-{record.key[:16]}.json")
+    served = load(elsewhere, "auto").served
     assert served.precision == "fp32"
     assert why in (served.why or "")
-    assert not list(tmp_path.glob("eight-*"))
+    assert not list(elsewhere.glob("eight-*"))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 31), (5, 32), (2, 100)])

@@ -23,9 +23,11 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def embedder(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    made = embed.load(EmbeddingSettings(precision="fp32"), tmp_path_factory.mktemp("index"))
+    directory = tmp_path_factory.mktemp("index")
+    made = embed.load(EmbeddingSettings(precision="fp32"), directory)
     assert isinstance(made, Model)
     assert made.served.runtime == "onnx"
+    assert not list(directory.glob("checked-*")), "the packaged record is of another model, or of another format"
     return made
 
 

@@ -19,7 +19,9 @@ import pytest
 from ormahd.errors import Unavailable
 from ormahd.index import embed, embed_check, embed_files
 from ormahd.index.embed_model import Model
+from ormahd.index.embedder import Embedder
 from ormahd.settings import EmbeddingSettings
+from tests import models
 from tests.contract.tiny_models import edit, make
 from tests.house import wait_until
 from tests.surroundings import surroundings
@@ -75,6 +77,7 @@ def assert_same(one: Model, other: Model) -> None:
         assert embed_check.least(asked.wide, wanted.wide) > embed_check.LEAST
 
 
+@pytest.mark.soak  # quantises and compares the default model anew; that it is compared with the reference: test_index_embed.py
 def test_the_default_models_record_is_what_comparing_it_gives() -> None:
     folder = embed_files.find_model(embed_files.DEFAULT_MODEL)
     assert isinstance(folder, Path)
@@ -276,7 +279,8 @@ def test_nobody_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """ONNX Runtime has telemetry, on by default: a device id and a queue of events in the cache directory."""
     monkeypatch.chdir(tmp_path)
     script = LOADED.format(settings={}) + "from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2\n"
-    assert run(script, tmp_path)["runtime"] == "onnx"
+    with models.made_once(tmp_path / "index"):
+        assert run(script, tmp_path)["runtime"] == "onnx"
     files = {file.relative_to(tmp_path).parts[0] for file in tmp_path.rglob("*") if file.is_file()}
     assert files == {"index"}
 
@@ -303,23 +307,32 @@ def test_a_model_in_the_cache_of_hugging_face_is_found_by_its_name(
     assert onnx["fingerprint"] == torch["fingerprint"]
 
 
-def test_the_same_question_gets_the_same_bits(tmp_path: Path) -> None:
-    one = embed.load(EmbeddingSettings(), tmp_path)
-    before = one.embed_query("Which database does the billing service use?")
-    one.embed_documents(TEXTS)
-    again = one.embed_query("Which database does the billing service use?")
+def test_the_same_question_gets_the_same_bits(model: Embedder, tmp_path: Path) -> None:
+    before = model.embed_query("Which database does the billing service use?")
+    model.embed_documents(TEXTS)
+    again = model.embed_query("Which database does the billing service use?")
     assert before.vector.tobytes() == again.vector.tobytes()
     assert before.wide.tobytes() == again.wide.tobytes()
-    other = embed.load(EmbeddingSettings(), tmp_path).embed_query("Which database does the billing service use?")
+    with models.made_once(tmp_path / "models"):
+        loaded = embed.load(EmbeddingSettings(), tmp_path / "models")
+    other = loaded.embed_query("Which database does the billing service use?")
     assert before.vector.tobytes() == other.vector.tobytes()
 
 
+@pytest.fixture(scope="module")
+def on_three_cores(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
+    directory = tmp_path_factory.mktemp("models") / "models"
+    with models.made_once(directory):
+        return embed.load(EmbeddingSettings(threads=3), directory)
+
+
 @pytest.mark.parametrize("many", [1, 2, 7, 12, 31])
-def test_a_few_that_somebody_waits_for_are_divided_among_the_cores_and_stay_in_order(tmp_path: Path, many: int) -> None:
-    model = embed.load(EmbeddingSettings(threads=3), tmp_path)
+def test_a_few_that_somebody_waits_for_are_divided_among_the_cores_and_stay_in_order(
+    on_three_cores: Embedder, many: int
+) -> None:
     texts = [f"Note {number} about the billing service. {'And more. ' * (number % 4)}" for number in range(many)]
-    waited = model.embed_documents(texts, urgent=True)
-    quiet = model.embed_documents(texts)
+    waited = on_three_cores.embed_documents(texts, urgent=True)
+    quiet = on_three_cores.embed_documents(texts)
     assert len(waited) == len(quiet) == many
     for one, other in zip(waited, quiet, strict=True):
         assert float(one.pieces[0].vector @ other.pieces[0].vector) > 0.99999

@@ -13,34 +13,27 @@ from pathlib import Path
 import pytest
 
 from ormahd.core.node import SearchQuery
-from ormahd.index.embed import load
 from ormahd.index.embedder import Embedder
 from ormahd.index.index import Index
 from ormahd.ranking.search import Rules, rank
-from ormahd.settings import EmbeddingSettings
 from tests.contract.index_notes import NOW, apply, note
 from tests.quality.sets import Question, Text, long_notes, memory
-
-
-@pytest.fixture(scope="session")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
-    return load(EmbeddingSettings(), tmp_path_factory.mktemp("model"))
 
 
 class Stand:
     """An index of texts, and three ways to ask it."""
 
-    def __init__(self, directory: Path, embedder: Embedder, texts: Sequence[Text]) -> None:
+    def __init__(self, directory: Path, model: Embedder, texts: Sequence[Text]) -> None:
         self.index = Index.open(directory, clock=lambda: NOW)
-        self.embedder = embedder
-        self.index.attach(embedder)
+        self.model = model
+        self.index.attach(model)
         self.ids = {text.key: str(uuid.uuid5(uuid.NAMESPACE_URL, text.key)) for text in texts}
         apply(self.index, {f"n_{self.ids[text.key][:8]}.md": note(self.ids[text.key], text.content, title=text.title) for text in texts})  # fmt: skip
         self.index.wait_filled(600.0)
 
     def ranked(self, question: str) -> list[str]:
         found = rank(
-            self.index, SearchQuery(query=question), embed=self.embedder.embed_query, space=None, now=NOW, rules=Rules()
+            self.index, SearchQuery(query=question), embed=self.model.embed_query, space=None, now=NOW, rules=Rules()
         )
         return [hit.node_id for hit in found.results]
 
@@ -48,7 +41,7 @@ class Stand:
         return [node_id for node_id, _ in self.index.search_text(question, 10)]
 
     def by_meaning(self, question: str) -> list[str]:
-        return [node_id for node_id, _ in self.index.search_vectors(self.embedder.embed_query(question).vector, 10)]
+        return [node_id for node_id, _ in self.index.search_vectors(self.model.embed_query(question).vector, 10)]
 
     def figures(self, questions: Sequence[Question], ask: Callable[[str], list[str]]) -> tuple[float, float]:
         """(share with the right note in the top 10, mean reciprocal rank)."""
@@ -63,11 +56,11 @@ class Stand:
 
 
 @pytest.fixture
-def stand(tmp_path: Path, embedder: Embedder) -> Iterator[Callable[[Sequence[Text]], Stand]]:
+def stand(tmp_path: Path, model: Embedder) -> Iterator[Callable[[Sequence[Text]], Stand]]:
     made: list[Stand] = []
 
     def build(texts: Sequence[Text]) -> Stand:
-        made.append(Stand(tmp_path, embedder, texts))
+        made.append(Stand(tmp_path, model, texts))
         return made[-1]
 
     yield build

@@ -6,11 +6,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
-from ormahd.index.embed import load
 from ormahd.index.embedder import Embedder
-from ormahd.settings import EmbeddingSettings
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.hear import hear
 from ormahd.whisper.intents import Archetypes
@@ -22,24 +18,19 @@ FLOORS = {"dev": 0.80, "held": 0.65}
 """Share of the prompts that are of a kind and are known for it. Measured: 0.82 and 0.69."""
 
 
-@pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
-    return load(EmbeddingSettings(), tmp_path_factory.mktemp("model"))
-
-
 def labelled() -> list[tuple[str, Intent, str]]:
     lines = [line.split("\t") for line in PROMPTS.read_text("utf-8").splitlines() if not line.startswith("#")]
     return [(group, Intent(kind), prompt) for group, kind, prompt in lines]
 
 
-def test_kinds(embedder: Embedder) -> None:
-    archetypes = Archetypes(embedder.embed_query)
+def test_kinds(model: Embedder) -> None:
+    archetypes = Archetypes(model.embed_query)
     known: Counter[str] = Counter()
     every: Counter[str] = Counter()
     wrong = []
     for group, kind, prompt in labelled():
         heard = hear(
-            Asked(prompt, None), Before(), embed=embedder.embed_query, archetypes=archetypes, now=NOW,
+            Asked(prompt, None), Before(), embed=model.embed_query, archetypes=archetypes, now=NOW,
             settings=WhisperSettings(),
         )  # fmt: skip
         if kind is Intent.GENERAL:
