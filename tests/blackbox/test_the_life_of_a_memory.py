@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,11 +12,11 @@ PERSON = "Ada Person"
 
 
 @pytest.fixture
-def daemon(house: House) -> Iterator[House]:
+def daemon(house: House) -> House:
     """Daemon and commands as a person starts them."""
     house.plainly = True
     house.start()
-    yield house
+    return house
 
 
 def found(house: House, query: str) -> list[str]:

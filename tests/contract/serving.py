@@ -21,7 +21,7 @@ from ormahd.rpc.server import Server
 from ormahd.rpc.sockets import Listening
 from ormahd.settings import DaemonSettings
 
-LIMIT_SECONDS = 20.0
+LIMIT_SECONDS = 120.0
 
 
 class Answers:

@@ -47,7 +47,7 @@ def reachable(port: int) -> bool:
 def until(condition: Callable[[], bool]) -> None:
     import time
 
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end, "it never came true"
 

