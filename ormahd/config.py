@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from ormahd import paths
 from ormahd.errors import BadRequest
+from ormahd.faults import fault, near, shown
 from ormahd.settings import Settings
 
 OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT"})
@@ -60,10 +61,13 @@ def load(
     known = set(keys())
     for group, table in _read(path, must_exist=chosen is not None).items():
         if not isinstance(table, dict):
-            raise BadRequest(f"{path}: '{group}' must be a table ([{group}])", hint="run: ormahctl config default")
+            groups = {one for one, _ in known}
+            if group in groups:
+                raise BadRequest(f"{path}: '{group}' must be a table ([{group}])", hint="run: ormahctl config default")
+            raise BadRequest(f"{path}: there is no setting '{group}'", hint=_meant(group, known))
         for name, value in table.items():
             if (group, name) not in known:
-                raise BadRequest(f"{path}: there is no setting '{group}.{name}'", hint="run: ormahctl config default")
+                raise BadRequest(f"{path}: there is no setting '{group}.{name}'", hint=_meant(f"{group}.{name}", known))
             values.setdefault(group, {})[name] = value
             origins[f"{group}.{name}"] = str(path)
     names = {f"ORMAH_{group}_{name}".upper(): (group, name) for group, name in known}
@@ -77,7 +81,11 @@ def load(
         elif variable in names:
             group, name = names[variable]
         elif variable.startswith("ORMAH_") and variable not in OUTSIDE:
-            raise BadRequest(f"{variable} in the environment is no setting", hint="run: ormahctl config default")
+            meant = near(variable, [*names, *OUTSIDE])
+            raise BadRequest(
+                f"{variable} in the environment is no setting",
+                hint=f"did you mean {meant}?" if meant else "run: ormahctl config default",
+            )
         else:
             continue
         values.setdefault(group, {})[name] = text or None
@@ -93,13 +101,30 @@ def load(
     try:
         settings = Settings.model_validate(values)
     except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(str(part) for part in first["loc"][:2])
+        found = fault(exc)
+        group, _, name = found.key.partition(".")
+        key = f"{group}.{name.partition('[')[0].partition('.')[0]}"
         raise BadRequest(
-            f"{key} = {first['input']!r} ({origins.get(key, 'default')}): {first['msg']}",
-            hint="run: ormahctl config default",
+            f"{key} (in {origins.get(key, 'the defaults')}): {found.what}", hint=found.hint or f"it is {_reason(key)}"
         ) from exc
     return Config(settings, path, origins)
+
+
+def _meant(key: str, known: Collection[tuple[str, str]]) -> str:
+    """What to do about a setting that there is not: its whole name, or only the last part of it, may be misspelled."""
+    whole = {f"{group}.{name}" for group, name in known}
+    last = key.rpartition(".")[2]
+    of_another = [one for one in whole if one.rpartition(".")[2] == last]
+    meant = of_another[0] if len(of_another) == 1 else near(key, whole) or near(key, {group for group, _ in known})
+    return f"did you mean {meant}?" if meant else "run: ormahctl config default"
+
+
+def _reason(key: str) -> str:
+    """The setting's default and what it is for."""
+    group, _, name = key.partition(".")
+    model = getattr(Settings(), group)
+    value = getattr(model, name)
+    return f"{shown(value) if value is not None else 'unset'} by default: {type(model).model_fields[name].description}"
 
 
 def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:

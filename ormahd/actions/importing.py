@@ -32,6 +32,7 @@ from ormahd.core.node import (
 )  # fmt: skip
 from ormahd.core.note import Link
 from ormahd.errors import BadRequest, Conflict, OrmahError
+from ormahd.faults import fault, shown
 from ormahd.vault.change import Kind
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def import_lines(
         if not text.strip().lstrip("\ufeff"):
             continue
         try:
-            line = _read(text)
+            line = read_line(text)
             found: list[str] = []
             content = clean(ormah, line.content, found) or ""
             title = clean(ormah, line.title, found)
@@ -128,13 +129,18 @@ def import_lines(
     return Imported(added, skipped, sorted([*failed, *later], key=lambda failure: failure.line), run, redacted)
 
 
-def _read(text: str) -> ImportLine:
+def read_line(text: str) -> ImportLine:
+    """Read a line of an import.
+
+    Raises:
+        BadRequest: what is wrong with it, in a sentence.
+    """
     try:
         value = json.loads(text.lstrip("\ufeff"))
     except (ValueError, RecursionError) as exc:
         raise BadRequest(f"not valid JSON: {exc}") from None
     if not isinstance(value, dict):
-        raise BadRequest(f"a line must be a JSON object, this one is {type(value).__name__}")
+        raise BadRequest(f'a line must be a JSON object, such as {{"content": "…"}}; this one is {shown(value)}')
     for derived in _DERIVED:
         value.pop(derived, None)
     if isinstance(value.get("connections"), list):
@@ -144,8 +150,8 @@ def _read(text: str) -> ImportLine:
     try:
         return ImportLine.model_validate(value)
     except ValidationError as exc:
-        first = exc.errors()[0]
-        raise BadRequest(f"{'.'.join(str(part) for part in first['loc']) or 'line'}: {first['msg']}") from None
+        found = fault(exc, ImportLine.model_fields)
+        raise BadRequest(f"{found}; {found.hint}" if found.hint else str(found)) from None
 
 
 _DERIVED = (

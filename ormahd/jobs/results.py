@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from ormahd.core.node import MAX_CONTENT, EdgeType, NodeType, Text, Title
 from ormahd.errors import OrmahError
+from ormahd.faults import fault
 from ormahd.jobs import batches
 from ormahd.jobs.batches import Issued, Item, stale
 
@@ -168,10 +169,9 @@ class _List:
         try:
             return MODELS[self.name].model_validate(value)
         except ValidationError as exc:
-            first = exc.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
+            found = fault(exc)
             # what was answered in a way that cannot be read is not answered
-            self._refuse(number, _first_id(value), f"{where}: {first['msg']}", *self._about(_ids_in(value)))
+            self._refuse(number, _first_id(value), str(found), *self._about(_ids_in(value)))
             return None
 
     def _about(self, ids: Iterable[str]) -> Iterator[Item]:

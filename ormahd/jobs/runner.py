@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from ormahd import way
 from ormahd.actions.caller import Caller
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy
+from ormahd.faults import near
 from ormahd.jobs.apply import apply
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Ask, Change, Done, Job, ProposalType, Stopped, Turn
@@ -108,7 +109,9 @@ class Runner:
         if name == "all" and not one:
             return list(self.jobs)
         if name not in self.jobs:
-            raise NotFound(f"there is no job '{name[:100]}'", hint="there are: " + ", ".join(self.jobs))
+            meant = near(name, self.jobs)
+            there = f"did you mean {meant}?" if meant else "there are: " + ", ".join(self.jobs)
+            raise NotFound(f"there is no job '{name[:100]}'", hint=there)
         return [name]
 
     def tasks(self) -> list[Task]:

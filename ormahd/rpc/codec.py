@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from ormahd.errors import BadRequest, OrmahError
+from ormahd.faults import in_words
 from ormahd.rpc.frames import JSON, MSGPACK
 from ormahd.rpc.schema import METHODS, Call, ErrorBody, Params, Progress, Reply, Result
 
@@ -165,8 +166,7 @@ def _fault(kind: bytes, exc: Exception, where: str, hint: str) -> BadRequest:
         path = f"{path}.{named['field']}".lstrip(".")
         text = "there is no such field" if named["fault"] == "contains unknown" else "is missing"
         return BadRequest(f"{where}: {path}: {text}", hint=hint, data={"field": path})
-    text = text.replace("`", "").replace("Expected", "expected", 1)
-    return BadRequest(f"{where}: {path or 'body'}: {text}", hint=hint, data={"field": path})
+    return BadRequest(f"{where}: {path or 'body'}: {in_words(text)}", hint=hint, data={"field": path})
 
 
 # ---------------------------------------------------------------- the caller's side

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from ormahd.actions.caller import Caller
 from ormahd.errors import BadRequest
+from ormahd.faults import fault
 from ormahd.rpc import schema
 from ormahd.rpc.codec import resolved
 
@@ -34,15 +35,8 @@ def checked(model: type[M], values: Mapping[str, Any]) -> M:
     try:
         return model.model_validate(dict(values))
     except ValidationError as exc:
-        first = exc.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "parameters"
-        given = repr(first["input"])
-        shown = given if len(given) <= 60 else given[:60] + "…"
-        raise BadRequest(
-            f"{where}: {first['msg']} (it is {shown})",
-            hint=f"see {model.__name__} in PROTOCOL.md",
-            data={"field": where},
-        ) from None
+        found = fault(exc, model.model_fields)
+        raise BadRequest(str(found), hint=found.hint, data={"field": found.key}) from None
 
 
 def steps(progress: ProgressFn) -> Callable[[int, int, str], None]:

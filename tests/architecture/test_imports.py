@@ -8,17 +8,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-BELOW = {"errors", "heap", "line", "paths", "turns", "way", "settings", "config", "core", "__init__"}
+BELOW = {"errors", "faults", "heap", "line", "paths", "turns", "way", "settings", "config", "core", "__init__"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
+    "faults": set(),
     "paths": set(),
     "heap": set(),
     "line": set(),
     "turns": set(),
     "way": set(),
     "settings": set(),
-    "config": {"errors", "paths", "settings"},
-    "core": {"errors"},
+    "config": {"errors", "faults", "paths", "settings"},
+    "core": {"errors", "faults"},
     "vault": BELOW,
     "index": BELOW,
     "journal": BELOW,
@@ -110,7 +111,7 @@ def test_the_wire_is_light() -> None:
             if name.startswith("ormahd."):
                 seen = name.removeprefix("ormahd.")
                 assert seen.startswith(
-                    ("errors", "rpc.schema", "rpc.frames", "rpc.codec", "rpc.peer", "paths", "__version__")
+                    ("errors", "faults", "rpc.schema", "rpc.frames", "rpc.codec", "rpc.peer", "paths", "__version__")
                 ), name
             else:
                 assert name.split(".")[0] in {"msgspec", "__future__"} or name.split(".")[0] in _stdlib(), name

@@ -179,7 +179,7 @@ def test_the_command(daemon: House) -> None:
     done = daemon.ctl("maintenance", "apply", str(file))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("applied: 0 links, 0 conflicts, 1 merge, 0 consolidations; 1 skipped\nrun ")
-    assert done.stderr == "refused: merges[1] x: remove_id: Field required\n"
+    assert done.stderr == "refused: merges[1] x: remove_id: is missing\n"
     assert "Ormah-Source: person" in daemon.git("log", "-1", "--format=%B")
     run = done.stdout.splitlines()[1].split()[1]
     assert daemon.ctl("undo", "--run", run).returncode == 0
