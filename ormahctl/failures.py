@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 
 import click
 
+from ormahctl.options import Unknown, near
 from ormahd.rpc.wire import OrmahError
 
 USAGE = 2
@@ -51,7 +51,9 @@ def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
     hint = f"see: {path} --help"
     message = exc.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]
-    if isinstance(exc, click.NoSuchOption):
+    if isinstance(exc, Unknown):
+        hint = f"did you mean {' or '.join(exc.meant)}?" if exc.meant else hint
+    elif isinstance(exc, click.NoSuchOption):
         option = exc.option_name
         message = f"there is no option '{option}'"
         if exc.possibilities:
@@ -64,7 +66,7 @@ def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
         found = re.match(r"no such command '(.*?)'", message)
         if found:
             message = f"there is no command '{found[1]}'"
-            close = difflib.get_close_matches(found[1], context.command.list_commands(context), n=2)
+            close = near(found[1], context.command.list_commands(context))
             hint = f"did you mean {' or '.join(close)}?" if close else hint
     elif "unexpected extra argument" in message:
         hint = f"put quotes around a text of several words; see: {path} --help"

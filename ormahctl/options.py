@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import difflib
 import sys
-from datetime import datetime, time, timedelta
+from collections.abc import Iterable
 from typing import Final
 
 import click
@@ -21,16 +21,55 @@ EDGES: Final = (
     "supports", "part_of", "depends_on", "defines", "derived_from", "evolved_from", "related_to", "contradicts",
 )  # fmt: skip
 
-TYPE = click.Choice(TYPES)
-TIER = click.Choice(TIERS)
-EDGE = click.Choice(EDGES)
+JOBS: Final = (
+    "importance_scorer", "index_updater", "duplicate_merger", "conflict_detector", "auto_linker", "auto_cluster",
+    "consolidator", "decay_manager",
+)  # fmt: skip
+
+
+class Unknown(click.BadParameter):
+    """A word that is none of those which may stand there; `meant` are the closest of them."""
+
+    def __init__(
+        self, word: str, known: Iterable[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> None:
+        words = list(known)
+        self.meant = near(word, words)
+        super().__init__(f"'{word}' is not one of {', '.join(words)}", ctx, param)
+
+
+def near(word: str, known: Iterable[str]) -> list[str]:
+    """Of the known words those that were probably meant, at most two."""
+    by_fold = {one.casefold(): one for one in known}
+    folded = word.strip().casefold()[:200]
+    found = difflib.get_close_matches(folded, by_fold, n=2)
+    found = found or [one for one in by_fold if len(folded) > 2 and one.startswith(folded)][:2]
+    return [by_fold[one] for one in found]
+
+
+class OneOf(click.Choice[str]):
+    """One of some words; an unknown one is answered with the one that was probably meant."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            raise Unknown(value, self.choices, param, ctx)
+        return value
+
+
+class Job(OneOf):
+    """The name of a job, in a filter."""
+
+    def __init__(self) -> None:
+        super().__init__(JOBS)
+
+
+TYPE = OneOf(TYPES)
+TIER = OneOf(TIERS)
+EDGE = OneOf(EDGES)
 SHARE = click.FloatRange(0.0, 1.0)
 
 STDIN_BYTES: Final = 8_000_000
 """More than the largest memory takes (1,000,000 characters), and far less than a frame holds."""
-
-_AGO = re.compile(r"(\d{1,5})\s*(min|h|d|w)")
-_UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 class LinkType(click.ParamType[Link]):
@@ -43,62 +82,11 @@ class LinkType(click.ParamType[Link]):
         if not colon or not target.strip():
             self.fail(f"'{value}' is not EDGE:ID, such as supports:1a2b3c4d", param, ctx)
         if edge not in EDGES:
-            self.fail(f"'{edge}' is no edge; there are {', '.join(EDGES)}", param, ctx)
+            raise Unknown(edge, EDGES, param, ctx)
         return Link(target=target.strip(), edge=edge)
 
     def shell_complete(self, _: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(f"{edge}:") for edge in EDGES if edge.startswith(incomplete)]
-
-
-class When(click.ParamType[str]):
-    """A moment in the reader's own time zone: `2026-11-21`, `2026-11-21T20:00`, `yesterday`, `3d` ago.
-
-    A bare day is its first instant, or with `end` its last one. Converted to ISO 8601 with an offset.
-    """
-
-    name = "when"
-
-    def __init__(self, *, end: bool = False) -> None:
-        self.end = end
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = value.strip().lower()
-        now = datetime.now().astimezone()
-        ago = _AGO.fullmatch(text)
-        try:
-            if ago:
-                return (now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})).isoformat()
-            if text in {"today", "yesterday"} or re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
-                days = {"today": 0, "yesterday": 1}
-                day = now.date() - timedelta(days[text]) if text in days else datetime.fromisoformat(text).date()
-                return datetime.combine(day, time.max if self.end else time.min).astimezone().isoformat()
-            return datetime.fromisoformat(value.strip()).astimezone().isoformat()
-        except (ValueError, OverflowError):
-            self.fail(f"'{value}' is no time; write 2026-11-21, 2026-11-21T20:00, yesterday, 3d or 12h", param, ctx)
-
-
-class Until(click.ParamType[str]):
-    """A moment as `When(end=True)` has it, or an op or a commit as it is."""
-
-    name = "when|op"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = value.strip().lower()
-        if re.fullmatch(r"[0-9a-z]{4,64}", text) and text not in {"today", "yesterday"} and not _AGO.fullmatch(text):
-            return text
-        return When(end=True).convert(value, param, ctx)
-
-
-class Then(click.ParamType[str]):
-    """A state of the vault: a moment as `When(end=True)` has it, or a revision (op, commit, branch, tag) as it is."""
-
-    name = "when|rev"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = value.strip().lower()
-        if text in {"today", "yesterday"} or _AGO.fullmatch(text) or re.match(r"\d{4}-\d{2}-\d{2}", text):
-            return When(end=True).convert(value, param, ctx)
-        return value.strip()
 
 
 def text_or_stdin(value: str, what: str) -> str:

@@ -20,6 +20,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud
 _JSON_CONTROL = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PAINT = re.compile("\x1b\\[[0-9]*m")
 """What `paint` puts around a text."""
+_ROW = 50
+"""Columns that the text of a row needs, to stand beside what the row begins with."""
 _WIDEST = 100_000
 """Columns of a table that no terminal limits."""
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
@@ -76,6 +78,15 @@ def moment(text: str | None, *, day: bool = False) -> str:
     return time.astimezone().strftime("%Y-%m-%d" if day else "%Y-%m-%d %H:%M")
 
 
+def past(text: str | None) -> bool:
+    """Whether a time of the wire is over."""
+    try:
+        time = datetime.fromisoformat(text or "")
+    except ValueError:
+        return False
+    return (time.replace(tzinfo=UTC) if time.tzinfo is None else time) <= datetime.now(UTC)
+
+
 def size(count: float) -> str:
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
@@ -127,6 +138,20 @@ def out(text: str = "", *, hang: int = 2) -> None:
     """Write one piece of the result, on a terminal wrapped at words. What came from a memory goes through `safe` or `line`
     first. `hang`: columns by which the further lines of a wrapped one are indented more than its first."""
     _write(sys.stdout, text, hang)
+
+
+def row(head: str, text: str, *, tail: str = "") -> None:
+    """Write a row of a list: what it begins with and its text, which is cut to the terminal; where it has no room there, it
+    falls to a line of its own."""
+    if not terminal(sys.stdout):
+        out(f"{head}{text}{tail}")
+        return
+    room = columns() - width(head) - width(tail)
+    if room >= min(_ROW, width(text)):
+        out(f"{head}{cut(text, room)}{tail}")
+    else:
+        out(f"{head.rstrip()}{tail}", hang=0)
+        out(f"  {cut(text, columns() - 2)}")
 
 
 def raw(text: str) -> None:

@@ -17,7 +17,9 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "recall": ("recall", "recall"),
         "whisper": ("whisper", "whisper"),
         "feedback": ("feedback", "feedback"),
+        "list": ("list_", "list_"),
         "show": ("show", "show"),
+        "open": ("open_", "open_"),
         "update": ("update", "update"),
         "edit": ("edit", "edit"),
         "outdated": ("change", "outdated"),
@@ -25,6 +27,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "forget": ("forget", "forget"),
     },
     "Looking back": {
+        "log": ("log", "log"),
         "history": ("history", "history"),
         "undo": ("undo", "undo"),
         "insights": ("insights", "insights"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ormahctl.commands.told import written
+from ormahctl.complete import NodeId
 from ormahctl.options import EDGE, SHARE
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
@@ -17,7 +18,7 @@ from ormahd.rpc.schema import ConnectParams, OutdatedParams, WriteResult
     example="ormahctl outdated 97acbe8e --reason 'moved to Postgres'\normahctl outdated 97acbe8e --by 1a2b3c4d\n"
     "ormahctl outdated 97acbe8e --revoke",
 )
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", type=NodeId())
 @click.option("--reason", metavar="R", help="Why it no longer holds.")
 @click.option("--by", metavar="ID", help="The memory that replaces it.")
 @click.option("--revoke", is_flag=True, help="It holds again.")
@@ -38,9 +39,9 @@ def outdated(session: Session, node_id: str, reason: str | None, by: str | None,
     short_help="Draw an edge between two memories.",
     example="ormahctl connect 97acbe8e supports 1a2b3c4d --reason 'the build needs it'",
 )
-@click.argument("source_id", metavar="A")
+@click.argument("source_id", metavar="A", type=NodeId())
 @click.argument("edge", type=EDGE, metavar="EDGE")
-@click.argument("target_id", metavar="B")
+@click.argument("target_id", metavar="B", type=NodeId())
 @click.option("--weight", type=SHARE, default=0.5, show_default=True, help="How strong it is, 0 to 1.")
 @click.option("--reason", help="Why they belong together.")
 @click.option("--remove", is_flag=True, help="Take the edge away.")

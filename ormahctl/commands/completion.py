@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from ormahctl import render
+from ormahctl.options import OneOf
 from ormahctl.run import COMPLETE, PROGRAM
 from ormahctl.verbs import Verb, cli
 
@@ -17,7 +18,7 @@ _WHERE = {
 
 
 @click.command(cls=Verb, short_help="Completion for bash, zsh or fish.", example="\n".join(_WHERE.values()))
-@click.argument("shell", type=click.Choice(sorted(_WHERE)))
+@click.argument("shell", type=OneOf(sorted(_WHERE)))
 def completion(shell: str) -> None:
     """Print the script that completes commands, options, types, tiers and edges in SHELL."""
     made = get_completion_class(shell)

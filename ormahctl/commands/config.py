@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ormahctl import house
+from ormahctl.options import OneOf
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 
@@ -14,7 +15,7 @@ from ormahctl.verbs import Verb
     short_help="Settings: show, default, check.",
     example="ormahctl config show\normahctl config default > config.toml",
 )
-@click.argument("what", type=click.Choice(["show", "default", "check"]), default="show")
+@click.argument("what", type=OneOf(["show", "default", "check"]), default="show")
 @pass_session
 def config(session: Session, what: str) -> int:
     """Print the settings in force and where each comes from (show), all there are with their reasons (default),

@@ -13,6 +13,7 @@ import click
 
 from ormahctl import render
 from ormahctl.commands.told import fields, peek
+from ormahctl.complete import NodeId
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import (
@@ -32,7 +33,7 @@ POLL_SECONDS = 0.1
 
 
 @click.command(cls=Verb, short_help="Open a memory in your editor.", example="EDITOR=nano ormahctl edit 97acbe8e")
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", type=NodeId())
 @pass_session
 def edit(session: Session, node_id: str) -> None:
     """Open the note of the memory ID in VISUAL or EDITOR (else vi).

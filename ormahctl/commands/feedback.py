@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ormahctl import render
+from ormahctl.complete import NodeId
 from ormahctl.session import PERSON, Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import FeedbackParams, FeedbackResult
@@ -38,7 +39,7 @@ class Judge(Verb):
     short_help="Say whether a whispered memory was of use.",
     example="ormahctl feedback 97acbe8e +1\normahctl feedback 97acbe8e -1 --event k3v9x2m7q4hd",
 )
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", type=NodeId())
 @click.argument("signal", type=Signal(), metavar="+1|-1")
 @click.option(
     "--explicit", "source", flag_value="explicit", default=None, help="A person says so (a person's default)."

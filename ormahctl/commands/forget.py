@@ -8,6 +8,7 @@ import click
 
 from ormahctl import render
 from ormahctl.commands.told import peek, written
+from ormahctl.complete import NodeId
 from ormahctl.options import text_or_stdin
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
@@ -26,7 +27,7 @@ DECLINED = 1
     short_help="Remove a memory; git keeps it, unless --purge.",
     example="ormahctl forget 97acbe8e\normahctl forget --purge 97acbe8e --dry-run\normahctl forget --purge --text -",
 )
-@click.argument("node_id", metavar="[ID]", required=False)
+@click.argument("node_id", metavar="[ID]", required=False, type=NodeId())
 @click.option("--purge", is_flag=True, help="From the history too: rewrites every commit since. Cannot be undone.")
 @click.option("--text", "texts", metavar="SECRET", multiple=True,
               help="With --purge: an exact text, wherever it stands; - asks for it, or reads stdin.")  # fmt: skip

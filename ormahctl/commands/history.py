@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from ormahctl import render
 from ormahctl.commands.looking_back import show_life, show_op
-from ormahctl.options import Until, When
+from ormahctl.complete import NodeId, Op, Words
+from ormahctl.options import Job, OneOf
 from ormahctl.session import Session, pass_session
+from ormahctl.times import Until, When
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import (
     HistoryParams,
@@ -26,11 +26,6 @@ KINDS = (
     "decay", "promote", "strength", "adopt", "edit", "undo", "import", "ingest", "sync", "purge",
 )  # fmt: skip
 
-ROOM = len("2026-11-21 20:00  1a2b3c4d  consolidate ") + len("agent:claude-code  ")
-"""Columns before the subject."""
-SUBJECT = 50
-"""Columns that a subject needs; on a narrower terminal it stands below."""
-
 
 @click.command(
     cls=Verb,
@@ -38,19 +33,17 @@ SUBJECT = 50
     example="ormahctl history --since yesterday\normahctl history 97acbe8e\normahctl history show 1a2b3c4d\n"
     "ormahctl history --job duplicate_merger",
 )
-@click.argument("words", metavar="[ID | show OP]", nargs=-1)
-@click.option("--job", metavar="NAME", help="Only what this job did.")
+@click.argument("words", metavar="[ID | show OP]", nargs=-1, type=Words({"show": Op()}, NodeId()))
+@click.option("--job", type=Job(), metavar="NAME", help="Only what this job did.")
 @click.option("--run", metavar="RUN", help="Only what belongs to this run (of a job, of an import).")
-@click.option("--since", type=When(), help="Only since then: 2026-11-21, yesterday, 7d, 12h.")
+@click.option("--since", type=When(), help="Only since then: 2026-11-21, 'last week', 7d, 12h.")
 @click.option(
     "--before",
     type=Until(),
     metavar="WHEN|OP",
     help="Only until then (a day is included); or before an op: the next page.",
 )
-@click.option(
-    "--kind", type=click.Choice(KINDS), metavar="KIND", help="Only changes of this kind, such as edit or merge."
-)
+@click.option("--kind", type=OneOf(KINDS), metavar="KIND", help="Only changes of this kind, such as edit or merge.")
 @click.option("--no-diff", is_flag=True, help="With an ID: the list alone, without what changed.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 10_000), metavar="N", default=50, show_default=True, help="At most so many."
@@ -112,11 +105,4 @@ def _print(op: OpResult) -> None:
     kind = render.pad(render.line(op.kind or "-"), 11)
     who = render.pad(render.cut(render.line(op.source), 24), 18)
     commit = render.paint(op.commit[:8], "dim")
-    subject = render.line(op.subject)
-    if not render.terminal(sys.stdout) or render.columns() - ROOM >= SUBJECT:
-        if render.terminal(sys.stdout):
-            subject = render.cut(subject, render.columns() - ROOM - (len("  (undone)") if op.undone_by else 0))
-        render.out(f"{render.moment(op.time)}  {commit}  {kind} {who} {subject}{undone}")
-        return
-    render.out(f"{render.moment(op.time)}  {commit}  {kind.strip()}  {who.strip()}{undone}", hang=0)
-    render.out(f"  {render.cut(subject, render.columns() - 2)}")
+    render.row(f"{render.moment(op.time)}  {commit}  {kind} {who} ", render.line(op.subject), tail=undone)

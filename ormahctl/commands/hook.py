@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from ormahctl import render
+from ormahctl.options import OneOf
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 
@@ -38,7 +39,7 @@ class HookVerb(Verb):
 def harness_option(command: Any) -> Any:
     """`--harness`, as all of these commands take it."""
     return click.option(
-        "--harness", type=click.Choice(HARNESSES), default=HARNESSES[0], show_default=True,
+        "--harness", type=OneOf(HARNESSES), default=HARNESSES[0], show_default=True,
         help="Whose words stdin has, and stdout is to have.",
     )(command)  # fmt: skip
 

@@ -8,6 +8,8 @@ import click
 import msgspec
 
 from ormahctl import render
+from ormahctl.commands.spaces import there, unknown_spaces
+from ormahctl.complete import SpaceName
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import Belief, InsightsParams, InsightsResult
@@ -29,7 +31,12 @@ SNIPPET = 160
     show_default=True,
     help="At most so many of each.",
 )
-@click.option("--space", metavar="NAME", help="Only what is about this space; 'global': about memories without one.")
+@click.option(
+    "--space",
+    type=SpaceName(),
+    metavar="NAME",
+    help="Only what is about this space; 'global': about memories without one.",
+)
 @pass_session
 def insights(session: Session, limit: int, space: str | None) -> None:
     """Show which memories replaced which, and which contradict each other; newest first.
@@ -55,6 +62,8 @@ def insights(session: Session, limit: int, space: str | None) -> None:
             _print(tension.time, tension.reason, ("one", tension.a), ("two", tension.b), settled=tension.settled)
     if not (found.evolutions or found.tensions):
         render.note("no belief has changed, and none contradicts another")
+        if space is not None:
+            unknown_spaces([space], there(session))
 
 
 def _print(time: str, reason: str | None, *ends: tuple[str, Belief], settled: bool = False) -> None:

@@ -7,6 +7,8 @@ import sys
 import click
 
 from ormahctl import render
+from ormahctl.complete import JobOrAll, Words
+from ormahctl.options import Unknown
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
@@ -33,7 +35,7 @@ ALL = "all"
     short_help="The maintenance jobs: list, run, pause, resume.",
     example="ormahctl jobs\normahctl jobs run all --dry-run\normahctl jobs run duplicate_merger\normahctl jobs pause all",
 )
-@click.argument("words", metavar="[run|pause|resume NAME|all]", nargs=-1)
+@click.argument("words", metavar="[run|pause|resume NAME|all]", nargs=-1, type=Words(dict.fromkeys(DOES, JobOrAll())))
 @click.option("--dry-run", is_flag=True, help="With run: say what would be done, and change nothing.")
 @click.option("--force", is_flag=True, help="With run: without the limits of one run.")
 @pass_session
@@ -49,7 +51,9 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
             raise click.UsageError("--dry-run and --force belong to: jobs run NAME", context)
         _list(session)
         return 0
-    if len(words) != 2 or words[0] not in DOES:
+    if words[0] not in DOES:
+        raise Unknown(words[0], DOES, None, context)
+    if len(words) != 2:
         raise click.UsageError("give nothing, or: run NAME, pause NAME, resume NAME (or all)", context)
     if words[0] == "run":
         return _run(session, words[1], dry_run, force)

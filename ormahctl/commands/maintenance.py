@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from ormahctl import render
+from ormahctl.complete import Words
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
@@ -44,7 +45,7 @@ ANSWER = (
     short_help="Judge what the jobs could not decide, in two steps.",
     example="ormahctl --json maintenance\normahctl maintenance apply results.json\ncat results.json | ormahctl maintenance apply -",
 )
-@click.argument("words", metavar="[apply FILE|-]", nargs=-1)
+@click.argument("words", metavar="[apply FILE|-]", nargs=-1, type=Words({"apply": click.Path()}))
 @pass_session
 def maintenance(session: Session, words: tuple[str, ...]) -> None:
     """Print pairs and clusters of memories that wait for a judgement; `apply` sends the results back.

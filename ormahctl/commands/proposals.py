@@ -7,6 +7,8 @@ import sys
 import click
 
 from ormahctl import render
+from ormahctl.complete import ProposalId, Words
+from ormahctl.options import OneOf, Unknown
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import (
@@ -31,10 +33,10 @@ SECONDS = 120.0
     short_help="What the jobs leave to you: list, approve, reject.",
     example="ormahctl proposals\normahctl proposals approve 1f3a9c2e\normahctl proposals reject 1f3a9c2e 77b0d412",
 )
-@click.argument("words", metavar="[approve|reject ID...]", nargs=-1)
-@click.option("--status", type=click.Choice(STATUSES), help="Which ones (pending).")
+@click.argument("words", metavar="[approve|reject ID...]", nargs=-1, type=Words(dict.fromkeys(DOES, ProposalId())))
+@click.option("--status", type=OneOf(STATUSES), help="Which ones (pending).")
 @click.option("--all", "everything", is_flag=True, help="Also those that were decided on, or are stale.")
-@click.option("--type", "kind", type=click.Choice(["merge", "conflict", "decay"]), help="Only of this type.")
+@click.option("--type", "kind", type=OneOf(["merge", "conflict", "decay"]), help="Only of this type.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), metavar="N", default=200, show_default=True, help="How many at most."
 )
@@ -49,7 +51,9 @@ def proposals(
     """
     context = click.get_current_context()
     if words:
-        if words[0] not in DOES or len(words) < 2:
+        if words[0] not in DOES:
+            raise Unknown(words[0], DOES, None, context)
+        if len(words) < 2:
             raise click.UsageError("give nothing, or: approve ID..., reject ID...", context)
         if status or everything or kind:
             raise click.UsageError("--status, --all and --type belong to the list", context)

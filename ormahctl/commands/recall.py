@@ -10,8 +10,11 @@ import msgspec
 from ormahctl import render
 from ormahctl.commands.as_of import ask, told
 from ormahctl.commands.explain import explain as explain_
-from ormahctl.options import TIER, TYPE, Then, When, text_or_stdin
+from ormahctl.commands.spaces import there, unknown_spaces
+from ormahctl.complete import SpaceName
+from ormahctl.options import TIER, TYPE, text_or_stdin
 from ormahctl.session import Session, pass_session, space
+from ormahctl.times import Then, When
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import AsOf, RecallHit, RecallParams, RecallResult
 
@@ -33,9 +36,16 @@ SNIPPET = 220
     "--type", "types", type=TYPE, metavar="TYPE", multiple=True, help="Only this type; may be given several times."
 )
 @click.option("--tier", "tiers", type=TIER, multiple=True, help="Only this tier; may be given several times.")
-@click.option("--space", "spaces", multiple=True, metavar="NAME", help="Only this space; 'global': only those without.")
+@click.option(
+    "--space",
+    "spaces",
+    type=SpaceName(),
+    multiple=True,
+    metavar="NAME",
+    help="Only this space; 'global': only those without.",
+)
 @click.option("--tag", "tags", multiple=True, help="Only with this tag.")
-@click.option("--after", type=When(), help="Made since: 2026-11-21, yesterday, 7d, 12h.")
+@click.option("--after", type=When(), help="Made since: 2026-11-21, 'last week', 7d, 12h.")
 @click.option("--before", type=When(end=True), help="Made until; a day is included.")
 @click.option(
     "--as-of",
@@ -90,6 +100,8 @@ def recall(
         _print(number, hit)
     if not found.results:
         render.note(f"nothing found for: {render.cut(render.line(text), 80)}")
+        if spaces:
+            unknown_spaces(spaces, there(session))
     if explain:
         explain_(found)
     if isinstance(found.as_of, AsOf):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from ormahctl import render
+from ormahctl.commands.spaces import new_space
 from ormahctl.commands.told import close_to, told
+from ormahctl.complete import SpaceName
 from ormahctl.options import SHARE, TIER, TYPE, TYPES, LinkType, text_or_stdin
 from ormahctl.session import Session, pass_session, space
 from ormahctl.verbs import Verb
@@ -30,7 +32,11 @@ from ormahd.rpc.schema import Link, RememberParams, RememberResult
 )
 @click.option("--tier", type=TIER, default="working", show_default=True, help="How close at hand it is kept.")
 @click.option(
-    "--space", "space_", metavar="NAME", help="The project it belongs to. Else: ORMAH_SPACE, or detected here."
+    "--space",
+    "space_",
+    type=SpaceName(),
+    metavar="NAME",
+    help="The project it belongs to. Else: ORMAH_SPACE, or detected here.",
 )
 @click.option("--global", "global_", is_flag=True, help="It belongs to no project.")
 @click.option("--title", help="A line that names it.")
@@ -102,3 +108,5 @@ def remember(
         render.out(f"  commit {done.commit[:8]}")
     close_to(done.near, done.short_id)
     told(done.redacted, done.demoted, stored=done.stored, degraded=done.degraded)
+    if space_ is not None:
+        new_space(session, space_)

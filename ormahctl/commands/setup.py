@@ -10,6 +10,7 @@ import click
 
 from ormahctl import render
 from ormahctl.commands.connecting import AGENTS, DECLINED, agreed, daemon, told
+from ormahctl.options import OneOf
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     short_help="Connect an agent's hooks, or look how they are connected.",
     example="ormahctl setup\normahctl setup claude-code --dry-run\normahctl setup codex --yes",
 )
-@click.argument("agent", metavar="[AGENT]", required=False, type=click.Choice(AGENTS))
+@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf(AGENTS))
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--deadline", metavar="MS", type=click.IntRange(50, 10_000), default=500, show_default=True,

@@ -7,8 +7,9 @@ import click
 from ormahctl import render
 from ormahctl.commands.as_of import ask, told
 from ormahctl.commands.told import fields
-from ormahctl.options import Then
+from ormahctl.complete import NodeId
 from ormahctl.session import Session, pass_session
+from ormahctl.times import Then
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import AsOf, Edge, NodeParams, NodeResult
 
@@ -18,7 +19,7 @@ from ormahd.rpc.schema import AsOf, Edge, NodeParams, NodeResult
     short_help="Print a memory and its connections.",
     example="ormahctl show 97acbe8e\normahctl show 97acbe8e --as-of yesterday",
 )
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", type=NodeId())
 @click.option(
     "--as-of", type=Then(), metavar="WHEN|REV", help="As it was then: a day (its end), 7d; an op, commit, branch, tag."
 )

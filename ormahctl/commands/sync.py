@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from ormahctl import render
+from ormahctl.complete import Words
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
@@ -46,7 +47,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
     example="ormahctl sync setup git@example.org:me/memory.git\normahctl sync\normahctl sync --conflicts\n"
     "ormahctl sync --resolve global/fact/2026-11/fact_tea_1a2b3c4d.md",
 )
-@click.argument("words", metavar="[setup URL]", nargs=-1)
+@click.argument("words", metavar="[setup URL]", nargs=-1, type=Words({"setup": None}))
 @click.option("--replace", is_flag=True, help="With setup: in place of another remote.")
 @click.option("--yes", is_flag=True, help="With setup: join the vault that is there without asking.")
 @click.option("--conflicts", is_flag=True, help="List what could not be merged and waits for you.")

@@ -11,9 +11,11 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.options import When
+from ormahctl.complete import NodeId, Op
+from ormahctl.options import Job
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
+from ormahctl.times import When
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import UndoConflict, UndoneOp, UndoParams, UndoResult
 from ormahd.rpc.wire import Conflict
@@ -31,11 +33,11 @@ LINES = 12
     example="ormahctl undo 79f27598\normahctl undo --job auto_linker --since yesterday\n"
     "ormahctl undo 79f27598 --node 97acbe8e --edge supports:1a2b3c4d",
 )
-@click.argument("ops", metavar="[OP]...", nargs=-1)
+@click.argument("ops", metavar="[OP]...", nargs=-1, type=Op())
 @click.option("--run", metavar="RUN", help="All that belongs to this run (of a job, of an import, of an undo).")
-@click.option("--job", metavar="NAME", help="All that this job did since then.")
-@click.option("--since", type=When(), help="With --job: 2026-11-21, yesterday, 7d, 12h.")
-@click.option("--node", metavar="ID", help="Only what the OP did to this memory.")
+@click.option("--job", type=Job(), metavar="NAME", help="All that this job did since then.")
+@click.option("--since", type=When(), help="With --job: 2026-11-21, 'last week', 7d, 12h.")
+@click.option("--node", type=NodeId(), metavar="ID", help="Only what the OP did to this memory.")
 @click.option("--edge", metavar="[TYPE:]ID", help="With --node: only its edges to that memory.")
 @click.option("--force", is_flag=True, help="Remove what the OP brought even if it was edited since; git keeps it.")
 @pass_session

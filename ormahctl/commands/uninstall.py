@@ -10,6 +10,7 @@ import click
 
 from ormahctl import render
 from ormahctl.commands.connecting import AGENTS, DECLINED, agreed, daemon, interactive, told
+from ormahctl.options import OneOf
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 
@@ -19,7 +20,7 @@ from ormahctl.verbs import Verb
     short_help="Take our hooks out of the agents' settings again.",
     example="ormahctl uninstall --dry-run\normahctl uninstall codex",
 )
-@click.argument("agent", metavar="[AGENT]", required=False, type=click.Choice(AGENTS))
+@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf(AGENTS))
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_session

@@ -6,7 +6,8 @@ import click
 from msgspec import UNSET
 
 from ormahctl.commands.told import written
-from ormahctl.options import SHARE, TIER, TYPE, text_or_stdin
+from ormahctl.complete import NodeId, SpaceName
+from ormahctl.options import SHARE, TIER, TYPE, OneOf, text_or_stdin
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import UpdateParams, WriteResult
@@ -19,17 +20,17 @@ CLEARABLE = ("title", "space", "tags", "valid_until")
     short_help="Change fields of a memory.",
     example="ormahctl update 97acbe8e --tier core --tag languages\nformat-it < note.txt | ormahctl update 97acbe8e --content -",
 )
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", type=NodeId())
 @click.option("--content", metavar="TEXT|-", help="The new text; '-' reads it from stdin.")
 @click.option("--title", help="The new title.")
 @click.option("--type", "type_", type=TYPE, metavar="TYPE", help="Another type.")
 @click.option("--tier", type=TIER, help="Another tier.")
-@click.option("--space", "space_", metavar="NAME", help="Move it to this project.")
+@click.option("--space", "space_", type=SpaceName(), metavar="NAME", help="Move it to this project.")
 @click.option("--global", "global_", is_flag=True, help="It belongs to no project.")
 @click.option("--tag", "tags", multiple=True, help="Add a tag; may be given several times.")
 @click.option("--untag", "untags", multiple=True, help="Take a tag away.")
 @click.option("--confidence", type=SHARE, help="How sure it is, 0 to 1.")
-@click.option("--clear", "cleared", type=click.Choice(CLEARABLE), multiple=True, metavar="FIELD",
+@click.option("--clear", "cleared", type=OneOf(CLEARABLE), multiple=True, metavar="FIELD",
               help=f"Take a field away: {', '.join(CLEARABLE)}.")  # fmt: skip
 @pass_session
 def update(

@@ -9,6 +9,8 @@ import msgspec
 
 from ormahctl import render
 from ormahctl.commands.explain import flat, shown
+from ormahctl.commands.spaces import there, unknown_spaces
+from ormahctl.complete import SpaceName
 from ormahctl.options import text_or_stdin
 from ormahctl.session import Session, pass_session, space
 from ormahctl.verbs import Verb
@@ -74,7 +76,13 @@ class WhisperVerb(Verb):
     example="ormahctl whisper how do we deploy the site\necho which database did we choose | ormahctl whisper - --explain",
 )
 @click.argument("prompt", nargs=-1, required=True)
-@click.option("--space", "named", metavar="NAME", help="As if you were in this project. Else: the one you are in.")
+@click.option(
+    "--space",
+    "named",
+    type=SpaceName(),
+    metavar="NAME",
+    help="As if you were in this project. Else: the one you are in.",
+)
 @click.option("--global", "everywhere", is_flag=True, help="As if you were in no project.")
 @click.option(
     "--session", "session_id", metavar="ID", help="As a prompt of this session: it is remembered, and logged."
@@ -107,9 +115,12 @@ def whisper(
     if said.text:
         render.out(said.text)
     else:
-        render.note(f"silent: {SAID.get(said.silence or '', said.silence)}")
+        better = f"; the space {render.line(said.better_space)} fits better" if said.better_space else ""
+        render.note(f"silent: {SAID.get(said.silence or '', said.silence)}{better}")
         if said.resting is not None:
             _resting(said.resting, said.archived)
+        if named is not None:
+            unknown_spaces([named], there(session))
     if explain and isinstance(said.trace, dict):
         _explain(said.trace)
     # the reranker is a wish: where its files are not, that is as it should be

@@ -89,7 +89,7 @@ def recall_as_of(
     with looking_back(ormah, as_of, progress, query=query.query) as (past, told, now):
         ranked, hits = _found(ormah, past, query, past.embed_query, now, space=space, explain=explain)
         degraded = sorted({*ranked.degraded, *past.degraded})
-    prose = f"As of {told.now} (commit {told.commit[:8]}, {told.notes} memories):\n{_prose(query, hits, degraded)}"
+    prose = f"As of {now:%Y-%m-%d %H:%M} UTC (commit {told.commit[:8]}, {told.notes} memories):\n{_prose(query, hits, degraded)}"
     return Recalled(prose, hits, degraded, ranked.trace if explain else {}, told)
 
 

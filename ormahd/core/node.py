@@ -237,11 +237,9 @@ class CreateNodeRequest(Model):
         return value
 
 
-class SearchQuery(Model):
-    """What `recall` takes (seeds/data-model, "SearchQuery")."""
+class Narrowing(Model):
+    """Which memories a search or a list is to keep."""
 
-    query: Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(_clean)]
-    limit: int = Field(default=10, ge=1, le=100)
     types: list[NodeType] | None = None
     tiers: list[Tier] | None = None
     spaces: list[str] | None = None
@@ -249,14 +247,6 @@ class SearchQuery(Model):
     tags: list[str] | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
-    session_id: str | None = None
-
-    @field_validator("query")
-    @classmethod
-    def _query_not_blank(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("an empty query finds nothing; say what to look for")
-        return value
 
     @field_validator("created_after", "created_before", mode="before")
     @classmethod
@@ -271,6 +261,21 @@ class SearchQuery(Model):
     @classmethod
     def _as_utc(cls, value: datetime | None) -> datetime | None:
         return None if value is None else _utc(value)
+
+
+class SearchQuery(Narrowing):
+    """What `recall` takes (seeds/data-model, "SearchQuery")."""
+
+    query: Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(_clean)]
+    limit: int = Field(default=10, ge=1, le=100)
+    session_id: str | None = None
+
+    @field_validator("query")
+    @classmethod
+    def _query_not_blank(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("an empty query finds nothing; say what to look for")
+        return value
 
 
 class ProposalType(StrEnum):

@@ -202,6 +202,7 @@ def _answer(
             "phrase": heard.period.phrase, "after": heard.period.after.isoformat(), "before": heard.period.before.isoformat(),
             "filters": heard.chosen.created_after is not None,
         },
+        "best_space": max(spaces, key=spaces.__getitem__) or "global" if spaces else None,
         "only_time": heard.only_time,
         "pool": gathered.pool if gathered else 0,
         "by_words": len(gathered.by_words) if gathered else 0,

@@ -31,6 +31,7 @@ class WhisperMethods:
             nodes=[_node(one) for one in said.nodes if one.shown != "exploring"],
             exploring=next((_node(one) for one in said.nodes if one.shown == "exploring"), None),
             silence=None if said.silence is None else said.silence.value,
+            better_space=said.better,
             event=said.event,
             review=said.review,
             resting=None if said.resting is None else _node(said.resting),

@@ -19,6 +19,7 @@ from ormahd.rpc.answer_admin import AdminMethods
 from ormahd.rpc.answer_agent import AgentMethods
 from ormahd.rpc.answer_history import HistoryMethods
 from ormahd.rpc.answer_jobs import JobMethods
+from ormahd.rpc.answer_looking import LookingMethods
 from ormahd.rpc.answer_maintenance import MaintenanceMethods
 from ormahd.rpc.answer_sync import SyncMethods
 from ormahd.rpc.answer_whisper import WhisperMethods
@@ -50,6 +51,7 @@ class Dispatcher:
         families = (
             AgentMethods(ormah),
             WhisperMethods(whisper),
+            LookingMethods(ormah),
             admin,
             SyncMethods(ormah),
             HistoryMethods(ormah),

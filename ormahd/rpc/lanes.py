@@ -23,7 +23,7 @@ from ormahd.rpc.schema import Call, RunTaskParams
 log = logging.getLogger("ormahd.lanes")
 
 QUICK: Final = frozenset({
-    "hello", "agent.recall", "agent.get", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
+    "hello", "agent.recall", "agent.get", "agent.list", "agent.whispers", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
     "admin.health", "admin.stats", "admin.tasks", "admin.pause", "admin.resume", "admin.pause_all", "admin.resume_all",
     "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "merge",
     "admin.sync_conflicts", "admin.sync_resolve",

@@ -157,7 +157,8 @@ def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked, margin: f
     for one in alive(candidates):
         let_through = one.wanted or one.id in pool.identity or one.source == "temporal"
         if asked.at_home(one.row.space) and not let_through:
-            one.dropped = f"elsewhere: another space fits better ({pool.elsewhere:.3f} against {pool.here:.3f})"
+            fits = f"({pool.elsewhere:.3f} against {pool.here:.3f})"
+            one.dropped = f"elsewhere: the space {pool.better} fits better {fits}"
     return False
 
 

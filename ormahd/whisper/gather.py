@@ -48,6 +48,8 @@ class Pool(Struct, frozen=True):
     identity: frozenset[str] = frozenset()
     here: float = 0.0
     elsewhere: float = 0.0
+    better: str | None = None
+    """The other space in which that stands."""
     degraded: tuple[str, ...] = ()
 
 
@@ -76,13 +78,14 @@ def gather(
             candidates.append(Candidate(row, 0.0, "search"))
     best = [*ranked.spaces.items(), *archive.spaces.items()]
     here = [late for space, late in best if asked.at_home(space)]
-    elsewhere = [late for space, late in best if not asked.at_home(space)]
+    elsewhere, better = max(((late, space) for space, late in best if not asked.at_home(space)), default=(0.0, None))
     return Pool(
         candidates,
         list(_candidates(standing, rows, self_id, notes, said)),
         identity,
         max(here, default=0.0),
-        max(elsewhere, default=0.0),
+        elsewhere,
+        better,
         tuple(ranked.degraded),
     )
 

@@ -109,6 +109,8 @@ class Answer(Struct):
     pool: Pool | None = None
     chosen: tuple[Candidate, ...] = ()
     resting: Candidate | None = None
+    better: str | None = None
+    """The space that fits better, where that let candidates go."""
 
 
 class _Course:
@@ -156,7 +158,7 @@ class _Course:
         choose.judge(pool, heard, self.asked, settings)
         everyone = [*candidates, *pool.preferences]
         choose.heed(everyone, self._verdicts(heard, everyone), self.asked)
-        choose.at_home(candidates, pool, self.asked, settings.elsewhere_margin)
+        home = choose.at_home(candidates, pool, self.asked, settings.elsewhere_margin)
         choose.floor(candidates, heard, settings)
         self._rerank(candidates, heard)
         boosts = self._boosts(heard, [*candidates, *pool.preferences])
@@ -176,7 +178,8 @@ class _Course:
         preferences = choose.standing(pool.preferences, chosen, settings)
         if not chosen and not preferences:
             why = Silence.KNOWN if known else Silence.GATE if resting is None else Silence.ARCHIVE
-            return Answer(why, heard, pool, resting=resting if why is Silence.ARCHIVE else None)
+            better = None if home else pool.better
+            return Answer(why, heard, pool, resting=resting if why is Silence.ARCHIVE else None, better=better)
         exploring = None
         if settings.exploration and not heard.temporal:
             known_of = {*boosts, *(one.id for one in preferences)}
@@ -262,6 +265,7 @@ class _Course:
             text=text.text,
             nodes=nodes,
             silence=found.silence if not nodes else None,
+            better=found.better,
             event=event if logged else None,
             degraded=tuple(sorted({*self.degraded, *self.ormah.degraded()})),
             review=held.node_id if held is not None and text.reviewed else None,

@@ -169,6 +169,8 @@ class Whispered(Struct, frozen=True):
     text: str
     nodes: tuple[Candidate, ...] = ()
     silence: Silence | None = None
+    better: str | None = None
+    """The space whose memories fit better than those here, where that is why these kept silent."""
     event: str | None = None
     """By which feedback names this whisper; None where nothing was logged (no session id, no vector)."""
     degraded: tuple[str, ...] = ()

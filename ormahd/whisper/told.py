@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ormahd.actions.views import headline
 from ormahd.whisper.steps import Asked, Before, Candidate
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
         told |= {
             "here": round(pool.here, 4),
             "elsewhere": round(pool.elsewhere, 4),
+            "fits_better": pool.better,
             "candidates": [shown(one) for one in pool.candidates],
             "preferences": [shown(one) for one in pool.preferences],
         }
@@ -45,7 +47,7 @@ def shown(one: Candidate) -> dict[str, Any]:
     return {
         "node_id": one.id, "source": one.source, "relevance": round(one.relevance, 6),
         "order": round(one.order, 6), "shown": one.shown, "dropped": one.dropped, **one.numbers,
-        "title": one.row.title, "title_boost": one.numbers.get("title", 0.0),
+        "title": headline(one.row.title, one.row.content), "title_boost": one.numbers.get("title", 0.0),
     }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from tests.unit.ctl_desk import Desk, hit, node, remembered, write
 def test_remember_sends_all_options_and_prints_what_a_person_wants(desk: Desk) -> None:
     edge = schema.Edge(id="1a2b3c4d-0", short_id="1a2b3c4d", edge="supports", weight=0.5, title="Chose \x1bVite")
     desk.answers["agent.remember"] = remembered(links=[edge], redacted=["AWS key"], degraded=["vectors"])
+    desk.answers["agent.list"] = schema.ListResult(memories=[], total=0, spaces={"kitchen": 2})
     done = desk.ctl(
         "--agent", "codex", "remember", "Likes tea", "--type", "preference", "--tier", "core", "--space", "kitchen",
         "--title", "Tea", "--tag", "a", "--tag", "b", "--about-self", "--confidence", "0.5", "--link", "supports:1a2b3c4d",
@@ -93,6 +94,7 @@ def test_what_is_known_already_and_what_waits_for_git(desk: Desk) -> None:
 
 def test_recall_filters_by_space_and_favours_the_callers(desk: Desk) -> None:
     desk.answers["agent.recall"] = schema.RecallResult(text="prose", results=[])
+    desk.answers["agent.list"] = schema.ListResult(memories=[], total=0, spaces={"a": 1})
     done = desk.ctl(
         "recall", "which", "tea", "-n", "3", "--type", "fact", "--type", "goal", "--tier", "core", "--space", "a", "--space",
         "global", "--tag", "t", "--after", "2026-11-01T00:00:00Z", "--before", "2026-11-02T00:00:00+00:00", "--explain",

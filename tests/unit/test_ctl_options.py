@@ -12,8 +12,9 @@ import pytest
 from ormahctl import options
 from ormahctl.commands.history import KINDS
 from ormahctl.commands.update import CLEARABLE
-from ormahctl.options import LinkType, When
+from ormahctl.options import LinkType
 from ormahctl.session import space
+from ormahctl.times import Then, Until, When
 from ormahctl.verbs import SECTIONS, cli
 from ormahd.core.node import EdgeType, NodeType, Tier
 from ormahd.rpc.schema import Link
@@ -23,6 +24,12 @@ def test_choices_are_those_of_the_core() -> None:
     assert tuple(NodeType) == options.TYPES
     assert tuple(Tier) == options.TIERS
     assert tuple(EdgeType) == options.EDGES
+
+
+def test_jobs_are_those_of_the_daemon() -> None:
+    from ormahd.jobs.all import JOBS
+
+    assert set(options.JOBS) == {job.name for job in JOBS}
 
 
 def test_kinds_are_those_of_the_vault() -> None:
@@ -74,7 +81,49 @@ def test_times_ago() -> None:
     assert datetime.fromisoformat(When().convert("yesterday", None, None)).date() == now.date() - timedelta(days=1)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "2026-11-21T25:00", "-3d"])
+@pytest.mark.usefixtures("tokyo")
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("last week", 7), ("a week ago", 7), ("3 days ago", 3), ("two weeks ago", 14), ("today", 0), ("Yesterday", 1),
+        ("the day before yesterday", 2),
+    ],
+)  # fmt: skip
+def test_days_in_words_are_whole_days(text: str, days: int) -> None:
+    day = datetime.now().astimezone().date() - timedelta(days=days)
+    assert When().convert(text, None, None) == f"{day}T00:00:00+09:00"
+    assert When(end=True).convert(text, None, None) == f"{day}T23:59:59.999999+09:00"
+    assert Until().convert(text, None, None) == Then().convert(text, None, None) == f"{day}T23:59:59.999999+09:00"
+
+
+def test_hours_in_words_are_moments() -> None:
+    found = datetime.fromisoformat(When(end=True).convert("2 hours ago", None, None))
+    assert abs(datetime.now().astimezone() - timedelta(hours=2) - found) < timedelta(minutes=1)
+
+
+def test_a_weekday_and_a_month_are_past_ones() -> None:
+    now = datetime.now().astimezone()
+    for text in ("monday", "last friday", "march", "november 3"):
+        assert now - timedelta(days=367) < datetime.fromisoformat(When().convert(text, None, None)) <= now
+
+
+def test_words_of_the_readers_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LC_ALL", "LC_TIME", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(click.BadParameter):
+        When().convert("gestern", None, None)
+    monkeypatch.setenv("LANG", "de_DE.UTF-8")
+    assert When().convert("gestern", None, None) == When().convert("yesterday", None, None)
+    monkeypatch.setenv("LANG", "xx_XX.UTF-8")
+    assert When().convert("yesterday", None, None)
+
+
+@pytest.mark.parametrize("text", ["main", "1a2b3c4d", "HEAD~3", "deadbeef", "v1.0", "01m8dynzfe66bmcnn9z3x6rryv"])
+def test_a_revision_is_no_time(text: str) -> None:
+    assert Then().convert(text, None, None) == text
+
+
+@pytest.mark.parametrize("text", ["", "soon", "a", "5", "x" * 5000, "2026-13-01", "2026-11-21T25:00", "-3d", "\x00"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is no time"):
         When().convert(text, None, None)

@@ -44,7 +44,7 @@ def test_history_lists_newest_first(desk: Desk) -> None:
         "history",
         "97ac",
         "--job",
-        "decay",
+        "decay_manager",
         "--kind",
         "edit",
         "--since",
@@ -55,7 +55,9 @@ def test_history_lists_newest_first(desk: Desk) -> None:
     )
     assert done.stdout == "2026-11-21 20:00  cccccccc  remember    agent:claude-code  Remember: te\\x1ba  (undone)\n"
     assert desk.params("history.list") == [
-        schema.HistoryParams(node_id="97ac", job="decay", kind="edit", since="2026-11-01T00:00:00+00:00", limit=7)
+        schema.HistoryParams(
+            node_id="97ac", job="decay_manager", kind="edit", since="2026-11-01T00:00:00+00:00", limit=7
+        )
     ]
     found = json.loads(desk.ctl("--json", "history").stdout)
     assert {"op", "commit", "time", "kind", "source", "subject", "nodes", "undone_by"} <= set(found[0])

@@ -41,7 +41,7 @@ def test_several_threads_may_be_the_first_to_use_a_model() -> None:
 def test_the_checks_of_all_models_can_be_made_at_once() -> None:
     node.build()
     waiting = node.Model.__subclasses__()
-    assert node.SearchQuery in waiting
+    assert node.Narrowing in waiting
     while waiting:
         model = waiting.pop()
         assert model.__pydantic_complete__, model

@@ -17,6 +17,8 @@ from ormahd.rpc.schema.history import *  # noqa: F403
 from ormahd.rpc.schema.history import HISTORY
 from ormahd.rpc.schema.jobs import *  # noqa: F403
 from ormahd.rpc.schema.jobs import JOBS
+from ormahd.rpc.schema.looking import *  # noqa: F403
+from ormahd.rpc.schema.looking import LOOKING
 from ormahd.rpc.schema.maintenance import *  # noqa: F403
 from ormahd.rpc.schema.maintenance import MAINTENANCE
 from ormahd.rpc.schema.whisper import *  # noqa: F403
@@ -26,6 +28,7 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "hello": (HelloParams, HelloResult),
     **AGENT,
     **WHISPER,
+    **LOOKING,
     **ADMIN,
     **HISTORY,
     **JOBS,

@@ -37,6 +37,8 @@ class WhisperResult(Result):
     """One below the gate, labelled so in the text, to learn from; it is not counted as whispered."""
     silence: str | None = None
     """Why nothing is said; null: something is."""
+    better_space: str | None = None
+    """With a silence: the space whose memories fit the prompt better than those of the caller's."""
     event: str | None = None
     """By which `agent.feedback` names this whisper."""
     review: str | None = None

@@ -1,0 +1,115 @@
+"""Arguments that are a moment: days and times, `3d` ago, words such as "last week"; and where a revision may stand too."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import datetime, time, timedelta
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+_AGO = re.compile(r"(\d{1,5})\s*(min|h|d|w)")
+_UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DIGITS = re.compile(r"\d+")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+EXAMPLES: Final = ("today", "yesterday", "last week", "last month", "7d", "12h")
+"""What completion offers."""
+
+
+class When(click.ParamType[str]):
+    """A moment in the reader's own time zone: `2026-11-21`, `2026-11-21T20:00`, `yesterday`, `last week`, `3d` ago.
+
+    A bare day is its first instant, or with `end` its last one. Converted to ISO 8601 with an offset.
+    """
+
+    name = "when"
+
+    def __init__(self, *, end: bool = False) -> None:
+        self.end = end
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        found = self.read(value)
+        if found is None:
+            self.fail(
+                f"'{value}' is no time; write 2026-11-21, 2026-11-21T20:00, yesterday, last week, 3d or 12h", param, ctx
+            )
+        return found.isoformat()
+
+    def read(self, value: str) -> datetime | None:
+        """The moment that `value` means; None where it means none."""
+        text = value.strip().lower()
+        now = datetime.now().astimezone()
+        ago = _AGO.fullmatch(text)
+        try:
+            if ago:
+                return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+            if _DAY.fullmatch(text):
+                return self._day(datetime.fromisoformat(text))
+            if text[:4].isdecimal():
+                return datetime.fromisoformat(value.strip()).astimezone()
+            return self._words(text, now)
+        except (ValueError, OverflowError):
+            return None
+
+    def _words(self, text: str, now: datetime) -> datetime | None:
+        """A moment in words of English or of the reader's language. dateparser knows them."""
+        if not _WORD.search(text):
+            return None  # it would take a single letter for a month
+        import dateparser
+
+        here = now.replace(tzinfo=None)
+        settings = {"RELATIVE_BASE": here, "PREFER_DATES_FROM": "past", "RETURN_AS_TIMEZONE_AWARE": False}
+        found = dateparser.parse(text, languages=_languages(), settings=settings)
+        if found is None:
+            return None
+        whole = found.time() in (time.min, here.time()) and not re.search(r"\d\s*(h|min|sec)|hour|now", text)
+        return self._day(found) if whole else found.astimezone()
+
+    def _day(self, day: datetime) -> datetime:
+        return datetime.combine(day.date(), time.max if self.end else time.min).astimezone()
+
+    def shell_complete(self, _: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(one) for one in EXAMPLES if one.startswith(incomplete)]
+
+
+class Until(When):
+    """A moment as `When(end=True)` has it, or an op or a commit as it is."""
+
+    name = "when|op"
+
+    def __init__(self) -> None:
+        super().__init__(end=True)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = value.strip().lower()
+        name = re.fullmatch(r"[0-9a-z]{4,64}", text) and not _AGO.fullmatch(text)
+        if name and (re.search(r"\d", text) or self.read(text) is None):
+            return text
+        return super().convert(value, param, ctx)
+
+
+class Then(When):
+    """A state of the vault: a moment as `When(end=True)` has it, or a revision (op, commit, branch, tag) as it is."""
+
+    name = "when|rev"
+
+    def __init__(self) -> None:
+        super().__init__(end=True)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if _DAY.match(value.strip()):
+            return super().convert(value, param, ctx)
+        found = None if _DIGITS.fullmatch(value.strip()) else self.read(value)
+        return value.strip() if found is None else found.isoformat()
+
+
+def _languages() -> list[str]:
+    """English, and the language of the reader's locale where dateparser has it."""
+    from dateparser.data.languages_info import language_order
+
+    spoken = next((os.environ[name] for name in ("LC_ALL", "LC_TIME", "LANG") if os.environ.get(name)), "")
+    own = spoken[:2].lower()
+    return ["en", own] if own != "en" and own in language_order else ["en"]

@@ -1,0 +1,37 @@
+"""`agent.list` and `agent.whispers`: lists to look through."""
+
+from __future__ import annotations
+
+from ormahd.actions import listing
+from ormahd.actions.caller import Caller
+from ormahd.core.node import Narrowing
+from ormahd.ormah import Ormah
+from ormahd.rpc import schema
+from ormahd.rpc.handling import Handler, ProgressFn, checked, result
+
+
+class LookingMethods:
+    """One method here answers one method of the wire; nothing is decided."""
+
+    def __init__(self, ormah: Ormah) -> None:
+        self.ormah = ormah
+
+    def table(self) -> dict[str, Handler]:
+        return {"agent.list": self.list, "agent.whispers": self.whispers}
+
+    def list(self, params: schema.ListParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        narrowing = checked(
+            Narrowing,
+            {
+                "types": params.types, "tiers": params.tiers, "spaces": params.spaces, "tags": params.tags,
+                "created_after": params.created_after, "created_before": params.created_before,
+            },
+        )  # fmt: skip
+        return result(listing.newest(self.ormah, narrowing, params.limit), schema.ListResult)
+
+    def whispers(self, params: schema.WhispersParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+        times = checked(Narrowing, {"created_after": params.since, "created_before": params.before})
+        found = listing.whispered(
+            self.ormah, since=times.created_after, before=times.created_before, space=params.space, limit=params.limit
+        )
+        return schema.WhispersResult(whispers=[result(one, schema.WhisperedPrompt) for one in found])
