@@ -143,6 +143,7 @@ class Candidate(Struct, frozen=True):
     """What ranking asks of a node: some columns, because it looks at hundreds of nodes for one question."""
 
     id: str
+    type: NodeType
     tier: Tier
     space: str | None
     title: str | None
@@ -160,14 +161,22 @@ class Candidate(Struct, frozen=True):
         return self.created if last is None else micros(last)
 
 
-CANDIDATE_COLUMNS = ("n.id", "n.tier", "n.space", "n.title", "length(t.content)", _CONFIDENCE, "n.created")
+CANDIDATE_COLUMNS = ("n.id", "n.type", "n.tier", "n.space", "n.title", "length(t.content)", _CONFIDENCE, "n.created")
 
 
 def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate:
     """A row of `CANDIDATE_COLUMNS` as a value."""
-    node_id, tier, space, title, size, confidence, created = row
+    node_id, kind, tier, space, title, size, confidence, created = row
     return Candidate(
-        node_id, Tier(tier), space, title, size, float(confidence), created, strength.get(node_id, _DEFAULT_STRENGTH)
+        node_id,
+        NodeType(kind),
+        Tier(tier),
+        space,
+        title,
+        size,
+        float(confidence),
+        created,
+        strength.get(node_id, _DEFAULT_STRENGTH),
     )
 
 

@@ -184,21 +184,22 @@ def candidates_of(state: State, event: str) -> list[Logged]:
         return [_logged(row) for row in db.execute(_LOGGED + "WHERE l.event = ? ORDER BY l.id", (event,))]
 
 
-def held_back(state: State, since: datetime, spaces: Sequence[str | None], limit: int) -> list[tuple[int, str]]:
-    """Memories that were considered since then, for prompts of these spaces (None: without one), and never shown: (row of
-    the log in which it was most relevant, memory), most relevant first. Of the last `LOOKED_AT` prompts at most."""
-    named = [space for space in spaces if space is not None]
-    here = f"(e.space IN ({sql.marks(named)}){' OR e.space IS NULL' if None in spaces else ''})"
+def held_back(
+    state: State, since: datetime, space: str | None, limit: int, *, least: float = 0.0
+) -> list[tuple[int, str]]:
+    """Memories that were considered since then, for prompts of this space (None: without one), at a relevance of at least `least`, and
+    never shown: (row of the log in which it was most relevant, memory), most relevant first. Of the last `LOOKED_AT` prompts at
+    most."""
     with state.transaction() as db:
         keys, _ = sql.scored(
             db,
             # with one max() the other columns are those of its row
-            f"SELECT l.id || ':' || l.node_id AS key, "  # noqa: S608 - marks
-            f"max(CASE WHEN l.shown IS NULL AND {here} THEN l.relevance END) AS score "
-            f"FROM (SELECT event, space FROM whisper_event WHERE time >= ? ORDER BY time DESC LIMIT ?) e "
-            f"CROSS JOIN whisper_log l USING (event) "
-            f"GROUP BY l.node_id HAVING count(l.shown) = 0 AND score IS NOT NULL ORDER BY score DESC, l.id DESC LIMIT ?",
-            (*named, _iso(since), LOOKED_AT, limit),
+            "SELECT l.id || ':' || l.node_id AS key, "
+            "max(CASE WHEN l.shown IS NULL AND e.space IS ? AND l.relevance >= ? THEN l.relevance END) AS score "
+            "FROM (SELECT event, space FROM whisper_event WHERE time >= ? ORDER BY time DESC LIMIT ?) e "
+            "CROSS JOIN whisper_log l USING (event) "
+            "GROUP BY l.node_id HAVING count(l.shown) = 0 AND score IS NOT NULL ORDER BY score DESC, l.id DESC LIMIT ?",
+            (space, least, _iso(since), LOOKED_AT, limit),
         )
     rows = (key.split(":", 1) for key in keys)
     return [(int(number), node_id) for number, node_id in rows]

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from ormahd.core.node import ABOUT_SELF, SearchQuery
+from ormahd.core.kinds import NAMING, kinds
+from ormahd.core.node import ABOUT_SELF, NodeType, SearchQuery
 from ormahd.core.words import IDENTITY_WORDS, QUESTION_WORDS, STOP_WORDS, is_question, query_terms, words
 from ormahd.index.rows import Filter
 from ormahd.ranking.times import Period, find_period
@@ -43,6 +44,8 @@ class Heard(Struct, frozen=True):
     only_time: bool
     """Nothing but a time is asked for: the newest of the window answer, whatever they are about."""
     now: datetime
+    kinds: frozenset[NodeType] = frozenset()
+    """Types that the question names: a little favoured."""
 
     @property
     def windowed(self) -> bool:
@@ -56,7 +59,7 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: Sear
     if settings.time_phrases != "off" and query.created_after is None and query.created_before is None:
         period = find_period(query.query, now)
     said = period.rest if period is not None else query.query
-    topical = [term for term in query_terms(said) if term in topics(said)]
+    topical = [term for term in query_terms(said) if term in subject(said)]
     windowed = query.created_after is not None or query.created_before is not None
     only_time = (period is not None or windowed) and not topical
     filters_time = period is not None and (only_time or settings.time_phrases == "filter")
@@ -79,6 +82,7 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: Sear
         space=space if query.spaces is None else None,
         period=period,
         only_time=only_time,
+        kinds=kinds(query.query),
         now=now,
     )  # fmt: skip
 
@@ -86,6 +90,11 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: Sear
 def topics(text: str) -> frozenset[str]:
     """The words of a question that say what it is about: none where it asks for a time, or for the user, alone."""
     return frozenset(words(text)) - STOP_WORDS - _IDLE - QUESTION_WORDS - IDENTITY_WORDS
+
+
+def subject(text: str) -> frozenset[str]:
+    """The same without words that say of what kind the answer is: "what did we decide last week" asks for a time and a kind."""
+    return topics(text) - NAMING
 
 
 def _tuple(values: list[T] | None) -> tuple[T, ...] | None:

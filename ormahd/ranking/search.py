@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd.core.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.index.rows import Candidate
@@ -173,11 +174,17 @@ def _cut(traces: list[Trace], heard: Heard, settings: SearchSettings) -> list[Tr
 
 
 def _newest(index: Searchable, heard: Heard, room: int, results: Sequence[Trace]) -> list[Trace]:
-    """Newest notes of the window, for the room that is left: a question for a time is answered by a time."""
+    """Newest notes of the window, for the room that is left: a question for a time is answered by a time. Those of a type that it
+    names come first."""
     if room <= 0:
         return []
     there = {trace.node_id for trace in results}
-    found = [one for one in index.newest(heard.chosen, room + len(there)) if one not in there][:room]
+    wished = (
+        replace(heard.chosen, types=tuple(sorted(heard.kinds))) if heard.kinds and heard.chosen.types is None else None
+    )
+    named = index.newest(wished, room + len(there)) if wished is not None else []
+    every = dict.fromkeys([*named, *index.newest(heard.chosen, room + len(there))])
+    found = [one for one in every if one not in there][:room]
     return [Trace(one, {"temporal": TEMPORAL_SCORE}, score=TEMPORAL_SCORE, source="temporal") for one in found]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from ormahd.core.kinds import kinds
 from ormahd.core.words import words
 from ormahd.ranking.shape import certainty
 from ormahd.settings import WhisperSettings
@@ -185,8 +186,13 @@ def gate(
     candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings, *, known: float = 0.0
 ) -> list[Candidate]:
     """Whoever is relevant enough, best first; each further memory has to be a little surer than the one before. `known`:
-    relevance of what the context holds already; where that answers the prompt, what fits so-so is noise as ever."""
-    left = sorted(alive(candidates), key=lambda one: (-one.order, -one.row.created.timestamp(), one.id))
+    relevance of what the context holds already; where that answers the prompt, what fits so-so is noise as ever. Of what a prompt for a time
+    finds, the types that it names come first, then the newest."""
+    wished = kinds(heard.prompt) if heard.temporal else frozenset()  # else the search's order has it
+    left = sorted(
+        alive(candidates),
+        key=lambda one: (one.row.type not in wished, -one.order, -one.row.created.timestamp(), one.id),
+    )
     best = max((known, *(one.relevance for one in left)))
     chosen: list[Candidate] = []
     for one in left:
@@ -202,7 +208,11 @@ def gate(
         else:
             chosen.append(one)
     if heard.temporal:
-        chosen.sort(key=lambda one: (-one.numbers.get("space", 1.0), -one.row.created.timestamp(), one.id))
+        chosen.sort(
+            key=lambda one: (
+                one.row.type not in wished, -one.numbers.get("space", 1.0), -one.row.created.timestamp(), one.id,
+            )
+        )  # fmt: skip
     return chosen
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ormahd.core.harness import Author, read
 from ormahd.core.stems import stems
 from ormahd.core.words import FUNCTION_WORDS, fold, words
-from ormahd.ranking.hear import topics
+from ormahd.ranking.hear import subject, topics
 from ormahd.ranking.times import Period, find_period
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, classify, resumes
@@ -163,7 +163,7 @@ def _vector(prompt: str, embed: Embed) -> Float | None:
 
 
 def _only_time(period: Period) -> bool:
-    return len(words(period.rest)) <= PHRASE_WORDS and not topics(period.rest)
+    return len(words(period.rest)) <= PHRASE_WORDS and not subject(period.rest)
 
 
 def _earlier(before: Before, count: int) -> list[str]:

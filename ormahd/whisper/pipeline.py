@@ -18,7 +18,7 @@ from ormahd.core.node import Tier
 from ormahd.core.words import is_question
 from ormahd.index.rows import Filter
 from ormahd.journal import whispers
-from ormahd.ranking.hear import topics
+from ormahd.ranking.hear import subject
 from ormahd.ranking.search import Rules
 from ormahd.whisper import affinity, choose, hear, quiet, render, review
 from ormahd.whisper.gather import Pool, gather
@@ -165,7 +165,7 @@ class _Course:
         choose.boost(candidates, boosts, settings)
         choose.boost(pool.preferences, boosts, settings)
         topic = heard.topic
-        choose.timely(candidates, heard, self.asked, topical=bool(topics(heard.query)))
+        choose.timely(candidates, heard, self.asked, topical=bool(subject(heard.query)))
         choose.identity(candidates, heard, settings)
         said = stemmed([one.row for one in choose.alive(candidates)])
         choose.topical(

@@ -2,7 +2,7 @@
 
 What feedback teaches comes from whispers alone; without this, a memory that the gate keeps out could never be learned
 about (seeds/affinity, "Review Loop"; the rules REFERENCE 4.7). Nothing of another project is shown: the memory and the
-prompt that it was held back for belong to the space where the person works, or to none.
+prompt that it was held back for belong to the space where the person works; the memory may be global.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from msgspec import Struct
 from ormahd.core.node import Tier
 from ormahd.journal import reviews, whispers
 from ormahd.whisper.affinity import judged
+from ormahd.whisper.hear import topic
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -31,6 +32,11 @@ REST: Final = timedelta(days=14)
 """For how long nobody is asked about it again."""
 UNANSWERED: Final = 3
 """Questions in vain after which nobody is asked any more."""
+RELEVANT: Final = 0.45
+"""Relevance from which it can be judged whether a memory would have helped: the floor below which none is looked at further. What was
+logged with less was lifted by feedback, or asked for by its time."""
+CONTENT_WORDS: Final = 2
+"""Words of a prompt that say what it is about, from which it is one to judge by: "what's 17 * 23?" has none, "tell me a joke" one."""
 TOP: Final = 20
 """The most relevant ones, of which the first is taken that nothing speaks against."""
 POOL: Final = 200
@@ -57,16 +63,23 @@ def pick(ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[
     Writes nothing: `went_out` is to be called once the whisper that carries it really went out.
     """
     present, settings = ormah.state.clock(), ormah.settings.affinity
-    held = whispers.held_back(ormah.state, present - HELD, (space, None), POOL)
+    held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
     resting = reviews.resting(ormah.state, since=present - REST, unanswered=UNANSWERED)
     judgements, model = ormah.judgements, ormah.learned.model
     for number, row in islice(_fit(ormah, held, space, now, {ormah.vault.self_id, *besides}), TOP):
         if row.id in resting:
             continue
         one = whispers.row(ormah.state, number)
-        if one is not None and one.model == model and not judged(one.vector, row.id, judgements, settings):
+        if one is None or one.model != model or not has_content(one.prompt, space):
+            continue
+        if not judged(one.vector, row.id, judgements, settings):
             return Review(row.id, row.title, row.content, _short(one.prompt), one.time, one.event)
     return None
+
+
+def has_content(prompt: str, space: str | None) -> bool:
+    """Whether somebody could say of a memory that it would have helped with this prompt."""
+    return sum(any(map(str.isalpha, word)) for word in topic(prompt, space)) >= CONTENT_WORDS
 
 
 def _fit(

@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> None:
         week = datetime.now(UTC) - timedelta(days=7)
         cost(
             f"what was held back among {prompts:,} prompts",
-            lambda: whispers.held_back(state, week, ("p1", None), 200),
+            lambda: whispers.held_back(state, week, "p1", 200, least=0.45),
             9,
         )
         cost("figures for stats", lambda: whispers.figures(state), 9)

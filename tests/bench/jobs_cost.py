@@ -28,17 +28,21 @@ def main(arguments: list[str]) -> None:
         figures(house)
 
 
+FADING = {"ORMAH_DECAY_IDLE_SHARE": "1", "ORMAH_DECAY_FACT_DAYS": "14"}
+"""Every day counts, and a fact has two weeks: so that a month is enough."""
+
+
 @contextmanager
 def _house(directory: Path | None, model: str, notes: int) -> Iterator[House]:
     if directory is not None:
-        house = House(directory, {"ORMAH_EMBEDDING_MODEL": model})
+        house = House(directory, {"ORMAH_EMBEDDING_MODEL": model} | FADING)
         house.start()
         try:
             yield house
         finally:
             house.close()
         return
-    with open_house(ORMAH_EMBEDDING_MODEL=model) as house:
+    with open_house(ORMAH_EMBEDDING_MODEL=model, **FADING) as house:
         house.start()
         house.ctl("import", str(corpus.write(house.home / "notes.jsonl", notes)), timeout=7200)
         yield house

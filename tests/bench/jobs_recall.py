@@ -34,7 +34,8 @@ def main(arguments: list[str]) -> None:
         return
     sys.path.insert(0, str(options.shared))
     data = importlib.import_module("locomo").load(str(options.shared / "data" / "locomo-dev"), "dev")
-    with open_house(ORMAH_EMBEDDING_MODEL="all-MiniLM-L6-v2") as house:
+    fading = {"ORMAH_DECAY_IDLE_SHARE": "1", "ORMAH_DECAY_FACT_DAYS": "14"}  # a month is enough
+    with open_house(ORMAH_EMBEDDING_MODEL="all-MiniLM-L6-v2", **fading) as house:
         house.start()
         lines = house.home / "turns.jsonl"
         lines.write_text("".join(

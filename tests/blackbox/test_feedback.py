@@ -271,16 +271,17 @@ def test_the_denominator_of_silence(house: House) -> None:
 
 def test_the_first_whisper_of_a_session_asks_about_what_was_held_back() -> None:
     """Seeds: "On the first message of a session, whisper may surface one held-back candidate as a review suggestion."."""
-    with open_house(**LEARNING, ORMAH_WHISPER_EXPLORATION="false") as house:
+    with open_house(**LEARNING, ORMAH_WHISPER_EXPLORATION="false", ORMAH_WHISPER_INJECTION_GATE="0.75") as house:
         house.start()
         held, kayaks = remember(house, FLY, title="Fly"), remember(house, "Kayaks are stored in the boathouse.")
-        earlier = whisper(house, "which smoke belongs to a pipeline of the deployed orchestra")
+        earlier = whisper(house, "who runs the smoke tests of production")
         assert (earlier.silence, earlier.review) == ("gate", None)
+        whisper(house, "what is 17 * 23")
         assert whisper(house, "tulips and violins").review is None, "beside nothing there is no question"
         ask = "where are kayaks stored in the boathouse"
         first = whisper(house, ask, session="s1")
         assert ([node.id for node in first.nodes], first.review) == ([kayaks], held)
-        for part in ("pipeline of the deployed orchestra", FLY, held, earlier.event or "?"):
+        for part in ("smoke tests of production", FLY, held, earlier.event or "?"):
             assert part in first.text
         assert whisper(house, "kayaks in the boathouse are stored", session="s1").review is None
         assert whisper(house, ask).review is None, "asked once, it rests"
@@ -289,7 +290,7 @@ def test_the_first_whisper_of_a_session_asks_about_what_was_held_back() -> None:
         done = judge(house, held, source="implicit", event=earlier.event)
         assert (done.review, done.event) == (True, earlier.event)
         assert house.json("stats")["whisper"]["answered"] == 1
-        assert score(house, held, "which smoke belongs to a pipeline of the deployed orchestra") > 0.15
+        assert score(house, held, "who runs the smoke tests of production") > 0.15
 
 
 def test_no_question_where_none_is_wished() -> None:

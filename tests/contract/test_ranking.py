@@ -127,6 +127,25 @@ def test_time_bounds_are_times_and_the_expired_are_gone(house: House) -> None:
     assert set(ids(house.ask("harbor", created_before="2026-11-20"))) == {old, later}
 
 
+def test_what_a_question_names_the_kind_of_is_a_little_favoured(house: House) -> None:
+    """ "What did we decide" prefers decisions, in a time and about a thing; it leaves nothing else out."""
+    last_week = NOW - timedelta(days=9)
+    seen = house.put(1, "the kettle in the kitchen", type=NodeType.OBSERVATION, created=last_week + timedelta(hours=1))
+    decided = house.put(2, "the kettle in the kitchen", type=NodeType.DECISION, created=last_week)
+    better = house.put(3, "the blue kettle in the kitchen beside the stove", type=NodeType.FACT, created=LONG_AGO)
+    house.settle()
+    alone = house.ask("what did we decide last week?")
+    assert ids(alone) == [decided, seen]
+    assert ids(house.ask("what happened last week?")) == [seen, decided]
+    assert ids(house.ask("what did we decide last week?", types=[NodeType.OBSERVATION])) == [seen]
+    plain, about = house.ask("the kettle in the kitchen"), house.ask("which decision was it, the kettle in the kitchen")
+    assert [one for one in ids(plain) if one != better] == [seen, decided], "of equal texts the newer one first"
+    assert [one for one in ids(about) if one != better] == [decided, seen]
+    for hit in about.results:
+        numbers_add_up(hit)
+    assert ids(house.ask("decision on the blue kettle beside the stove"))[0] == better, "what fits better stays first"
+
+
 def test_a_question_for_a_time_alone_gets_the_newest(house: House) -> None:
     for number in range(5):
         house.put(number, f"thing {number}", created=NOW - timedelta(days=number, hours=30))

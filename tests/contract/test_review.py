@@ -156,12 +156,35 @@ def test_any_judgement_closes_the_loop(house: House, source: str, signal: int) -
 def test_the_most_relevant_first_and_only_twenty(house: House) -> None:
     nodes = [house.remember(f"Rule number {number} of deploying payments.") for number in range(24)]
     for number, node in enumerate(nodes):
-        house.hold(node, 0.40 + number / 1000)
+        house.hold(node, 0.45 + number / 1000)
     house.hold(nodes[3], 0.49)
     best = [nodes[3], *(node for node in reversed(nodes) if node != nodes[3])]
     for node in best[:20]:
         assert house.ask() == node
     assert house.ask() is None, "the twenty best rest, and nobody goes further down"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "content"),
+    [
+        ("what's 17 * 23?", False), ("17 + 23 = 42.5", False), ("tell me a joke", False), ("what did we do yesterday?", False),
+        ("ok", False), ("can you do that again, please", False), ("PROJ-17", False), ("how do we deploy payments", True),
+        ("postgres upgrade", True), ("warum ist die Datenbank langsam", True), ("какая база данных", True), ("数据库升级", True),
+    ],
+)  # fmt: skip
+def test_a_question_needs_a_prompt_with_content(house: House, prompt: str, content: bool) -> None:
+    """ "what's 17 * 23?" brought the upgrade of a database."""
+    node = house.remember("Postgres 17 was installed on all 23 servers.", "shop")
+    house.hold(node, 0.49, prompt=prompt, space="shop")
+    assert (house.name("shop") == node) is content
+
+
+def test_what_was_hardly_relevant_cannot_be_judged(house: House) -> None:
+    node = house.remember("Payments are deployed on Tuesdays.")
+    house.hold(node, 0.449)
+    assert house.name() is None
+    house.hold(node, 0.45)
+    assert house.name() == node
 
 
 def test_other_projects_are_not_shown(house: House) -> None:
@@ -176,9 +199,11 @@ def test_other_projects_are_not_shown(house: House) -> None:
     assert house.name("shop") is None, "a memory of another project"
     house.hold(everywhere, 0.48, space="bank", prompt="what about the merger")
     assert house.name("shop") is None, "a prompt of another project"
-    house.hold(everywhere, 0.42, space=None)
-    assert house.name("shop") == everywhere
+    house.hold(everywhere, 0.45, space=None)
+    assert house.name("shop") is None, "a prompt from no project is not one from this one"
     assert house.name(None) == everywhere
+    house.hold(everywhere, 0.45, space="shop")
+    assert house.name("shop") == everywhere
     house.hold(ours, 0.46, space="shop")
     assert house.name("shop") == ours
     assert house.name(None) == everywhere
@@ -190,7 +215,7 @@ def test_what_is_gone_or_outdated_or_archived_is_not_asked_about(house: House) -
     left = house.remember("Payments are deployed on Tuesdays.")
     for node in (gone, old, archived):
         house.hold(node, 0.49)
-    house.hold(left, 0.41)
+    house.hold(left, 0.46)
     forget(house.ormah, gone, ME)
     outdated(house.ormah, old, ME, reason=None, revoke=False)
     house.go(seconds=2)
@@ -207,7 +232,7 @@ def test_the_earlier_prompt_is_one_short_line_without_secrets(house: House) -> N
     assert len(found.prompt) <= 300
     assert found.prompt.endswith(("again…", "and…"))
     other = house.remember("Payments are deployed by two people.")
-    house.hold(other, 0.48, prompt="界" * 900)
+    house.hold(other, 0.48, prompt="".join(chr(0x4E00 + at) for at in range(900)))
     found = house.pick()
     assert found is not None
     assert (len(found.prompt), found.prompt[-1]) == (300, "…")

@@ -134,6 +134,17 @@ def test_what_fits_in_some_project_says_nothing_against_a_global_memory() -> Non
     assert everybodys.dropped is None
 
 
+def test_what_was_decided_comes_first_where_decisions_of_a_time_are_asked_for() -> None:
+    old, new, other = candidate(0.3, days=6, source="temporal"), candidate(0.3, days=1), candidate(0.4, days=0)
+    for one in (old, new):
+        one.row = structs.replace(one.row, type=NodeType.DECISION)
+    asked = heard(Intent.TEMPORAL, prompt="what did we decide last week?")
+    assert choose.gate([other, old, new], asked, SETTINGS) == [new, old, other]
+    assert choose.gate([other, old, new], heard(Intent.TEMPORAL), SETTINGS) == [other, new, old]
+    few = SETTINGS.model_copy(update={"max_nodes": 2})
+    assert choose.gate([other, old, new], asked, few) == [new, old]
+
+
 # Said outright
 
 

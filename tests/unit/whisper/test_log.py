@@ -150,26 +150,28 @@ def test_held_back_is_what_was_never_shown(state: State, clock: Clock) -> None:
     clock.go(days=8)
     since = clock.now - timedelta(days=7)
     record(state, Considered(A, 0.42, 0.42), Considered(B, 0.45, 0.45), space="ormah", prompt="here")
-    best = record(state, Considered(B, 0.48, 0.30), space=None, prompt="nowhere")
+    record(state, Considered(B, 0.48, 0.30), space=None, prompt="nowhere")
     record(state, Considered(C, 0.49, 0.49), space="other", prompt="elsewhere")
+    best = record(state, Considered(B, 0.47, 0.30), space="ormah", prompt="here again")
 
-    def held(*spaces: str | None) -> list[str]:
-        return [node for _, node in whispers.held_back(state, since, spaces, 10)]
+    def held(space: str | None, least: float = 0.0) -> list[str]:
+        return [node for _, node in whispers.held_back(state, since, space, 10, least=least)]
 
-    assert held("ormah", None) == [B, A]
-    found = [whispers.row(state, number) for number, _ in whispers.held_back(state, since, ("ormah", None), 10)]
+    assert held("ormah") == [B, A]
+    found = [whispers.row(state, number) for number, _ in whispers.held_back(state, since, "ormah", 10)]
     assert [(one.node_id, one.relevance, one.prompt) for one in found if one] == [
-        (B, 0.48, "nowhere"),
+        (B, 0.47, "here again"),
         (A, 0.42, "here"),
     ]
     assert found[0] is not None
     assert found[0].event == best
+    assert (held("ormah", 0.45), held("ormah", 0.48)) == ([B], [])
     assert held(None) == [B]
     assert held("other") == [C]
     record(state, Considered(B, 0.6, 0.6, "title"), space="other")
-    assert held("ormah", None) == [A]
+    assert held("ormah") == [A]
     record(state, Considered(A, 0.3, 0.3, "exploring"), space=None)
-    assert held("ormah", None) == []
+    assert held("ormah") == []
     assert whispers.row(state, 10_000) is None
 
 
@@ -181,7 +183,7 @@ def test_held_back_is_looked_for_in_the_last_prompts(
     for node in (A, B, C):
         clock.go(minutes=1)
         record(state, Considered(node, 0.5, 0.5), space="ormah")
-    assert {node for _, node in whispers.held_back(state, since, ("ormah",), 10)} == {B, C}
+    assert {node for _, node in whispers.held_back(state, since, "ormah", 10)} == {B, C}
 
 
 def test_a_use_is_claimed_once(state: State) -> None:
