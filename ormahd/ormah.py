@@ -251,7 +251,7 @@ class Ormah:
         known = self.index.known()
         if not self.reconciler.cold:
             return known
-        notes = {path for path, kind in self.index.kinds().items() if kind == NoteKind.NOTE}
+        notes = {path for path, kind in self.index.kinds().items() if kind in {NoteKind.NOTE, NoteKind.INDEXED}}
         return {path: state for path, state in known.items() if path in notes}
 
     def _observed(
@@ -288,7 +288,7 @@ class Ormah:
         """Paths of files that carry the id of another note, and so are no memories of their own."""
         found = []
         for path, kind in self.index.kinds().items():
-            if kind == NoteKind.NOTE:
+            if kind in {NoteKind.NOTE, NoteKind.INDEXED}:
                 continue
             data = self.vault.read(path)
             note = codec.parse(data, path) if data is not None else None
@@ -358,8 +358,10 @@ class Ormah:
         path = codec.path_for(id=node_id, type=type, space=space, title=title, content=content, created=created)
         return str(PurePosixPath(self.vault.home, path))
 
-    def in_tier(self, tier: Tier) -> list[NodeRow]:
-        return list(self.index.notes(self.index.ids(Filter(tiers=(tier,))), connections=False).values())
+    def in_tier(self, tier: Tier, *, writable: bool = False) -> list[NodeRow]:
+        return list(
+            self.index.notes(self.index.ids(Filter(tiers=(tier,), writable=writable)), connections=False).values()
+        )
 
     # ------------------------------------------------------------ meaning
 

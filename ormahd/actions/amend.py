@@ -6,6 +6,7 @@ a version, and refused when that version is gone) stands in one place.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
@@ -64,6 +65,12 @@ def see(ormah: Ormah, node_id: str) -> Seen:
                 hint="finish or abort the other git operation, and repeat",
             )
         raise NotFound(f"the note of {node_id[:8]} ({row.path}) is not in the vault any more", data={"id": node_id})
+    if row.lent:
+        raise InvalidNote(
+            f"{row.path} is a note of yours that Ormah only finds; nothing is written into it",
+            hint=f"to have Ormah look after it: ormahctl vault adopt {shlex.quote(row.path)}",
+            data={"path": row.path, "id": node_id},
+        )
     note = codec.parse(data, row.path)
     if note.kind is not NoteKind.NOTE:
         first = note.problems[0] if note.problems else None
@@ -129,7 +136,7 @@ def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
 
 def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[NodeRow]:
     """Move the least important core nodes to working, in the same commit, so that `keep` fits under the cap. `keep` stays."""
-    core = [row for row in ormah.in_tier(Tier.CORE) if row.id not in keep]
+    core = [row for row in ormah.in_tier(Tier.CORE, writable=True) if row.id not in keep]
     spare = len(core) + len(keep) - ormah.settings.tiers.core_cap
     demoted = []
     for row in leaving_core(ormah, core)[: max(0, spare)] if spare > 0 else []:

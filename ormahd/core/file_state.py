@@ -14,3 +14,7 @@ class FileState(Struct, frozen=True):
     mtime_ns: int
     inode: int
     digest: str
+    lent: str | None = None
+    """The id of a note that is only indexed: nothing of ours is written into the file, so it does not stand there."""
+    space: str | None = None
+    """The space of its folder, where the note names none: the person's choice for what is only indexed."""

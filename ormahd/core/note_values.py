@@ -25,6 +25,8 @@ class NoteKind(StrEnum):
     FOREIGN = "foreign"
     """Another tool's head (TOML, JSON, Logseq's properties), which must stay at the top, or a board that a plug-in keeps: nothing of ours is
     written into it."""
+    INDEXED = "indexed"
+    """Found and whispered under an id that it does not hold: nothing of ours is written into it. Only the index has such notes."""
     APART = "apart"
     """No text to remember: a template, or a drawing that a plug-in keeps in a markdown file."""
     BROKEN = "broken"

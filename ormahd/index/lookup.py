@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from ormahd.core import sql
 from ormahd.core.file_state import FileState
 from ormahd.core.node import Connection, Strength, is_node_id
+from ormahd.core.note import NoteKind
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.index.links import edges
 from ormahd.index.rows import (
@@ -122,7 +123,8 @@ def newest(connection: sqlite3.Connection, chosen: Filter, limit: int) -> list[s
 
 def files(connection: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, FileState]:
     """Every file, or those of these paths that there are, with the state it was indexed in."""
-    names = ("path", "size", "mtime_ns", "inode", "digest")
+    lent = f"CASE WHEN kind = '{NoteKind.INDEXED}' THEN node_id END"
+    names = ("path", "size", "mtime_ns", "inode", "digest", lent)
     if paths is None:
         return {row[0]: FileState(*row) for row in connection.execute(f"SELECT {', '.join(names)} FROM file")}
     found: dict[str, FileState] = {}

@@ -52,6 +52,10 @@ class Files(Protocol):
         """What the index gets of a file."""
         ...
 
+    def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
+        """Id and space of a file that is only found; None: it is not one of those."""
+        ...
+
 
 class Build(Struct):
     """Makes one state after the other."""
@@ -119,7 +123,7 @@ class Build(Struct):
         entries: list[write.Entry] = []
         read = files.read([oid for _, oid in differing])
         for number, ((path, _), (oid, data)) in enumerate(zip(differing, read, strict=True)):
-            one = write.entry(path, files.indexed(path, data), _state(path, data, when), oid)
+            one = write.entry(path, files.indexed(path, data), _state(path, data, when, *files.lent(path, data)), oid)
             if one.note.kind is NoteKind.CONFLICTED:
                 gone.append(path)
             else:
@@ -149,6 +153,6 @@ class Build(Struct):
         return meaning
 
 
-def _state(path: str, data: bytes, when: datetime) -> FileState:
+def _state(path: str, data: bytes, when: datetime, lent: str | None = None, space: str | None = None) -> FileState:
     """A file that is not on the disk: as old as the state."""
-    return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest())
+    return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest(), lent, space)

@@ -17,6 +17,7 @@ from ormahd import way
 from ormahd.core import sql
 from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Strength
+from ormahd.core.note import NoteKind
 from ormahd.errors import NotFound
 from ormahd.index import cache, links, lookup, text
 from ormahd.index.cache import Pieces, TokenVectors
@@ -81,6 +82,12 @@ class Reader:
             return dict(connection.execute(
                 "SELECT path, CASE WHEN n.held = 0 THEN 'duplicate' ELSE kind END FROM file LEFT JOIN node n USING (number)"
             ))  # fmt: skip
+
+    def lent(self) -> set[str]:
+        """Ids of the notes that are only indexed."""
+        with self._database.ask() as connection:
+            select = "SELECT node_id FROM file WHERE kind = ? AND node_id IS NOT NULL"
+            return {row[0] for row in connection.execute(select, (NoteKind.INDEXED,))}
 
     # Nodes and edges
 

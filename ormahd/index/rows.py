@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ormahd.core import sql
 from ormahd.core.node import ABOUT_SELF, Connection, EdgeType, MemoryNode, NodeType, Strength, Tier, short_id
+from ormahd.core.note import NoteKind
 
 T = TypeVar("T")
 
@@ -89,6 +90,8 @@ class NodeRow(Struct, frozen=True):
     digest: str
     """sha256 of the bytes that this row was read from: what `expect` of a transaction wants."""
     strength: Strength = field(default=_DEFAULT_STRENGTH)
+    lent: bool = False
+    """Whether the note is only indexed: nothing is written into its file."""
 
     @property
     def short_id(self) -> str:
@@ -120,6 +123,7 @@ _CONFIDENCE = sql.exact("n.confidence")
 NODE_COLUMNS = (
     "n.id", "n.type", "n.tier", "n.space", "n.title", "t.content", "n.tags", "n.aliases", "n.source", _CONFIDENCE, "n.created",
     "n.updated", "n.valid_until", "n.outdated_reason", "f.path", "n.digest",
+    f"f.kind = '{NoteKind.INDEXED}'",
 )  # fmt: skip
 NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
 
@@ -131,7 +135,7 @@ def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Ma
         tags=_texts(row[6]), aliases=_texts(row[7]), source=row[8],
         connections=tuple(connections), confidence=float(row[9]), created=moment(row[10]), updated=moment(row[11]),
         valid_until=moment_or_none(row[12]), outdated_reason=row[13], path=row[14], digest=row[15],
-        strength=strength.get(row[0], _DEFAULT_STRENGTH),
+        strength=strength.get(row[0], _DEFAULT_STRENGTH), lent=bool(row[16]),
     )  # fmt: skip
 
 
@@ -194,6 +198,8 @@ class Filter(Struct, frozen=True):
     """Both bounds are inclusive."""
     alive_at: datetime | None = None
     """Leaves out what has expired by then."""
+    writable: bool = False
+    """Leaves out notes that are only indexed."""
 
     @property
     def empty(self) -> bool:
@@ -229,6 +235,8 @@ class Filter(Struct, frozen=True):
         if self.alive_at is not None:
             parts.append(f"({alias}.valid_until IS NULL OR {alias}.valid_until > ?)")
             values.append(micros(self.alive_at))
+        if self.writable:
+            parts.append(f"{alias}.number NOT IN (SELECT number FROM file WHERE kind = '{NoteKind.INDEXED}')")
         return " AND ".join(parts), values
 
 

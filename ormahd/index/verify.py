@@ -28,7 +28,7 @@ NEAR = 1e-3
 def files(connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]]) -> Iterator[Difference]:
     """The vault's files (path, the bytes that ought to be indexed, state on the disk) against the rows."""
     rows = connection.execute(
-        "SELECT f.path, f.node_id, n.digest, f.digest, t.content FROM file f JOIN text t USING (number) "
+        f"SELECT f.path, f.node_id, n.digest, f.digest, t.content, f.kind = '{NoteKind.INDEXED}' FROM file f JOIN text t USING (number) "
         "LEFT JOIN node n USING (number)"
     )
     known = {row[0]: row[1:] for row in rows}
@@ -41,6 +41,8 @@ def files(connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, File
             yield Difference("missing", path, note.id, "the file is not in the index")
         elif (row[1] or row[2]) != (digest(data) if row[1] else state.digest):
             yield Difference("changed", path, row[0], "the file has other bytes than those that were indexed")
+        elif (row[0] if row[4] else None) != state.lent:
+            yield Difference("changed", path, row[0], "the file counts as another note than the one that was indexed")
         elif row[3] != note.content:
             yield Difference("changed", path, row[0], "the index holds another text")
     for path, row in known.items():

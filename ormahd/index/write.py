@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd.core import sql
 from ormahd.core.file_state import FileState
@@ -19,6 +20,8 @@ from ormahd.core.note import Note, NoteKind, parse
 from ormahd.index import links, text
 from ormahd.index.rows import micros
 
+NODES = frozenset({NoteKind.NOTE, NoteKind.INDEXED})
+"""Kinds of files that are memories."""
 FirstPath = Callable[[str, Sequence[str]], str | None]
 """Which of several files with one id had it first (the history knows); None: no opinion."""
 
@@ -38,14 +41,16 @@ class Entry(Struct, frozen=True):
     @property
     def claims(self) -> str | None:
         """The id that makes this file a node."""
-        return self.note.id if self.note.kind is NoteKind.NOTE else None
+        return self.note.id if self.note.kind in NODES else None
 
 
 def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None = None) -> Entry:
     """Read a file, unless that was done; all work that needs no database is done here, outside of the writer's lock. `blob`: git's id
     of it."""
     note = note or parse(data, path)
-    if note.kind is NoteKind.NOTE:
+    if state.lent is not None and note.kind is not NoteKind.CONFLICTED:
+        note = replace(note, kind=NoteKind.INDEXED, id=state.lent, space=note.space or state.space)
+    if note.kind in NODES:
         words = text.columns(note.title, path, note.content, note.tags, note.aliases)
     else:
         words = text.plain_columns(path, note.content)

@@ -80,7 +80,7 @@ def _clear_ones(turn: Turn) -> Iterator[tuple[NodeRow, str, int, int]]:
     """Memories without a space whose neighbours are clearly in one: (memory, space, neighbours there, neighbours)."""
     index, me = turn.ormah.index, turn.ormah.vault.self_id
     identity = {edge.target for edge in index.edges(me)[0] if edge.edge is EdgeType.DEFINES} | {me}
-    ids = sorted(set(index.ids(Filter(spaces=(GLOBAL,), tiers=TIERS, alive_at=turn.now))) - identity)
+    ids = sorted(set(index.ids(Filter(spaces=(GLOBAL,), tiers=TIERS, alive_at=turn.now, writable=True))) - identity)
     for at in range(0, len(ids), CHUNK):
         turn.give()
         turn.progress(at, len(ids), "memories")

@@ -137,7 +137,7 @@ class Search:
     def _texts(self) -> dict[str, str]:
         """Every living memory, newest first: id to the key of its text."""
         found: list[tuple[Any, str, str]] = []
-        ids = self._index.ids(Filter(alive_at=self._turn.now))
+        ids = self._index.ids(Filter(alive_at=self._turn.now, writable=True))
         for at in range(0, len(ids), CHUNK):
             self._turn.give()
             rows = self._index.notes(ids[at : at + CHUNK], connections=False).values()

@@ -77,7 +77,7 @@ class _Work:
         self.met: set[frozenset[str]] = set()
         """Clusters that were asked about in this run, whatever the answer."""
         index = self.turn.ormah.index
-        alive = index.ids(Filter(tiers=(Tier.WORKING,), alive_at=self.turn.now))
+        alive = index.ids(Filter(tiers=(Tier.WORKING,), alive_at=self.turn.now, writable=True))
         for at in range(0, len(alive), 500):
             self.turn.give()
             rows = index.notes(alive[at : at + 500], connections=False).values()

@@ -85,7 +85,11 @@ class DecayManager:
         """Archived memories that were used since they are there. Each use is looked at once."""
         ormah, touches, rule = turn.ormah, None, leases(turn.ormah)
         archived = ormah.index.notes(
-            [node_id for node_id in ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,))) if _reason(uses.get(node_id))],
+            [
+                node_id
+                for node_id in ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,), writable=True))
+                if _reason(uses.get(node_id))
+            ],
             connections=False,
         )
         marks = {node_id: _reason(uses[node_id]) for node_id in archived}
@@ -151,7 +155,7 @@ def fading(turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[
     ormah, rule = turn.ormah, leases(turn.ormah)
     stale = []
     for node_type in NodeType:
-        ids = ormah.index.ids(Filter(types=(node_type,), tiers=(Tier.WORKING,)))
+        ids = ormah.index.ids(Filter(types=(node_type,), tiers=(Tier.WORKING,), writable=True))
         for node_id, node in ormah.index.candidates(ids).items():
             since = max(moment(node.created), _last(uses, node_id))
             if time.between(since, turn.now) > rule.days(node_type, node.strength.stability, node_id):

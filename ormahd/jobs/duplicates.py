@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from ormahd.core import sql
 from ormahd.core.node import NodeType, ProposalType
 from ormahd.core.sameness import Same, same
+from ormahd.index.rows import Filter
 from ormahd.jobs.alike import COSINE, Likeness, likeness
 from ormahd.jobs.merging import is_event, why_apart
 from ormahd.journal import proposals as book
@@ -71,7 +72,9 @@ class Search(Struct):
         undone = taken_back(self.turn.ormah)
         kinds: dict[str, tuple[NodeType, str | None]] = {}
         texts: dict[str, str] = {}
-        ids = [node_id for node_id in sorted(index.ids()) if node_id != self.turn.ormah.vault.self_id]
+        ids = [
+            node_id for node_id in sorted(index.ids(Filter(writable=True))) if node_id != self.turn.ormah.vault.self_id
+        ]
         for some in sql.chunks(ids, READ):
             self.turn.give()
             for row in index.notes(some, connections=False).values():

@@ -110,7 +110,7 @@ def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterato
 def _core(turn: Turn, scores: Mapping[str, float]) -> Iterator[Change]:
     """Core over its cap: the least important leave, one commit each. Whose leaving was taken back is asked among the last."""
     ormah, cap = turn.ormah, turn.ormah.settings.tiers.core_cap
-    core = ormah.in_tier(Tier.CORE)
+    core = ormah.in_tier(Tier.CORE, writable=True)
     if len(core) <= cap:
         return
     touches = Touches(ormah.vault)

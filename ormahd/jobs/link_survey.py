@@ -33,7 +33,7 @@ class Survey:
         self._index = turn.ormah.index
         self._linking = turn.ormah.settings.linking
         # archived and outdated memories are the past: an edge to one would lead there from today's
-        part = Filter(tiers=(Tier.CORE, Tier.WORKING), alive_at=turn.now)
+        part = Filter(tiers=(Tier.CORE, Tier.WORKING), alive_at=turn.now, writable=True)
         self.ids = [
             node_id for node_id in self._index.newest(part, max(1, self._index.count(part)))
             if node_id != turn.ormah.vault.self_id

@@ -36,6 +36,8 @@ class Near:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._known: dict[str, list[tuple[str, float]]] = {}
+        self._lent = index.lent()
+        """Notes that no job may touch, and so nobody's neighbours."""
 
     def of(self, node_id: str) -> list[tuple[str, float]]:
         """Up to REACH neighbours. Some may be gone by now: whoever uses them looks."""
@@ -55,7 +57,7 @@ class Near:
         for (node_id, _), found in zip(pieces, hits, strict=True):
             known = best[node_id]
             for other, cosine in found:
-                if other != node_id and cosine > known.get(other, -1.0):
+                if other != node_id and other not in self._lent and cosine > known.get(other, -1.0):
                     known[other] = cosine
         for node_id, known in best.items():
             self._known[node_id] = sorted(known.items(), key=lambda hit: (-hit[1], hit[0]))[:REACH]

@@ -14,10 +14,11 @@ class VaultSettings(Group):
     path: Path | None = Field(
         default=None, description="The folder of notes. Unset: `ormah/vault` in the user's data directory."
     )
-    adopt: Literal["auto", "all", "ours", "none"] = Field(
+    adopt: Literal["auto", "all", "index", "ours", "none"] = Field(
         default="auto",
-        description="Which files that we did not write become memories: `all` notes in the folder; `ours`, only what "
-        "lies below `ormah/`; `none`. `auto`: `all` in a vault that we made, `ours` in a folder that was there before.",
+        description="What becomes of notes that Ormah did not write. `all`: they get an id, are committed, and jobs keep them tidy. "
+        "`index`: they are found and whispered, and nothing is written into them. `ours`: only what lies below `ormah/` is a memory; `none`. "
+        "`auto`: `all` in a vault that Ormah made, `index` in a folder that was there before.",
     )
     quiet_seconds: Seconds = Field(
         default=1.5,

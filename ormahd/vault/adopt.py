@@ -77,7 +77,14 @@ class Reconciler:
         self.released = ReleasedFiles(vault)
         self.reverts = Reverts(vault)
         self.context = Context(
-            vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets, self.released.holds
+            vault.id,
+            vault.adopt,
+            vault.home,
+            self.identity,
+            clock,
+            check_secrets,
+            self.released.holds,
+            vault.folders,
         )
         self.excluded = Excluded(vault.root, self._ignored, self.look.ignore_files)
         self.rest = Rest(settings.quiet_seconds)
@@ -104,7 +111,12 @@ class Reconciler:
             vault = self.vault
             self.identity = Identity(self.look, vault.home)
             self.context = replace(
-                self.context, vault_id=vault.id, mode=vault.adopt, home=vault.home, identity=self.identity
+                self.context,
+                vault_id=vault.id,
+                mode=vault.adopt,
+                home=vault.home,
+                identity=self.identity,
+                folders=vault.folders,
             )
             self.cold = True
 
@@ -193,12 +205,8 @@ class Reconciler:
         if decision.node_id is not None:
             self.identity.took(file.path, decision.node_id)
         seen = file.seen
-        if decision.act in {Act.INDEX, Act.PLAIN}:
-            yield (
-                file.path,
-                plain(file, decision),
-                FileState(file.path, seen.size, seen.mtime_ns, seen.inode, file.digest),
-            )
+        if decision.act in {Act.INDEX, Act.PLAIN, Act.FIND}:
+            yield file.path, plain(file, decision), self.state(file, decision)
         elif file.path in tree and not file.at_head:
             data = self.vault.blob(tree[file.path])
             if parse(data, file.path).kind is NoteKind.CONFLICTED:
@@ -207,6 +215,17 @@ class Reconciler:
             # An edit that is still to be committed must be met again by the next scan: its stat is left unknown.
             stat = (seen.size, seen.mtime_ns, seen.inode) if held else (0, 0, 0)
             yield file.path, data, FileState(file.path, *stat, sha256(data))
+
+    def chosen_anew(self, row: FileState) -> bool:
+        """Whether a note that was only found may be another one since the last life, by the settings."""
+        return self.cold and row.lent is not None and self.context.mode_at(row.path) != "index"
+
+    def state(self, file: File, decision: Decision | None = None, digest: str | None = None) -> FileState:
+        """What the index keeps of a file; of one that is only found also under which id and in which space."""
+        seen = file.seen
+        lent = decision.node_id if decision is not None and decision.act is Act.FIND else None
+        space = self.context.space_at(file.path) if lent else None
+        return FileState(file.path, seen.size, seen.mtime_ns, seen.inode, digest or file.digest, lent, space)
 
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
         """Which of several files with one id had it first (the index asks)."""

@@ -7,10 +7,10 @@ import tomllib
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from ormahd.core.node import ABOUT_SELF, NodeType, Tier, is_node_id
 from ormahd.core.note import compose, path_for
@@ -38,7 +38,15 @@ ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"
 SELF_TEXT = ": the person whose memories these are."
 """What the self node's note says, behind the name, until somebody tells more."""
 
-Adopt = Literal["all", "ours", "none"]
+Adopt = Literal["all", "index", "ours", "none"]
+ADOPTS = frozenset(get_args(Adopt))
+
+
+class Folder(Struct, frozen=True):
+    """What a person chose for the notes of a folder, and of those below it; None: as elsewhere."""
+
+    adopt: Adopt | None = None
+    space: str | None = None
 
 
 class Card(Struct, frozen=True):
@@ -48,6 +56,8 @@ class Card(Struct, frozen=True):
     self_id: str
     home: str
     adopt: Adopt
+    folders: Mapping[str, Folder] = {}
+    """By path, without a slash at its end."""
 
 
 def write_card(card: Card) -> bytes:
@@ -60,6 +70,24 @@ def write_card(card: Card) -> bytes:
     document.add("self", card.self_id)
     document.add("home", card.home)
     document.add("adopt", card.adopt)
+    return with_folders(tomlkit.dumps(document).encode(), card.folders)
+
+
+def with_folders(data: bytes, folders: Mapping[str, Folder]) -> bytes:
+    """A card that says this of folders, and all else as before."""
+    import tomlkit
+
+    document = tomlkit.parse(data.decode())
+    document.pop("folders", None)
+    if folders:
+        table = tomlkit.table(is_super_table=True)
+        for path, folder in sorted(folders.items()):
+            said = tomlkit.table()
+            for key, value in (("adopt", folder.adopt), ("space", folder.space)):
+                if value is not None:
+                    said.add(key, value)
+            table.add(path, said)
+        document.add("folders", table)
     return tomlkit.dumps(document).encode()
 
 
@@ -79,9 +107,13 @@ def read_card(data: bytes, root: Path) -> Card:
     vault_id, self_id, home, adopt = (text if isinstance(text, str) else "?" for text in texts)
     if version != FORMAT or not (is_node_id(vault_id) and is_node_id(self_id)):
         raise Unavailable(f"{root / CARD} lacks format, id or self, or has a wrong one", hint=mend)
-    if home not in {"", HOME} or adopt not in {"all", "ours", "none"}:
+    if home not in {"", HOME} or adopt not in ADOPTS:
         raise Unavailable(f"{root / CARD} has a wrong home or adopt", hint=mend)
-    return Card(vault_id, self_id, home, adopt)  # type: ignore[arg-type]
+    try:
+        folders = convert(found.get("folders", {}), dict[str, Folder])
+    except ValidationError as exc:
+        raise Unavailable(f"{root / CARD} has a wrong folder: {exc}", hint=mend) from exc
+    return Card(vault_id, self_id, home, adopt, folders)  # type: ignore[arg-type]
 
 
 def find_card(root: Path) -> Card | None:
@@ -104,7 +136,7 @@ class Beginning(Struct, frozen=True):
 
 def choose(root: Path) -> Beginning:
     """(a) absent or empty: a repository of our own, all of it adopted; (b) a folder with files: a repository of our own,
-    only our notes; (c) inside a repository: that one, only our notes. A folder that the repository around it ignores
+    only our notes in it; (c) inside a repository: that one, only our notes. A folder that the repository around it ignores
     is not meant to be in it, and counts as (a) or (b)."""
     marker = root / UNDER_WAY
     if marker.exists():
@@ -169,7 +201,7 @@ def first_files(
     """The card and the files of the first commit, the self node's note among them (seeds/data-model, "Self node")."""
     vault_id, self_id = (str(UUID(bytes=entropy(16), version=4)) for _ in range(2))
     home = "" if beginning.fresh else HOME
-    card = Card(vault_id, self_id, home, "all" if beginning.fresh else "ours")
+    card = Card(vault_id, self_id, home, "all" if beginning.fresh else "index")
     title = who.name if who else "You"
     content = f"{title}{SELF_TEXT}"
     note = compose(

@@ -6,20 +6,19 @@ The order is the promise: conflict markers first, then whose file it is, then se
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
 from ormahd.core.node import short_id
 from ormahd.core.note import Note, NoteKind, Problem, adopt, adopted_id, parse
 from ormahd.core.secrets import redact
+from ormahd.vault.create import Adopt, Folder
 from ormahd.vault.identity import Identity, claim
 from ormahd.vault.scan import Seen
-
-Mode = Literal["all", "ours", "none"]
 
 
 class Act(StrEnum):
@@ -33,6 +32,8 @@ class Act(StrEnum):
     """In the history already: only the index learns of it."""
     ADOPT = "adopt"
     """Gets an id, and is committed in the person's name."""
+    FIND = "find"
+    """Found and whispered under an id that it does not hold: neither written nor committed."""
     EDIT = "edit"
     """Committed as it is, in the person's name."""
 
@@ -44,6 +45,8 @@ class File(Struct):
     data: bytes
     note: Note
     at_head: bool
+    lent: str | None = None
+    """The id under which the note was found so far without holding it."""
 
     @property
     def path(self) -> str:
@@ -68,20 +71,42 @@ class Context(Struct, frozen=True):
     """What a decision may ask."""
 
     vault_id: str
-    mode: Mode
+    mode: Adopt
     home: str
     identity: Identity
     clock: Callable[[], datetime]
     check_secrets: bool = True
     released: Callable[[str, bytes], bool] = lambda _path, _data: False
     """Whether a file of these bytes at that path was released: it is the person's alone."""
+    folders: Mapping[str, Folder] = {}
+
+    def mode_at(self, path: str) -> Adopt:
+        """What was chosen for the folder that a file is in, else for the vault."""
+        return next((found.adopt for found in self._folders(path) if found.adopt is not None), self.mode)
+
+    def space_at(self, path: str) -> str | None:
+        """The space that was chosen for the folder that a file is in."""
+        return next((found.space for found in self._folders(path) if found.space is not None), None)
+
+    def _folders(self, path: str) -> Iterator[Folder]:
+        """What was said of the folders of a file, the nearest first."""
+        while path and self.folders:
+            path = path.rpartition("/")[0]
+            if path in self.folders:
+                yield self.folders[path]
 
     def ours(self, path: str, node_id: str | None) -> bool:
         """Whether the file may be committed, and become a memory, at all (the setting `vault.adopt`)."""
         below = not self.home or path.startswith(self.home + "/")
-        if self.mode == "all" or (self.mode == "ours" and below):
+        mode = self.mode_at(path)
+        if mode == "all" or (mode in {"ours", "index"} and self.home and below) or (mode == "ours" and below):
             return True
         return self.identity.followed(path, node_id)
+
+    def writes(self, file: File) -> bool:
+        """Whether taking a file in may need a commit."""
+        note = file.note
+        return note.kind is not NoteKind.CONFLICTED and self.ours(file.path, claim(note.kind, note.id))
 
 
 def finding(path: str | None, level: str, what: str, mend: str, line: int | None = None) -> dict[str, Any]:
@@ -98,7 +123,9 @@ def decide(file: File, context: Context) -> Decision:
     note = file.note
     if note.kind is NoteKind.CONFLICTED:
         return Decision(Act.HOLD, None, file.data, of_codec(file.path, note.problems))
-    if not context.ours(file.path, claim(note.kind, note.id)) or context.released(file.path, file.data):
+    mode = context.mode_at(file.path)
+    ours = context.ours(file.path, claim(note.kind, note.id)) and not context.released(file.path, file.data)
+    if not ours and mode != "index":
         return Decision(Act.PLAIN, None, file.data)
     said = of_codec(file.path, note.problems)
     if not file.at_head and context.check_secrets:
@@ -109,6 +136,8 @@ def decide(file: File, context: Context) -> Decision:
             return Decision(Act.PLAIN, None, redacted.text.encode(), said)
     if note.kind is NoteKind.APART:
         return Decision(Act.INDEX if file.at_head else Act.PLAIN, None, file.data, said)
+    if note.kind is NoteKind.FOREIGN or not ours:
+        return _find(file, context, said, mode)
     if note.kind is NoteKind.NOTE:
         assert note.id is not None
         holder = context.identity.owner(note.id, file.path)
@@ -117,13 +146,24 @@ def decide(file: File, context: Context) -> Decision:
                            "`ormahctl doctor --fix` gives it an id of its own; or remove its `id` line")  # fmt: skip
             return Decision(Act.PLAIN, None, file.data, (*said, copy))
         return Decision(Act.INDEX if file.at_head else Act.EDIT, note.id, file.data, said)
-    followed = context.mode != "none" or context.identity.at_head(file.path) is not None
+    followed = mode != "none" or context.identity.at_head(file.path) is not None
     if note.kind is NoteKind.BARE and file.data.strip() and followed:
         return _adopt(file, context, said)
     # An emptied file is not committed: its path would lose its id, and whoever types into it next gets it back.
-    if note.kind is NoteKind.BARE or context.mode == "none":
+    if note.kind is NoteKind.BARE or mode == "none":
         return Decision(Act.INDEX if file.at_head else Act.PLAIN, None, file.data, said)
     return Decision(Act.INDEX if file.at_head else Act.EDIT, None, file.data, said)
+
+
+def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: Adopt) -> Decision:
+    """A note that is the person's alone: under the id that it has, where that is free, else under one of its place."""
+    note = file.note
+    if note.kind is NoteKind.BROKEN or mode == "none" or not file.data.strip():
+        return Decision(Act.PLAIN, None, file.data, said)
+    own = note.id if note.kind is NoteKind.NOTE else None
+    if own is not None and context.identity.owner(own, file.path) is not None:
+        own = None
+    return Decision(Act.FIND, own or context.identity.lent(context.vault_id, file.path), file.data, said)
 
 
 def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> Decision:
@@ -146,7 +186,11 @@ def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> De
 
 
 def _new_id(file: File, context: Context) -> str:
-    """uuid5 of vault, path and text, so that two machines agree; drawn on while its short form is taken."""
+    """The one that it was found under; else uuid5 of vault, path and text, so that two machines agree; drawn on while its short form is
+    taken."""
+    lent = file.lent or (context.identity.lent(context.vault_id, file.path) if context.home else None)
+    if lent is not None and context.identity.owner(lent, file.path) is None:
+        return lent
     for attempt in range(1000):
         node_id = adopted_id(context.vault_id, file.path, file.data, attempt=attempt)
         if not context.identity.is_taken(node_id):

@@ -11,10 +11,12 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from ormahd.core.node import short_id
-from ormahd.core.note import Note, parse, stem_short_id
+from ormahd.core.note import Note, adopted_id, parse, stem_short_id
 from ormahd.core.note_values import claim
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.look import Look
+from ormahd.vault.renamed import RENAMED
+from ormahd.vault.renamed import read as read_renamed
 
 __all__ = ["Identity", "claim"]
 
@@ -41,6 +43,7 @@ class Identity:
         self._shorts: set[str] = set()
         self._now: dict[str, str | None] = {}
         self._taken: dict[str, str] = {}
+        self._renamed: tuple[str | None, dict[str, str]] = (None, {})
         self._unread: set[str] = set()
         self._read: Callable[[str], str | None] = _nothing
 
@@ -185,6 +188,31 @@ class Identity:
         rivals = [path, *others] if before is not None and before[0] == node_id else others
         chosen = rivals[0] if len(rivals) == 1 else self._look.first(rivals)
         return None if chosen == path else chosen
+
+    # Notes that are only indexed
+
+    def renamed(self) -> dict[str, str]:
+        """{path: id} of those that are no longer where they were first met, as HEAD says."""
+        oid = self._tree.get(RENAMED)
+        if self._renamed[0] != oid:
+            self._renamed = oid, read_renamed(None if oid is None else self._look.vault.blob(oid))
+        return self._renamed[1]
+
+    def rename(self, renamed: dict[str, str]) -> None:
+        """What a commit of ours says of that from now on, of which this scan does not hear."""
+        self._renamed = self._tree.get(RENAMED), renamed
+
+    def lent(self, vault_id: str, path: str, renamed: Mapping[str, str] | None = None) -> str:
+        """The id of the note at `path` that holds none of ours: of where it was first met. `renamed`: as it was in another state."""
+        said = self.renamed() if renamed is None else renamed
+        if path in said:
+            return said[path]
+        gone = set(said.values())
+        for attempt in range(1000):
+            node_id = adopted_id(vault_id, path, b"", attempt=attempt)
+            if node_id not in gone and not any(other != path for other in self.paths(node_id)):
+                break
+        return node_id
 
     def moved_from(self, node_id: str, path: str) -> list[str]:
         """Paths where HEAD has the note and the folder no longer: it was moved to `path`."""

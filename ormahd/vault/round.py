@@ -7,18 +7,20 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.note import Note, NoteKind, parse
 from ormahd.vault import again
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.decide import Act, Decision, File, decide, label, plain
-from ormahd.vault.excluded import is_note_name
+from ormahd.vault.following import follow
 from ormahd.vault.git_busy import under_way
 from ormahd.vault.identity import claim
 from ormahd.vault.person import BUSY_S, Item, commit
 from ormahd.vault.reading import read_stable
-from ormahd.vault.scan import Seen, Walk, differs, walk
+from ormahd.vault.scan import Seen, Walk, differs, unseen, walk
 from ormahd.vault.scan_result import Leaving, ScanResult
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ class Round:
             self.known: Mapping[str, FileState] = {**self.rows, **owner.overlay} if owner.overlay else self.rows
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
         self.notes: dict[str, Note | None] = {}
+        self.renamed: dict[str, str] = {}
+        """Notes that are only found, by the path that they have now."""
         self.removals: list[str] = []
         self.restated: list[FileState] = []
         self.bytes = 0
@@ -89,7 +93,8 @@ class Round:
         if self.paths is None:
             owner.skipped = found.skipped
             if owner.cold or self.behind:
-                found.gone += self.unseen(found)
+                found.gone += unseen(found, self.tree, self.known, owner.excluded)
+        self.renamed = follow(self, found)
         self.take(found.changed)
         again.no_longer_released(self)
         self.gone(found, rested)
@@ -112,7 +117,11 @@ class Round:
         if owner.cold:
             latest = max((row.mtime_ns for row in self.known.values()), default=0)
             with owner.book:
-                owner.racy |= {path for path, row in self.known.items() if row.mtime_ns > latest - COLD_NS}
+                owner.racy |= {
+                    path
+                    for path, row in self.known.items()
+                    if row.mtime_ns > latest - COLD_NS or owner.chosen_anew(row)
+                }
         with owner.book:
             doubted = set(owner.racy)
             # Before the walk: of a commit that comes during it nobody knows what was met already.
@@ -142,17 +151,6 @@ class Round:
         with self.owner.book:
             return head != self.owner.walked
 
-    def unseen(self, found: Walk) -> list[str]:
-        """Notes that HEAD has, the folder has not, and the index never knew: deleted while nobody looked."""
-        shields = tuple(path + "/" for path, _ in found.skipped)
-        names = {path for path, _ in found.skipped}
-        return [
-            path for path in self.tree
-            if path not in found.present and path not in self.known and path not in names
-            and is_note_name(path.rpartition("/")[2]) and not path.startswith(shields)
-            and self.owner.excluded.by_name(path) is None
-        ]  # fmt: skip
-
     # Changed files
 
     def take(self, changed: Mapping[str, Seen], *, forced: bool = False) -> None:
@@ -179,12 +177,13 @@ class Round:
             return
         row = self.known.get(path)
         digest = sha256(data)
-        if row is not None and row.digest == digest and not forced:
+        if row is not None and row.digest == digest and not forced and not owner.chosen_anew(row):
             self.touched(met, row)
             return
         if not forced and self.ours(path, data, digest):
             return
         file = owner.understand(met, data, self.tree)
+        file.lent = self.renamed.get(path) or (row.lent if row is not None else None)
         if self.half_done:
             if file.note.kind is NoteKind.CONFLICTED:
                 owner.note(file, decide(file, owner.context))
@@ -192,11 +191,11 @@ class Round:
             self.out.wait(path, BUSY_S)
             return
         if not file.at_head:
-            if (seconds := owner.rest.missing(met)) > 0:
+            if path not in self.renamed and (seconds := owner.rest.missing(met)) > 0:
                 self.waiting_ids.add(file.note.id)
                 self.out.wait(path, seconds)
                 return
-            if self.why_busy is not None and file.note.kind is not NoteKind.CONFLICTED:
+            if self.why_busy is not None and owner.context.writes(file):
                 self.waiting_ids.add(file.note.id)
                 self.out.wait(path, BUSY_S)
                 return
@@ -224,8 +223,8 @@ class Round:
     def act(self, file: File, decision: Decision) -> None:
         if decision.act is Act.HOLD:
             self.hold(file)
-        elif decision.act in {Act.INDEX, Act.PLAIN}:
-            self.upsert(file, plain(file, decision))
+        elif decision.act in {Act.INDEX, Act.PLAIN, Act.FIND}:
+            self.upsert(file, plain(file, decision), decision=decision)
         elif decision.act is Act.ADOPT and file.at_head and file.path in self.owner.reverts.files():
             self.reverted.append(file.path)
         else:
@@ -234,7 +233,7 @@ class Round:
     def touched(self, met: Seen, row: FileState) -> None:
         """Same bytes, other stat: nothing happened. Remembered, so that the file is not read each time (a copied vault: all of them)."""
         if differs(row, met):
-            state = FileState(met.path, met.size, met.mtime_ns, met.inode, row.digest)
+            state = replace(row, size=met.size, mtime_ns=met.mtime_ns, inode=met.inode)
             with self.owner.book:
                 self.owner.overlay[met.path] = state
             if row is self.rows.get(met.path):  # else the index has other bytes than those that are remembered here
@@ -251,6 +250,10 @@ class Round:
     def hold(self, file: File) -> None:
         """The last committed version stays findable; the file's state is remembered, so that it is reported once."""
         path, row = file.path, self.rows.get(file.path)
+        if row is not None and row.lent is not None:  # what it said before stays findable
+            with self.owner.book:
+                self.owner.overlay[path] = replace(self.owner.state(file), lent=row.lent)
+            return
         if path in self.tree and not file.at_head:
             data = self.vault.blob(self.tree[path])
             # Not only what is new: it may have been met while it was empty, on its way to what it is now.
@@ -259,11 +262,11 @@ class Round:
                 self.upsert(file, data, sha256(data))
                 return
         with self.owner.book:
-            self.owner.overlay[path] = _state(file)
+            self.owner.overlay[path] = self.owner.state(file)
         self.doubt(file.seen)
 
-    def upsert(self, file: File, data: bytes, digest: str | None = None) -> None:
-        self.upserts[file.path] = (data, _state(file, digest))
+    def upsert(self, file: File, data: bytes, digest: str | None = None, *, decision: Decision | None = None) -> None:
+        self.upserts[file.path] = (data, self.owner.state(file, decision, digest))
         self.notes[file.path] = file.note if data is file.data else None
         self.bytes += len(data)
         self.out.indexed += 1
@@ -300,7 +303,11 @@ class Round:
             owner.said.pop(path, None)
             node = owner.identity.at_head(path)
             taken_in = False
-            if path not in self.tree or not owner.context.ours(path, None):
+            row = self.known.get(path)
+            lent = row is not None and row.lent is not None
+            if lent and (rested is None or path not in rested) and (seconds := owner.rest.missing_gone(path)) > 0:
+                self.out.wait(path, seconds)  # it may turn up under another name
+            elif path not in self.tree or lent or not owner.context.ours(path, None):
                 self.removals.append(path)
                 self.out.removed += 1
                 taken_in = True
@@ -378,8 +385,3 @@ class Round:
             self.out.wait("", owner.settings.quiet_seconds)
         else:
             owner.tell({}, (), head=walked)
-
-
-def _state(file: File, digest: str | None = None) -> FileState:
-    met = file.seen
-    return FileState(file.path, met.size, met.mtime_ns, met.inode, digest or file.digest)

@@ -102,6 +102,18 @@ def walk(
     return walker.out
 
 
+def unseen(found: Walk, tree: Iterable[str], known: Collection[str], excluded: Excluded) -> list[str]:
+    """Notes that HEAD has (`tree`), the folder has not, and the index never knew: deleted while nobody looked."""
+    shields = tuple(path + "/" for path, _ in found.skipped)
+    names = {path for path, _ in found.skipped}
+    return [
+        path for path in tree
+        if path not in found.present and path not in known and path not in names
+        and is_note_name(path.rpartition("/")[2]) and not path.startswith(shields)
+        and excluded.by_name(path) is None
+    ]  # fmt: skip
+
+
 class _Walker:
     def __init__(
         self, root: Path, known: Mapping[str, FileState], excluded: Excluded, doubted: set[str], max_bytes: int | None

@@ -8,6 +8,8 @@ from ormahd.core.note import NoteKind, parse
 from ormahd.vault.adopt import Reconciler
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.git_blobs import read_blobs
+from ormahd.vault.renamed import RENAMED
+from ormahd.vault.renamed import read as read_renamed
 from ormahd.vault.vault import Vault
 
 
@@ -41,7 +43,20 @@ class State:
         note = parse(data, path)
         return data if note.kind is not NoteKind.NOTE else b"\n" + note.content.encode()
 
+    def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
+        """Under which id a file was found that holds none of ours, and in which space; by the choices of today."""
+        context, note = self._reconciler.context, parse(data, path)
+        mode = context.mode_at(path)
+        hidden = note.kind in {NoteKind.BROKEN, NoteKind.APART, NoteKind.CONFLICTED} or not data.strip()
+        if hidden or mode == "none" or (note.kind is not NoteKind.FOREIGN and (mode != "index" or self._ours(path))):
+            return None, None
+        own = note.id if note.kind is NoteKind.NOTE else None
+        lent = own or context.identity.lent(context.vault_id, path, read_renamed(self.file(RENAMED)))
+        return lent, context.space_at(path)
+
     def _ours(self, path: str) -> bool:
-        vault = self._vault
+        vault, mode = self._vault, self._reconciler.context.mode_at(path)
         below = not vault.home or path.startswith(vault.home + "/")
-        return vault.adopt == "all" or (vault.adopt == "ours" and below) or self._reconciler.look.wrote(path)
+        if mode == "all" or (mode == "ours" and below) or (mode == "index" and vault.home and below):
+            return True
+        return self._reconciler.look.wrote(path)

@@ -71,6 +71,7 @@ class Vault:
         self.id = card.id
         self.self_id = card.self_id
         self.home = card.home
+        self.folders = card.folders
         self.adopt = card.adopt if settings.adopt == "auto" else settings.adopt
         self.settings = settings
         self.git = Git(place)
@@ -348,7 +349,7 @@ class Vault:
         """The vault has joined another one, and is that one from now on. The former id stands in git's configuration, so
         that what is kept elsewhere under it is found (`former`)."""
         self._writer.rename(card.id)
-        self.id, self.self_id, self.home = card.id, card.self_id, card.home
+        self.id, self.self_id, self.home, self.folders = card.id, card.self_id, card.home, card.folders
         self.adopt = card.adopt if self.settings.adopt == "auto" else self.settings.adopt
 
     def remember_id(self) -> None:

@@ -41,6 +41,9 @@ class Told:
             self.read_oids.append(oid)
             yield oid, self.blobs[oid]
 
+    def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
+        return None, None
+
     def indexed(self, path: str, data: bytes) -> bytes:
         return data
 

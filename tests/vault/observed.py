@@ -83,11 +83,12 @@ class SmallIndex:
     def nodes(self) -> dict[str, str]:
         """{id: path} of everything that counts as a memory; an id that two files claim is a fault."""
         found: dict[str, str] = {}
-        for path in self.rows:
+        for path, (_, state) in self.rows.items():
             note = self.note(path)
-            if note.kind is NoteKind.NOTE:
-                assert note.id not in found, f"{path} and {found[note.id]} have one id"
-                found[note.id] = path
+            node_id = state.lent or (note.id if note.kind is NoteKind.NOTE else None)
+            if node_id is not None:
+                assert node_id not in found, f"{path} and {found[node_id]} have one id"
+                found[node_id] = path
         return found
 
     def find(self, words: str) -> list[str]:

@@ -53,7 +53,7 @@ def test_a_folder_with_files_keeps_them_to_itself(tmp_path: Path) -> None:
     (root / ".gitignore").write_text("*.md\n")
     (root / "ormah/.gitattributes").write_text("* text=auto\n")
     with open_vault(root) as vault:
-        assert (vault.home, vault.adopt) == ("ormah", "ours")
+        assert (vault.home, vault.adopt) == ("ormah", "index")
         assert set(vault.tree()) == {
             ".ormah/vault.toml", ".ormah/.gitignore", ".ormah/.gitattributes", self_note(vault),
         }  # fmt: skip

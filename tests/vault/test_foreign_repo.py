@@ -53,7 +53,7 @@ def test_commit_all_by_the_person_finds_nothing_of_ours_to_commit(vault: Vault) 
 def test_nothing_of_theirs_is_in_our_first_commit(vault: Vault) -> None:
     names = git(vault.root, "show", "--name-only", "--format=", "HEAD").split("\n")
     assert all(name.startswith(("ormah/", ".ormah/")) for name in names)
-    assert (vault.home, vault.adopt, vault.prefix) == ("ormah", "ours", "")
+    assert (vault.home, vault.adopt, vault.prefix) == ("ormah", "index", "")
     assert not (vault.root / ".gitignore").exists()
     assert not (vault.root / ".gitattributes").exists()
     assert git(vault.root, "branch", "--show-current") == "work"
@@ -64,7 +64,7 @@ def test_a_folder_inside_their_repository(theirs: Path) -> None:
     at_work(theirs)
     before = git(theirs, "status", "--porcelain", "--untracked-files=all")
     with open_vault(theirs / "docs/vault") as vault:
-        assert (vault.home, vault.adopt, vault.prefix) == ("ormah", "ours", "docs/vault/")
+        assert (vault.home, vault.adopt, vault.prefix) == ("ormah", "index", "docs/vault/")
         put(vault, (NOTE, b"1\n"))
         assert vault.tree()[NOTE] == vault.blob_id(b"1\n")
         assert git(theirs, "show", "HEAD:docs/vault/" + NOTE) == "1"

@@ -139,7 +139,7 @@ def test_notes_move_below_the_other_vaults_home(tmp_path: Path, bare: Path, seco
         there.git("push", "-q", "-u", "origin", "HEAD:main")
         second.store({"work/fact/2026-11/fact_b_2b2b2b2b.md": note("ours", B), "plain.txt": b"x"})
         join(second, bare)
-        assert (second.vault.home, second.vault.adopt) == ("ormah", "ours")
+        assert (second.vault.home, second.vault.adopt) == ("ormah", "index")
         assert "ormah/work/fact/2026-11/fact_b_2b2b2b2b.md" in second.files()
         assert "plain.txt" in second.files()
         second.sound()

@@ -1,0 +1,156 @@
+"""Notes that are only found (`vault.adopt = "index"`): memories with an id of their place, and not one byte in them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.note import adopted_id
+from ormahd.vault.create import CARD, read_card
+from tests.obsidian_vault import ObsidianVault, build
+from tests.vault.observed import House
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> ObsidianVault:
+    """A person's vault, in a repository of theirs with staged and unstaged work."""
+    return build(tmp_path_factory.mktemp("person") / "notes", repository=True)
+
+
+@pytest.fixture
+def house(theirs: ObsidianVault, tmp_path: Path) -> Iterator[House]:
+    root = tmp_path / "notes"
+    subprocess.run(["cp", "-a", theirs.root, root], check=True)
+    house = House(root)
+    house.settle()
+    yield house
+    house.close()
+
+
+def ids(house: House) -> dict[str, str]:
+    return {path: node_id for node_id, path in house.index.nodes().items()}
+
+
+def test_every_note_is_a_memory_and_nothing_is_written(house: House, theirs: ObsidianVault) -> None:
+    assert read_card(house.read(CARD), house.root).adopt == "index"
+    known = ids(house)
+    assert [path for path in theirs.notes if path not in known] == []
+    assert [path for path in theirs.groups["board"] if path not in known] == []
+    assert [path for path in theirs.left_out if path in known and path not in theirs.groups["board"]] == []
+    assert [path for path, data in theirs.files.items() if house.read(path) != data] == []
+    assert sorted(
+        line[:2] for line in house.git("status", "--porcelain", "--", ".", ":!ormah", ":!.ormah").splitlines()
+    ) == [" M", "A "]
+    touched = house.git("log", "--format=", "--name-only", f"{first(house)}..HEAD").split("\n")
+    assert {path.split("/")[0] for path in touched if path} <= {"ormah", ".ormah"}
+
+
+def first(house: House) -> str:
+    return house.git("rev-list", "--max-parents=0", "HEAD")
+
+
+def test_ids_are_made_of_the_place_and_outlive_index_and_edit(house: House) -> None:
+    before = ids(house)
+    assert before["Books/Momo.md"] == adopted_id(house.vault.id, "Books/Momo.md", b"")
+    house.write("Books/Momo.md", "Quite another text.\n")
+    house.index.rows.clear()
+    house.reconciler = house.new_reconciler()
+    house.settle()
+    assert ids(house) == before
+    assert house.index.find("Quite another") == ["Books/Momo.md"]
+
+
+def test_a_renamed_note_keeps_its_id_also_when_nobody_looked(house: House) -> None:
+    before = ids(house)
+    (house.root / "Shelf").mkdir()
+    (house.root / "Books/Momo.md").rename(house.root / "Shelf/Momo by Ende.md")
+    house.settle()
+    assert ids(house)["Shelf/Momo by Ende.md"] == before["Books/Momo.md"]
+    assert house.log()[0] == "Follow a note that was renamed: Shelf/Momo by Ende.md"
+    house.reconciler = house.new_reconciler()  # a new life
+    (house.root / "Shelf").rename(house.root / "Regal")
+    data = (house.root / "Books/Kokoro.md").read_bytes()
+    (house.root / "Books/Kokoro.md").unlink()
+    house.write("Regal/Kokoro.md", data)  # another inode, the same bytes
+    house.settle()
+    now = ids(house)
+    assert (now["Regal/Momo by Ende.md"], now["Regal/Kokoro.md"]) == (
+        before["Books/Momo.md"],
+        before["Books/Kokoro.md"],
+    )
+    house.write("Books/Momo.md", "A new note in the old place.\n")
+    house.settle()
+    now = ids(house)
+    assert now["Books/Momo.md"] not in {*before.values()}
+    house.index.rows.clear()
+    house.reconciler = house.new_reconciler()
+    house.settle()
+    assert ids(house) == now
+    (house.root / "Books/Momo.md").unlink()
+    (house.root / "Regal/Momo by Ende.md").rename(house.root / "Books/Momo.md")
+    house.settle()
+    assert ids(house)["Books/Momo.md"] == before["Books/Momo.md"]
+    assert b"Momo" not in house.read(".ormah/renamed.jsonl")  # back where it was met first: no line is needed
+
+
+def test_a_new_note_in_a_freed_inode_is_another_note(house: House) -> None:
+    before = ids(house)
+    (house.root / "Books/Momo.md").unlink()
+    house.write("Books/New.md", "Something that was never there.\n")
+    house.settle()
+    assert ids(house)["Books/New.md"] != before["Books/Momo.md"]
+    assert "Books/Momo.md" not in ids(house)
+
+
+def test_one_that_is_deleted_is_forgotten_and_the_deletion_is_the_persons_to_commit(house: House) -> None:
+    head = house.git("rev-parse", "HEAD")
+    (house.root / "Books/Momo.md").unlink()
+    house.settle()
+    assert "Books/Momo.md" not in ids(house)
+    assert house.git("rev-parse", "HEAD") == head
+    assert house.git("status", "--porcelain", "--", "Books") == " D Books/Momo.md"
+
+
+def test_secrets_markers_broken_and_empty_ones_are_no_memories(house: House) -> None:
+    before = ids(house)["Books/Momo.md"]
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    house.write("keys.md", f"github {secret}\n")
+    house.write("empty.md", " \n")
+    house.write("broken.md", "---\ntitle: [\n---\nx")
+    house.write("Books/Momo.md", "a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> other\n")
+    (house.root / "pipe.md").symlink_to("keys.md")
+    os.mkfifo(house.root / "fifo.md")
+    house.settle()
+    known = ids(house)
+    assert {"keys.md", "empty.md", "broken.md", "pipe.md", "fifo.md"} & known.keys() == set()
+    assert known["Books/Momo.md"] == before  # as it was before the merge
+    assert not any(secret.encode() in data for data, _ in house.index.rows.values())
+
+
+def test_heads_of_other_tools_are_found_in_a_vault_of_ours(tmp_path: Path) -> None:
+    house = House(tmp_path / "vault")
+    house.write("hugo.md", "+++\ntitle = 'Kayaks'\n+++\nKayaks are narrow.\n")
+    house.write("Board.md", "---\nkanban-plugin: basic\n---\n- [ ] buy timber\n")
+    house.settle()
+    assert {"hugo.md", "Board.md"} <= ids(house).keys()
+    assert house.read("hugo.md").startswith(b"+++")
+    assert "hugo.md" not in house.git("ls-files")
+    house.close()
+
+
+def test_all_writes_the_ids_that_the_notes_were_found_under(house: House, theirs: ObsidianVault) -> None:
+    (house.root / "Books/Momo.md").rename(house.root / "Books/Momo by Ende.md")
+    house.settle()
+    before = ids(house)
+    house.close()
+    rows = house.index.rows
+    house = House(house.root, adopt="all")
+    house.index.rows |= rows
+    house.settle()
+    assert {path: node_id for path, node_id in ids(house).items() if path in before} == before
+    assert before["Books/Momo by Ende.md"].encode() in house.read("Books/Momo by Ende.md")
+    house.close()
