@@ -57,6 +57,14 @@ _TOKENS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ("DigitalOcean Token", "_v1_", r"do[opr]_v1_[a-f0-9]{64}"),
         ("Docker Token", "dckr_pat_", r"dckr_pat_[A-Za-z0-9_-]{20,64}"),
         ("Vault Token", "hv", r"hv[sb]\.[A-Za-z0-9_-]{24,255}"),
+        ("Grafana Token", "gl", r"gl(?:sa|c)_[A-Za-z0-9_=]{32,255}"),
+        ("Linear API Key", "lin_api_", r"lin_api_[A-Za-z0-9]{32,64}"),
+        ("Notion Token", "_", r"(?:secret|ntn)_[A-Za-z0-9]{40,64}"),
+        ("Shopify Token", "shp", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+        ("Atlassian Token", "ATATT3", r"ATATT3[A-Za-z0-9_=-]{60,255}"),
+        ("Terraform Token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,80}"),
+        ("Postman API Key", "PMAK-", r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
+        ("Supabase Key", "sb", r"sb[ps]_(?:secret_)?[A-Za-z0-9_-]{30,64}"),
         ("Private Key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
     )
 )
@@ -78,7 +86,9 @@ _NAME = (
     r"(?:passwords?|passwd|passphrase|passcode|(?<![a-z])pwd|(?<=[_-])pass|(?<=[_-])pw|secret|token"
     r"|(?:api|access|auth|secret|private|encryption|signing|account|master)[_-]?key|credentials?)"
 )
-_ASSIGNED = re.compile(rf"(?i){_NAME}(?:\\?[\"'`]\]?|\*\*)?[ \t]{{0,8}}(?::=|=>|[:=])(?:\*\*)?[ \t]{{0,8}}")
+_OF = r"(?:[_-](?:base|prod|production|staging|stage|dev|test|live|local|old|new|main|primary|secondary|backup|v?\d{1,4})){0,2}"
+"""What a name may end in: SECRET_KEY_BASE, PASSWORD_PROD."""
+_ASSIGNED = re.compile(rf"(?i){_NAME}{_OF}(?:\\?[\"'`]\]?|\*\*)?[ \t]{{0,8}}(?::=|=>|[:=])(?:\*\*)?[ \t]{{0,8}}")
 _TOLD = re.compile(r"(?i)(?:password|passwd|passphrase|passcode|pwd) (?:is|was)[ \t]{0,4}(?::[ \t]{0,4})?")
 _QUOTED = re.compile(
     r"""\\(["'`])((?:(?!\\\1)\S){6,512}+)(?=\\\1)"""  # inside a string of JSON
@@ -91,17 +101,18 @@ _MAX_WORD = 128
 
 _STAND_IN = re.compile(
     r"""(?x)
-    \$(?:[A-Za-z_]+|[A-Z0-9_]+|[({].*) | [<\[].* | \{.*\}\w* | %.*%                    # variables, templates
+    [a-z0-9_.-]{1,24}(?:/[a-z0-9_.-]{1,32})+/? |                                       # k8s/prod/db-creds
+    ![A-Za-z/:!-]* | \$(?:[A-Za-z_]+|[A-Z0-9_]+|[({].*) | [<\[].* | \{.*\}\w* | %.*%                    # variables, templates
     | [A-Za-z_.]\w*(?:\.\w+)*[\[(].* | (?i:.*[*.•…x]{4}.*) | .*://.*                    # calls, masks, URLs
     | (?:~|\.{1,2})/.* | /(?=.{0,30}$|.*[._-])[\w./-]* | [\w./-]+\.(?:pem|key|txt|json|ya?ml|toml|env|py|[jt]s|md|pub|crt|gpg)
     | [\w.+-]+@[\w-]+(?:\.[\w-]+)+ | v?\d+(?:\.\d+)+.* | \d{4}-\d\d-\d\d.*              # addresses, versions, dates
     | [a-z_][a-z_0-9]{0,24}(?:\.[a-z_][a-z_0-9]{0,24})+ | [A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+ # settings.password, DB_PASS_2
-    | (?i:(?:sha|md|argon|bcrypt|scrypt|pbkdf|base|aes|rsa|ed|hs|rs|utf|oauth|hmac|x)-?\d.{0,12})
+    | (?i:(?:sha|md|argon|bcrypt|scrypt|pbkdf|base|aes|rsa|ed|hs|rs|utf|oauth|hmac)-?\d.{0,12}|x-?(?:509|25519|448|86|64)(?:[_-](?:64|v\d))?)
     | (?i:(?:your|my|the|some|test|new|old)?[_-]?(?:changeme|example|placeholder|password|secret|dummy)
         [_-]?(?:key|token|value|here|password)?\d?)
     """
 )
-_SLUG = re.compile(r"(?!(?:\D*\d){4})[a-z0-9]+(?:[-_][a-z0-9]+)+")
+SLUG = re.compile(r"(?!(?:\D*\d){4})[a-z0-9]+(?:[-_][a-z0-9]+)+")
 
 
 def looks_real(value: str) -> bool:
@@ -124,7 +135,8 @@ def spans(text: str) -> Iterator[Span]:
     yield from _private_keys(text)
     for kind, hint, pattern in _TOKENS:
         for found in pattern.finditer(text) if hint in text else ():
-            if any(char.isdigit() for char in found[0]):
+            # a token of letters alone (Hugging Face) mixes them; words behind a prefix do not
+            if any(char.isdigit() for char in found[0]) or _CASES.search(found[0]):
                 yield Span(found.start(), found.end(), kind)
     for found in _NPMRC.finditer(text):
         yield Span(*found.span(1), "npm Token")
@@ -151,7 +163,7 @@ def _assignments(text: str) -> Iterator[Span]:
             reach = place[1] if place[1] - place[0] > _MAX_WORD else reach
             value, password = text[slice(*place)], "pass" in found[0].casefold()
             # `token: gpt-4o-mini` is a name; a password may well look like one.
-            if looks_real(value) and (password or not _SLUG.fullmatch(value)):
+            if looks_real(value) and (password or not SLUG.fullmatch(value)):
                 yield Span(*place, "Password" if password else "Secret")
 
 

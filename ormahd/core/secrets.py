@@ -18,7 +18,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from ormahd.core import secret_rules
+from ormahd.core import secret_prose, secret_rules
 from ormahd.core.secret_rules import Span
 
 _TOKEN_PLUGINS = {
@@ -94,7 +94,7 @@ def redact(text: str) -> Redacted:
     found: list[tuple[int, Finding]] = []
     cuts: list[tuple[int, int]] = []
     # A second look at what is left: a token that stood right after a private key now starts a word.
-    while spans := list(_joined(sorted([*_their_spans(text), *secret_rules.spans(text)], key=_by_place))):
+    while spans := list(_joined(sorted(_spans(text), key=_by_place))):
         text, cuts = _cut(text, spans, cuts, found)
     return Redacted(text, tuple(finding for _, finding in sorted(found, key=lambda at: (at[1].line, at[0]))))
 
@@ -131,6 +131,14 @@ def _cut(
         moved.append((cut[0] + size - end, cut[1]))
         cut = next(earlier)
     return "".join(parts) + text[end:], [place for place in moved if place[1]]
+
+
+def _spans(text: str) -> Iterator[Span]:
+    """What all rules find, without the keys that documentation uses as examples."""
+    for span in (*_their_spans(text), *secret_rules.spans(text), *secret_prose.spans(text)):
+        value = text[span.start : span.end]
+        if "EXAMPLE" not in value and not secret_prose.is_product(text, span.end):
+            yield span
 
 
 def _by_place(span: Span) -> tuple[int, int]:

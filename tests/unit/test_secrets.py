@@ -52,6 +52,7 @@ TOKENS = {
     "Telegram": "123456789" + ":" + (A * 2)[:35],
     "Discord": "M" + A[:24] + "." + A[:6] + "." + A[:27],
     "Hugging Face": "hf" + "_" + (A * 2)[:34],
+    "Hugging Face, letters": "hf" + "_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH",
     "Mailchimp": HEX * 2 + "-us12",
     "Square": "sq0" + "csp-" + (A * 2)[:43],
     "Azure": "AccountKey=" + (A * 4)[:86] + "==",
@@ -95,6 +96,30 @@ def test_tokens_go_whole(token: str, around: str) -> None:
         (f"a bearer {A} token", "a bearer [redacted: Authorization] token"),
         ("postgres://app:s3cr3t!pw@db:5432/x", "postgres://app:[redacted: Basic Auth Credentials]@db:5432/x"),
         ("redis://:sesame@localhost", "redis://:[redacted: Basic Auth Credentials]@localhost"),
+        ("SECRET_KEY_BASE=0f1e2d3c4b5a69788796", "SECRET_KEY_BASE=[redacted: Secret]"),
+        ("the wifi password at home is Sunflower!2024", "the wifi password at home is [redacted: Password]"),
+        ("| wifi | password | hunter2secret99 |", "| wifi | password | [redacted: Password] |"),
+        ("Password:\nhunter2secret99\nask Ines", "Password:\n[redacted: Password]\nask Ines"),
+        ("Le mot de passe du wifi : Tournesol!24", "Le mot de passe du wifi : [redacted: Password]"),
+        ("пароль от роутера: Podsolnuh2024", "пароль от роутера: [redacted: Password]"),
+        ("密码：Kuihua2024!", "密码：[redacted: Password]"),
+        ("パスワードはHimawari2024です", "パスワードは[redacted: Password]です"),
+        ("curl -u admin:hunter2secret93 https://x", "curl -u admin:[redacted: Password] https://x"),
+        ("mysql -u root -phunter2secret92 shop", "mysql -u root -p[redacted: Password] shop"),
+        ("`hunter2secret94` is the password for guests", "`[redacted: Password]` is the password for guests"),
+        ("creds: admin / hunter2secret95", "creds: admin / [redacted: Password]"),
+        ("SIM PIN is 4711.", "SIM PIN is [redacted: PIN]."),
+        ("door code of the office: 2580#", "door code of the office: [redacted: PIN]#"),
+        (
+            "recovery codes: ab3d7-1234, kf9h7-9876",
+            "recovery codes: [redacted: Recovery Code], [redacted: Recovery Code]",
+        ),
+        ("Visa 4539 1488 0343 6467, 09/28", "Visa [redacted: Card Number], 09/28"),
+        ("rent to DE12 5001 0517 0648 4898 90", "rent to [redacted: IBAN]"),
+        (
+            "seed phrase: " + " ".join(["apple", "river", "candle", "orbit"] * 3),
+            "seed phrase: [redacted: Recovery Phrase]",
+        ),
         ("//registry.npmjs.org/:_authToken=" + "1b" * 18, "//registry.npmjs.org/:_authToken=[redacted: npm Token]"),
     ],
 )
@@ -110,6 +135,13 @@ def test_the_value_goes_and_its_name_stays(text: str, expected: str) -> None:
         "password reset is 3-legged, the token is base64url-encoded",
         "password is argon2id-hashed",
         "the secret of happiness: 42",
+        "secret = k8s/prod/db-creds; AKIAIOSFODNN7EXAMPLE is the documentation's key",
+        "Password: KeePass2Android app; the password manager is 1Password",
+        "password: !vault |",
+        "card 4111 1111 1111 1111 of the provider's tests, order 4539 1488 0343 6466",
+        "IBAN DE89370400440532013000 of the manual, pin 13, PIN header with 40 pins",
+        "密码必须至少12个字符, パスワードは12文字以上です, Passwörter laufen nach 90Tagen ab",
+        'mysql -u root -p shop; docker login --password-stdin; curl -u "$USER1:$PASS1" https://x',
         "secret: sauce, token: gpt-4o-mini, max_tokens: 100000",
         "password = os.environ['DB_PASSWORD_1']",
         "password=$DB_PASSWORD token: ${TOKEN_1} api_key: {{ key1 }} secret = <your-secret-1>",
@@ -205,7 +237,8 @@ def test_prose_stays(text: str) -> None:
 
 HOSTILE = ["eyJ", "eyJa.", "sk-", "//", "key  ", "a ", "password", "password=", "token=a.a", "token=A_", "token='",
            "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nAAAA", "glagent-", "AKIAABCDEFGHIJKLMNOP-",
-           "://a:", "aws key'", "Authorization: ", " AKC", "\\n", "=", "a", "-", " ", "\n", "xapp-1-", "1:"]  # fmt: skip
+           "password a b ", "密码", "login ", "login a: b/", "recovery codes: ab12", "x is the ", "mysql -p", "4539 ", "DE12 ",
+           "pin: ", "password:\n", "://a:", "aws key'", "Authorization: ", " AKC", "\\n", "=", "a", "-", " ", "\n", "xapp-1-", "1:"]  # fmt: skip
 
 
 @pytest.mark.timeout(60)
