@@ -17,18 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ormahctl import house
+from ormahctl import house, managers
 from ormahctl.client import Client
 from ormahctl.session import PERSON
 from ormahd.rpc.schema import HealthResult, HelloParams, HelloResult, NoParams
 from ormahd.rpc.wire import OrmahError, Unavailable
-
-UNIT: Final = "ormahd.service"
-SOCKET_UNIT: Final = "ormahd.socket"
-MACOS: Final = os.uname().sysname == "Darwin"
-
-LABEL: Final = "io.ormah.ormahd"
-"""The names under which `ormahctl setup service` installs us."""
 
 HELLO_SECONDS: Final = 5.0
 START_SECONDS: Final = 60.0
@@ -38,10 +31,6 @@ STOP_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.05
 READY_POLL_SECONDS: Final = 0.25
 """Loading a model takes seconds, and every question is a line in the log."""
-TOOL_SECONDS: Final = 30.0
-
-_ELSEWHERE = ("ORMAH_SOCKET", "ORMAH_VAULT", "ORMAH_CONFIG")
-_XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 
 # ---------------------------------------------------------------- does it answer?
@@ -128,7 +117,7 @@ def start(socket: Path, *, flag: str | None) -> Started:
     there = hello(socket)
     if there is not None:
         return Started(there, "running")
-    how, complaint = _launch(flag)
+    how, complaint = _launch(socket, flag)
     deadline = time.monotonic() + (START_SECONDS if complaint is None else 2.0)
     while time.monotonic() < deadline:
         answer = _answered(socket)
@@ -140,18 +129,11 @@ def start(socket: Path, *, flag: str | None) -> Started:
     raise Unavailable(f"the daemon was started ({how}) and does not answer at {socket}", hint="see: ormahctl logs")
 
 
-def _launch(flag: str | None) -> tuple[str, OrmahError | None]:
+def _launch(socket: Path, flag: str | None) -> tuple[str, OrmahError | None]:
     """Start it one way or the other; a failure is returned, because somebody else may have been faster."""
-    if flag is None and _usual_place():
-        if _systemd_state() is not None:
-            done = _tool("systemctl", "--user", "start", UNIT)
-            return "systemd", _complaint(done, "systemctl", f"see: journalctl --user -u {UNIT} -n 30")
-        plist = _plist()
-        if plist is not None:
-            if _tool("launchctl", "print", f"{_domain()}/{LABEL}").returncode:
-                _tool("launchctl", "bootstrap", _domain(), str(plist))
-            done = _tool("launchctl", "kickstart", f"{_domain()}/{LABEL}")
-            return "launchd", _complaint(done, "launchctl", "see: ormahctl logs")
+    if managers.serves(socket):
+        how, done, hint = managers.start()
+        return how, _complaint(done, how, hint)
     command = house.command("run", "--detach", *(["--socket", flag] if flag else []))
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -172,7 +154,7 @@ def _complaint(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> 
 # ---------------------------------------------------------------- stopping
 
 
-def stop(socket: Path, *, flag: str | None, seconds: float = STOP_SECONDS) -> int | None:
+def stop(socket: Path, *, seconds: float = STOP_SECONDS) -> int | None:
     """Ask the daemon to stop and wait until its socket is silent and it has let go of the vault.
 
     Returns its pid; None when nobody was there.
@@ -183,12 +165,8 @@ def stop(socket: Path, *, flag: str | None, seconds: float = STOP_SECONDS) -> in
     if silent(socket):
         return None
     pid = _pid(socket)
-    unit = _systemd_state() if flag is None else None
-    if unit == pid:
-        # the socket unit too: with socket activation the next command would start it again
-        _tool("systemctl", "--user", "stop", SOCKET_UNIT, UNIT)
-    elif flag is None and _launchd_pid() == pid:
-        _tool("launchctl", "bootout", f"{_domain()}/{LABEL}")
+    if managers.service_pid() == pid:
+        managers.stop()
     else:
         with suppress(ProcessLookupError):  # it went by itself in this moment
             os.kill(pid, signal.SIGTERM)
@@ -225,7 +203,7 @@ def _peer(socket: Path) -> int | None:
         probe.settimeout(HELLO_SECONDS)
         try:
             probe.connect(os.fspath(socket))
-            if not MACOS:
+            if not managers.MACOS:
                 pid, uid, _ = struct.unpack("iII", probe.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, 12))
                 return int(pid) if uid == os.getuid() else None
             local_peerpid = 2  # <sys/un.h> of macOS: LOCAL_PEERPID of SOL_LOCAL (0)
@@ -239,7 +217,7 @@ def _is_ormahd(pid: int) -> bool:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
-        words = _tool("ps", "-o", "command=", "-p", str(pid)).stdout.encode().split()
+        words = managers.tool("ps", "-o", "command=", "-p", str(pid)).stdout.encode().split()
     return any(os.path.basename(word) == b"ormahd" for word in words[:4])
 
 
@@ -253,60 +231,3 @@ def _alive(pid: int) -> bool:
     except OSError:
         return True
     return state != ["Z"]
-
-
-# ---------------------------------------------------------------- systemd, launchd
-
-
-def _tool(*command: str) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=TOOL_SECONDS,
-            check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        return subprocess.CompletedProcess(command, 127, "", f"{command[0]} is not installed")
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", f"{command[0]} did not answer within {TOOL_SECONDS:.0f} s")
-
-
-def _usual_place() -> bool:
-    """Whether a service, which knows nothing of this shell's variables, would serve the same vault and socket."""
-    if any(os.environ.get(name) for name in _ELSEWHERE):
-        return False
-    wanted = {name: os.environ[name] for name in _XDG if os.environ.get(name)}
-    if not wanted:
-        return True
-    shown = _tool("systemctl", "--user", "show-environment")
-    theirs = dict(text.split("=", 1) for text in shown.stdout.splitlines() if "=" in text)
-    return all(theirs.get(name) == value for name, value in wanted.items())
-
-
-def _systemd_state() -> int | None:
-    """The pid of our user unit (0: loaded, not running); None when it is not installed or there is no user manager."""
-    if MACOS or not os.environ.get("XDG_RUNTIME_DIR"):
-        return None
-    shown = _tool("systemctl", "--user", "show", UNIT, "--property=LoadState,MainPID")
-    found = dict(text.split("=", 1) for text in shown.stdout.splitlines() if "=" in text)
-    if shown.returncode or found.get("LoadState") != "loaded":
-        return None
-    return int(found.get("MainPID") or 0)
-
-
-def _domain() -> str:
-    return f"gui/{os.getuid()}"
-
-
-def _plist() -> Path | None:
-    place = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
-    return place if MACOS and place.is_file() else None
-
-
-def _launchd_pid() -> int | None:
-    if not MACOS:
-        return None
-    for text in _tool("launchctl", "print", f"{_domain()}/{LABEL}").stdout.splitlines():
-        name, _, value = text.strip().partition(" = ")
-        if name == "pid" and value.isdigit():
-            return int(value)
-    return None

@@ -78,18 +78,25 @@ def program(name: str, environ: Mapping[str, str] | None = None) -> str:
 
     Just the name where PATH leads to it, also without an activated environment; else its absolute path.
     """
+    found, on_path = script(name, environ)
+    return name if found is None or on_path or not found.isprintable() else shlex.quote(found)
+
+
+def script(name: str, environ: Mapping[str, str] | None = None) -> tuple[str | None, bool]:
+    """The absolute path of this installation's script `name`, and whether it is on PATH (then by its name there, which an update
+    keeps). None where it has none."""
     environ = os.environ if environ is None else environ
     ours = next(iter(_scripts(name)), None)
     if ours is None:
-        return name
+        return None, False
     active = environ.get("VIRTUAL_ENV")
     dirs = [entry for entry in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(entry)]
     if active:
         dirs = [entry for entry in dirs if os.path.realpath(entry) != os.path.realpath(os.path.join(active, "bin"))]
     found = shutil.which(name, path=os.pathsep.join(dirs)) if dirs else None
     if found is not None and os.path.realpath(found) == os.path.realpath(ours):
-        return name
-    return shlex.quote(ours) if ours.isprintable() else name
+        return found, True
+    return ours, False
 
 
 def _scripts(name: str) -> Iterator[str]:

@@ -13,9 +13,11 @@ from ormahctl.session import Session
 from ormahd.rpc.wire import BadRequest, Unavailable
 
 if TYPE_CHECKING:
+    from ormahctl.setup.change import FileChange
     from ormahctl.setup.connect import Change
 
 AGENTS = ("claude-code", "codex", "gemini")
+SERVICE = "service"
 DECLINED = 1
 HELLO_SECONDS = 2.0
 
@@ -25,7 +27,7 @@ def interactive() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def agreed(changes: Sequence[Change], *, dry_run: bool, yes: bool, quiet: bool) -> bool:
+def agreed(changes: Sequence[FileChange], *, dry_run: bool, yes: bool, quiet: bool) -> bool:
     """Whether to go on. Shows the changes where a person is asked, and with `dry_run`, unless `quiet`; then there is
     nothing to go on with.
 
@@ -54,7 +56,7 @@ def agreed(changes: Sequence[Change], *, dry_run: bool, yes: bool, quiet: bool) 
     return False
 
 
-def show(change: Change, stream: TextIO) -> None:
+def show(change: FileChange, stream: TextIO) -> None:
     """The change as a unified diff."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for text in diff(change):
@@ -63,7 +65,7 @@ def show(change: Change, stream: TextIO) -> None:
         stream.write((render.paint(text, colour, stream) if colour else text) + "\n")
 
 
-def diff(change: Change) -> list[str]:
+def diff(change: FileChange) -> list[str]:
     """Lines of a unified diff of the settings file."""
     import difflib
 

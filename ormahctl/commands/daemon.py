@@ -61,7 +61,7 @@ def down(session: Session) -> None:
     It stays down until `ormahctl up` or the next start of the machine: no command and no agent starts it by itself.
     """
     socket = session.socket_path
-    pid = supervise.stop(socket, flag=session.socket)
+    pid = supervise.stop(socket)
     stays = _mark(socket)
     if session.json:
         render.emit({"stopped": pid is not None, "pid": pid, "socket": str(socket)})
@@ -89,7 +89,7 @@ def restart(session: Session, wait: bool) -> None:
     """Stop the daemon and start it again, after an update or a change of the settings; one that is down is started."""
     socket = session.socket_path
     before = supervise.version(socket)
-    pid = supervise.stop(socket, flag=session.socket)
+    pid = supervise.stop(socket)
     started = supervise.start(socket, flag=session.socket)
     hello = started.hello
     if wait and hello.phase != "ready":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ormahctl import render
-from ormahctl.commands.connecting import AGENTS, DECLINED, agreed, daemon, told
+from ormahctl.commands.connecting import AGENTS, DECLINED, SERVICE, agreed, daemon, told
 from ormahctl.options import OneOf
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Verb,
-    short_help="Connect an agent's hooks, or look how they are connected.",
-    example="ormahctl setup\normahctl setup claude-code --dry-run\normahctl setup codex --yes",
+    short_help="Connect an agent, have the daemon start at login, or look how that stands.",
+    example="ormahctl setup\normahctl setup claude-code --dry-run\normahctl setup codex --yes\normahctl setup service",
 )
-@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf(AGENTS))
+@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--deadline", metavar="MS", type=click.IntRange(50, 10_000), default=500, show_default=True,
@@ -36,8 +36,11 @@ def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadlin
     Only our own entries are added or renewed; everything else in the file stays as it is, to the byte. The change is
     shown and asked for first. A file that cannot be read is left alone. `ormahctl uninstall` takes it back.
 
+    AGENT may be `service`: then systemd or launchd starts the daemon when you log in.
+
     Without AGENT: which agents are on this machine, which are connected, and whether their hooks answer.
     """
+    from ormahctl.commands import service
     from ormahctl.setup import agents, connect, entry, wiring
 
     if agent is None:
@@ -45,6 +48,8 @@ def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadlin
             raise click.UsageError(f"name an agent: {', '.join(AGENTS)}", click.get_current_context())
         _look(session)
         return 0
+    if agent == SERVICE:
+        return service.install(session, dry_run=dry_run, yes=yes)
     harness = agents.AGENTS[agent]
     change = connect.connect(harness, socket=entry.socket_option(session.socket_path), deadline=deadline)
     if agreed([change], dry_run=dry_run, yes=yes, quiet=session.json):
@@ -56,6 +61,7 @@ def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadlin
         render.emit(told(change, dry_run=dry_run))
     elif not dry_run:
         _say(session, change)
+        service.offer(session)
     return 0
 
 
@@ -81,14 +87,14 @@ def _say(session: Session, change: Change) -> None:
         render.note(f"{harness.title} ({harness.program}) was not found on this machine")
     phase, _, mend = daemon(session)
     if phase is None:
-        render.note(mend or "the daemon does not run; start it: ormahctl up")
+        render.note(mend or "the daemon does not run; a session that begins starts it, or now: ormahctl up")
 
 
 # ---------------------------------------------------------------- looking
 
 
 def _look(session: Session) -> None:
-    from ormahctl.setup import agents, entry, look
+    from ormahctl.setup import agents, entry, look, service
 
     socket = entry.socket_option(session.socket_path)
     standings = [look.standing(harness, socket=socket) for harness in agents.AGENTS.values()]
@@ -103,7 +109,7 @@ def _look(session: Session) -> None:
             for one in standings
         ]  # fmt: skip
         state = {"phase": phase, "vault": vault, "socket": str(session.socket_path), "trouble": trouble}
-        render.emit({"agents": found, "daemon": state})
+        render.emit({"agents": found, "daemon": state, "service": service.installed()})
         return
     rows = [
         [one.harness.name, "yes" if one.found else "no", _state(one), _answer(one, phase is not None), _short(one.file)]
@@ -118,6 +124,10 @@ def _look(session: Session) -> None:
         render.out(
             f"daemon  {render.paint(phase, 'green' if phase == 'ready' else 'yellow')}  {render.line(vault or '')}"
         )
+    render.out(
+        "service "
+        + ("starts the daemon when you log in" if service.installed() else "not installed: ormahctl setup service")
+    )
     sys.stdout.flush()
     for one in standings:
         if one.trouble:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ormahctl import render
-from ormahctl.commands.connecting import AGENTS, DECLINED, agreed, daemon, interactive, told
+from ormahctl.commands.connecting import AGENTS, DECLINED, SERVICE, agreed, daemon, interactive, told
 from ormahctl.options import OneOf
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
@@ -20,25 +20,31 @@ from ormahctl.verbs import Verb
     short_help="Take our hooks out of the agents' settings again.",
     example="ormahctl uninstall --dry-run\normahctl uninstall codex",
 )
-@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf(AGENTS))
+@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_session
 def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> int:
-    """Take back what `ormahctl setup` added to the settings of AGENT, or of all agents. Nothing else.
+    """Take back what `ormahctl setup` added to the settings of AGENT, or of all agents and the service. Nothing else.
 
-    For all agents it shows the changes and asks, on a terminal.
+    AGENT may be `service`. For all it shows the changes and asks, on a terminal.
 
     A file that nobody else changed since is afterwards what it was before, to the byte. The vault stays where it is,
     and so do the daemon and its configuration.
     """
+    from ormahctl.commands import service
     from ormahctl.setup import agents, connect, wiring
 
+    if agent == SERVICE:
+        return service.uninstall(session, dry_run=dry_run, yes=yes)
+    units, edited = service.plan_removal() if agent is None else ([], [])
     chosen = [agents.AGENTS[agent]] if agent else list(agents.AGENTS.values())
     changes = [change for harness in chosen for change in connect.disconnect(harness)]
     # only what is ours goes, and setup brings it back: a person who means all agents is asked, a script is not
     sure = yes or agent is not None or not interactive()
-    if agreed(changes, dry_run=dry_run, yes=sure, quiet=session.json):
+    if agreed([*changes, *units], dry_run=dry_run, yes=sure, quiet=session.json):
+        if units:
+            service.remove(units)
         for change in changes:
             change.make()
         for harness in chosen:
@@ -56,6 +62,10 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
         gone = "" if change.after is not None else "  (the file was ours alone, and is gone)"
         title = render.paint(change.harness.title, "bold")
         render.out(f"disconnected {title}  {render.line(str(change.path))}{gone}")
+    if units:
+        render.out("ormahd is no service any more")
+    for path in edited:
+        render.note(f"{path} was edited since and stays; remove it yourself if it is not wanted")
     if not changes:
         render.out(f"{agents.AGENTS[agent].title if agent else 'no agent'} is{' not' if agent else ''} connected")
     render.out(f"your memories stay: {render.line(vault)}")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from ormahctl.setup import entry, file, record
+from ormahctl.setup.change import FileChange
 from ormahctl.setup.edits import Document, Edit, InvalidSettings, Place, apply, reverse
 from ormahctl.setup.file import Seen
 from ormahctl.setup.harness import Harness, parse, peek
@@ -24,46 +22,16 @@ Handlers = dict[str, list[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Change:
-    """What would become of one settings file: `after` its bytes, None where it goes."""
+class Change(FileChange):
+    """What would become of one settings file of a harness."""
 
     harness: Harness
-    seen: Seen
-    after: bytes | None
     added: list[str]
     """Events that get a hook of ours."""
     replaced: list[str]
     removed: list[str]
-    record: Record | None
-    """What to remember once it is done; None: nothing any more."""
-    was: Record | None
     comment: int | None = None
     """The line with a comment, where that keeps the harness from reading the file."""
-
-    @property
-    def path(self) -> Path:
-        return self.seen.path
-
-    @property
-    def changed(self) -> bool:
-        return self.seen.data != self.after
-
-    def make(self) -> None:
-        """Do it.
-
-        Raises:
-            Conflict: the file is not what the plan was made for, or may not be written. Nothing was changed.
-        """
-        if not self.changed:
-            return
-        with record.alone():
-            made = file.write(self.seen, self.after)
-            if self.record is not None:
-                known = self.was.directories if self.was else ()
-                msgspec.structs.replace(self.record, directories=(*known, *made)).store()
-            elif self.was is not None:
-                self.was.forget()
-                _remove_empty(self.was.directories)
 
 
 def read(harness: Harness, path: Path) -> tuple[Seen, Document]:
@@ -114,7 +82,7 @@ def connect(harness: Harness, *, socket: str | None, deadline: int) -> Change:
     )  # fmt: skip
     after = result.data if edits or seen.data is not None else seen.data
     comment = result.comment if harness.strict else None
-    return Change(harness, seen, after, added, replaced, removed, remembered, was, comment)
+    return Change(seen, after, remembered, was, harness, added, replaced, removed, comment)
 
 
 def disconnect(harness: Harness) -> list[Change]:
@@ -153,7 +121,7 @@ def _without(harness: Harness, path: Path, was: Record | None) -> Change | None:
         _, result = _plan(document, {}, keep)
         nothing = was is not None and not was.existed and result.data.strip() in {b"", b"{}"}
         after = None if nothing else result.data
-    return Change(harness, seen, after, [], [], list(there), None, was)
+    return Change(seen, after, None, was, harness, [], [], list(there))
 
 
 # ---------------------------------------------------------------- the plan
@@ -277,13 +245,3 @@ def _told(before: Handlers, after: Handlers, events: Sequence[str]) -> tuple[lis
     added = [event for event in events if event not in before]
     replaced = [event for event in events if event in before and before[event] != after[event]]
     return added, replaced, [event for event in before if event not in after]
-
-
-def _remove_empty(directories: tuple[str, ...]) -> None:
-    """Take away directories that we made, the innermost first, as far as nobody else uses them."""
-    for path in reversed(directories):
-        if not os.path.isdir(path):
-            continue
-        if os.listdir(path):
-            return
-        os.rmdir(path)

@@ -194,7 +194,7 @@ def activated(environ: MutableMapping[str, str]) -> Listening | None:
     if not fits:
         raise BadRequest(
             "the supervisor handed over something else than a listening Unix stream socket",
-            hint="compare the unit with systemd/ormahd.socket: ListenStream=, Accept=no",
+            hint="renew the unit: ormahctl setup service (ListenStream=, Accept=no)",
         )
     sock.setblocking(False)
     name = sock.getsockname()
@@ -224,7 +224,7 @@ def launchd_fds(name: str, activate: Callable[..., int] | None = None) -> list[i
     if status in {errno.ESRCH, errno.ENOENT}:  # not started by launchd; no such socket in the job
         return []
     if status != 0:
-        raise BadRequest(f"launchd gave no socket: {os.strerror(status)}", hint="compare the job with launchd/")
+        raise BadRequest(f"launchd gave no socket: {os.strerror(status)}", hint="renew the job: ormahctl setup service")
     found = [fds[index] for index in range(count.value)]
     libc.free(fds)
     return found

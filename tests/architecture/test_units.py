@@ -18,9 +18,10 @@ from ormahd.rpc.sockets import LAUNCHD_NAME
 from ormahd.supervisor import LABEL
 
 ROOT = Path(__file__).parent.parent.parent
-SERVICE = (ROOT / "systemd/ormahd.service").read_text("utf-8")
-SOCKET = (ROOT / "systemd/ormahd.socket").read_text("utf-8")
-PLIST = ROOT / f"launchd/{LABEL}.plist"
+UNITS = ROOT / "ormahctl/setup/units"
+SERVICE = (UNITS / "ormahd.service").read_text("utf-8")
+SOCKET = (UNITS / "ormahd.socket").read_text("utf-8")
+PLIST = UNITS / f"{LABEL}.plist"
 
 LAUNCHD_KEYS = {
     "Label": str, "ProgramArguments": list, "Sockets": dict, "RunAtLoad": bool, "KeepAlive": dict, "ThrottleInterval": int,
@@ -109,12 +110,12 @@ def test_launchd_runs_us_in_the_foreground_by_our_socket_and_not_for_ever():
 
 
 def test_the_commands_know_the_same_names():
-    from ormahctl import supervise
+    from ormahctl import managers
 
-    assert supervise.LABEL == LABEL
-    assert supervise.UNIT == "ormahd.service"
-    assert supervise.SOCKET_UNIT == "ormahd.socket"
-    assert (ROOT / "systemd" / supervise.SOCKET_UNIT).is_file()
+    assert managers.LABEL == LABEL
+    assert managers.UNIT == "ormahd.service"
+    assert managers.SOCKET_UNIT == "ormahd.socket"
+    assert (UNITS / managers.SOCKET_UNIT).is_file()
 
 
 @pytest.mark.skipif(sys.platform != "darwin", reason="only macOS has plutil")

@@ -31,7 +31,7 @@ def test_nobody_listens(place: Path) -> None:
         left_behind.bind(str(place))
     assert supervise.silent(place)
     assert supervise.hello(place) is None
-    assert supervise.stop(place, flag=None) is None
+    assert supervise.stop(place) is None
 
 
 def test_somebody_answers() -> None:
@@ -81,17 +81,6 @@ def test_a_process_that_ended_but_was_not_fetched_is_not_alive() -> None:
     assert not supervise._alive(process.pid)
     process.wait()
     assert not supervise._alive(process.pid)
-
-
-def test_a_service_serves_only_the_usual_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ORMAH_SOCKET", "ORMAH_VAULT", "ORMAH_CONFIG", *supervise._XDG):
-        monkeypatch.delenv(name, raising=False)
-    assert supervise._usual_place()
-    monkeypatch.setenv("XDG_DATA_HOME", "/somewhere/else")
-    assert not supervise._usual_place()
-    monkeypatch.delenv("XDG_DATA_HOME")
-    monkeypatch.setenv("ORMAH_VAULT", "/somewhere/else")
-    assert not supervise._usual_place()
 
 
 def test_what_a_program_said() -> None:

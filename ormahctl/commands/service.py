@@ -1,0 +1,168 @@
+"""`ormahctl setup service` and `uninstall service`: the daemon starts at login, by systemd or launchd."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ormahctl import managers, render, supervise
+from ormahctl.commands.connecting import DECLINED, agreed, diff, interactive
+from ormahctl.session import Session
+from ormahctl.setup import change, service
+from ormahctl.setup.change import FileChange
+from ormahd import paths
+from ormahd.rpc.wire import Unavailable
+
+
+def install(session: Session, *, dry_run: bool, yes: bool) -> int:
+    """Write the service's files, have it enabled and started; a daemon that was started by hand hands over to it.
+
+    Raises:
+        Unavailable: there is no service manager on this machine.
+    """
+    state = managers.state()
+    if state == "none":
+        raise _without_manager()
+    socket = session.socket_path
+    changes = service.install(socket)
+    changed = any(one.changed for one in changes)
+    if not agreed(changes, dry_run=dry_run, yes=yes, quiet=session.json):
+        if dry_run and session.json:
+            render.emit(
+                {"files": [_told(one, dry_run=True) for one in changes], "commands": _typed(managers.enabling())}
+            )
+        elif dry_run and changed:
+            _say_commands("then it runs:", managers.enabling())
+        return 0 if dry_run else DECLINED
+    for one in changes:
+        one.make()
+    stopped = None
+    if state == "answers":
+        paths.private_dir(socket.parent)
+        # what was started by hand would keep vault and socket from the service
+        stopped = supervise.stop(socket) if changed or managers.service_pid() == 0 else None
+        _run(managers.enabling())
+    if session.json:
+        told = {"files": [_told(one) for one in changes], "started": state == "answers", "stopped": stopped}
+        render.emit(told | {"commands": [] if state == "answers" else _typed(managers.enabling())})
+        return 0
+    word = "is" if not changed else "is now"
+    render.out(f"ormahd {word} a service of {'launchd' if managers.MACOS else 'systemd'}: it starts when you log in")
+    for one in changes:
+        render.out(f"  {render.line(str(one.path))}")
+    sys.stdout.flush()
+    if stopped is not None:
+        render.note(
+            f"the daemon that was started by hand (pid {stopped}) has stopped, the service runs in its place",
+            label="note",
+            colour="cyan",
+        )
+    if state == "silent":
+        _say_commands(
+            "no service manager answers in this session (no login session, or ssh without one). Log in, and type:",
+            managers.enabling(),
+        )
+    if not managers.MACOS and (state == "silent" or os.environ.get("SSH_CONNECTION")) and not managers.lingers():
+        render.note(
+            f"to have it from the start of the machine, without a login: loginctl enable-linger {shlex.quote(_user())}",
+            label="hint",
+            colour="cyan",
+        )
+    if ignored := service.left_out(os.environ):
+        render.note(
+            f"settings of this shell that the service does not have: {', '.join(ignored)}; put them into config.toml"
+        )
+    return 0
+
+
+def offer(session: Session) -> None:
+    """At the end of a setup: ask whether the daemon is to start at login, where that can be and is not so yet."""
+    if session.json or service.installed() or managers.state() != "answers":
+        return
+    if not interactive():
+        render.note("to have the daemon from login on: ormahctl setup service", label="hint", colour="cyan")
+    elif click.confirm("Start the daemon when you log in, too?", err=True):
+        install(session, dry_run=False, yes=True)
+
+
+def plan_removal() -> tuple[list[FileChange], list[str]]:
+    """The files as they were before us, and the names of those that were edited since and stay."""
+    changes, edited = change.taken_out(service.OWNER)
+    return changes, [str(path) for path in edited]
+
+
+def remove(changes: Sequence[FileChange]) -> None:
+    """Stop the service, have it started no more, and put its files back."""
+    answers = managers.state() == "answers"
+    if answers:
+        _run(managers.disabling(), careful=False)
+    for one in changes:
+        one.make()
+    change.tidy(changes)
+    if answers:
+        _run(managers.forgetting(), careful=False)
+
+
+def uninstall(session: Session, *, dry_run: bool, yes: bool) -> int:
+    """Take the service out again; the memories and the agents' hooks stay."""
+    changes, edited = plan_removal()
+    if not agreed(changes, dry_run=dry_run, yes=yes or not interactive(), quiet=session.json):
+        if session.json and dry_run:
+            render.emit({"files": [_told(one, dry_run=True) for one in changes], "edited": edited})
+        return 0 if dry_run else DECLINED
+    if changes:
+        remove(changes)
+    if session.json:
+        render.emit({"files": [_told(one) for one in changes], "edited": edited})
+        return 0
+    render.out("ormahd is no service any more" if changes else "ormahd is not installed as a service by setup")
+    for path in edited:
+        render.note(f"{path} was edited since and stays; remove it yourself if it is not wanted")
+    return 0
+
+
+def _run(commands: Sequence[Sequence[str]], *, careful: bool = True) -> None:
+    """Raises Unavailable where `careful` and one of them fails; the files stay, and running setup again goes on."""
+    for command in commands:
+        done = managers.tool(*command)
+        if careful and done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            raise Unavailable(
+                f"{shlex.join(command)}: {said[-1] if said else f'status {done.returncode}'}",
+                hint="the files are written; mend that, then: ormahctl setup service",
+            )
+
+
+def _without_manager() -> Unavailable:
+    what = "systemd is not what runs this machine"
+    if managers.is_wsl():
+        hint = "put systemd=true under [boot] in /etc/wsl.conf, type wsl --shutdown in Windows, then try again"
+    else:
+        hint = "in a container start it with: ormahd run; else commands and sessions start it when they need it"
+    return Unavailable(f"there is no service manager here ({what})", hint=hint)
+
+
+def _say_commands(heading: str, commands: Sequence[Sequence[str]]) -> None:
+    render.note(heading, label="next", colour="cyan")
+    sys.stderr.flush()
+    for text in _typed(commands):
+        render.out(f"  {text}")
+
+
+def _typed(commands: Sequence[Sequence[str]]) -> list[str]:
+    return [shlex.join(command) for command in commands]
+
+
+def _told(one: FileChange, *, dry_run: bool = False) -> dict[str, Any]:
+    fields: dict[str, Any] = {"file": str(one.path), "changed": one.changed}
+    return fields | ({"diff": "\n".join(diff(one))} if dry_run else {})
+
+
+def _user() -> str:
+    return getpass.getuser()

@@ -1,0 +1,148 @@
+"""systemd's user manager and launchd, as far as we ask them something: are we a service of theirs, and which process is it."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final, Literal
+
+UNIT: Final = "ormahd.service"
+SOCKET_UNIT: Final = "ormahd.socket"
+LABEL: Final = "io.ormah.ormahd"
+"""The names under which `ormahctl setup service` installs us."""
+MACOS: Final = os.uname().sysname == "Darwin"
+TOOL_SECONDS: Final = 30.0
+BOOTED: Final = Path("/run/systemd/system")
+"""There where systemd is the system's first process (sd_booted(3))."""
+
+
+def tool(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run one of their tools; its status is 127 where there is none, 124 where it does not answer."""
+    environ = dict(os.environ)
+    runtime = f"/run/user/{os.getuid()}"
+    if not environ.get("XDG_RUNTIME_DIR") and os.path.isdir(runtime):
+        environ["XDG_RUNTIME_DIR"] = runtime  # `su` and cron do not set it, and systemctl looks for its bus there
+    try:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=TOOL_SECONDS,
+            check=False, env=environ,
+        )  # fmt: skip
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(command, 127, "", f"{command[0]} is not installed")
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", f"{command[0]} did not answer within {TOOL_SECONDS:.0f} s")
+
+
+def state() -> Literal["answers", "silent", "none"]:
+    """Whether a service manager is here: it answers; it is there, but not to be reached from this session; there is none."""
+    if MACOS:
+        return "answers" if tool("launchctl", "print", domain()).returncode == 0 else "silent"
+    if shutil.which("systemctl") is None:
+        return "none"
+    if tool("systemctl", "--user", "show-environment").returncode == 0:
+        return "answers"
+    return "silent" if BOOTED.is_dir() else "none"
+
+
+def is_wsl() -> bool:
+    """Whether this is a Linux in Windows, where systemd has to be switched on."""
+    try:
+        return "microsoft" in Path("/proc/version").read_text().lower()
+    except OSError:
+        return False
+
+
+def serves(socket: Path) -> bool:
+    """Whether the daemon at `socket` is a service that is installed here."""
+    if MACOS:
+        return os.path.abspath(socket) == _plist_socket()
+    shown = tool("systemctl", "--user", "show", SOCKET_UNIT, "--property=Listen").stdout
+    listens = re.findall(r"^Listen=(.*?) \(Stream\)$", shown, re.MULTILINE)
+    return os.path.abspath(socket) in listens
+
+
+def service_pid() -> int | None:
+    """The service's process (0: installed, not running); None where it is not installed or nobody can be asked."""
+    if MACOS:
+        return _launchd_pid() if plist().is_file() else None
+    shown = tool("systemctl", "--user", "show", UNIT, "--property=LoadState,MainPID")
+    found = dict(text.split("=", 1) for text in shown.stdout.splitlines() if "=" in text)
+    if shown.returncode or found.get("LoadState") != "loaded":
+        return None
+    return int(found.get("MainPID") or 0)
+
+
+def start() -> tuple[str, subprocess.CompletedProcess[str], str]:
+    """Have the service started: (by whom, how that went, where to look when it went wrong)."""
+    if MACOS:
+        if tool("launchctl", "print", f"{domain()}/{LABEL}").returncode:
+            tool("launchctl", "bootstrap", domain(), str(plist()))
+        return "launchd", tool("launchctl", "kickstart", f"{domain()}/{LABEL}"), "see: ormahctl logs"
+    done = tool("systemctl", "--user", "start", UNIT)
+    return "systemd", done, f"see: journalctl --user -u {UNIT} -n 30"
+
+
+def stop() -> None:
+    """Have the service stopped, and its socket too: with socket activation the next command would start it again."""
+    if MACOS:
+        tool("launchctl", "bootout", f"{domain()}/{LABEL}")
+    else:
+        tool("systemctl", "--user", "stop", SOCKET_UNIT, UNIT)
+
+
+def enabling() -> list[list[str]]:
+    """The commands after which an installed service starts at login, and runs now."""
+    if MACOS:
+        return [["launchctl", "bootstrap", domain(), str(plist())]]
+    # the service is ready only when all is loaded, which nobody needs to wait for: it answers through the socket
+    return [
+        ["systemctl", "--user", "daemon-reload"], ["systemctl", "--user", "enable", SOCKET_UNIT, UNIT],
+        ["systemctl", "--user", "start", SOCKET_UNIT], ["systemctl", "--user", "start", "--no-block", UNIT],
+    ]  # fmt: skip
+
+
+def disabling() -> list[list[str]]:
+    """The commands that stop a service and have it no longer started; `forgetting` follows when its files are gone."""
+    if MACOS:
+        return [["launchctl", "bootout", f"{domain()}/{LABEL}"]]
+    return [["systemctl", "--user", "disable", "--now", SOCKET_UNIT, UNIT]]
+
+
+def forgetting() -> list[list[str]]:
+    """The commands after which the manager knows nothing of files that are gone."""
+    return [] if MACOS else [["systemctl", "--user", "daemon-reload"]]
+
+
+def lingers() -> bool:
+    """Whether the person's services run without a login, from the start of the machine on."""
+    if MACOS:
+        return False
+    return "Linger=yes" in tool("loginctl", "show-user", str(os.getuid()), "--property=Linger").stdout
+
+
+def domain() -> str:
+    return f"gui/{os.getuid()}"
+
+
+def plist() -> Path:
+    return Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+
+
+def _plist_socket() -> str | None:
+    try:
+        job = plistlib.loads(plist().read_bytes())
+        return str(job["Sockets"]["ormahd"]["SockPathName"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _launchd_pid() -> int:
+    for text in tool("launchctl", "print", f"{domain()}/{LABEL}").stdout.splitlines():
+        name, _, value = text.strip().partition(" = ")
+        if name == "pid" and value.isdigit():
+            return int(value)
+    return 0

@@ -1,0 +1,126 @@
+"""The daemon as a service of the person's: the files that systemd or launchd reads, filled in for this installation.
+
+Files only: whether a manager is there, and what it has to be told, is `ormahctl.managers`. What a shell's variables say of where
+things lie (another vault, another configuration) is written into the file, because a service knows nothing of that shell.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import escape
+
+from ormahctl import managers
+from ormahctl.setup import change
+from ormahctl.setup.change import FileChange
+from ormahd import paths
+from ormahd.rpc.wire import BadRequest
+
+OWNER: Final = "service"
+"""Under which the records of these files are kept."""
+PLACES: Final = (
+    "ORMAH_VAULT", "ORMAH_VAULT_PATH", "ORMAH_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME",
+)  # fmt: skip
+"""Variables that say where things lie. Every other `ORMAH_*` is a setting of this shell and belongs into config.toml."""
+SYSTEM_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
+HOMEBREW: Final = "/opt/homebrew/bin"
+_COMMAND: Final = "ExecStart=%h/.local/bin/ormahd run"
+_LISTEN: Final = "ListenStream=%t/ormah/ormahd.sock"
+
+
+def install(socket: Path) -> list[FileChange]:
+    """The service's files for the daemon at `socket`, where the manager looks for them."""
+    wanted = launchd(socket, os.environ) if managers.MACOS else systemd(socket, os.environ)
+    return [change.whole(OWNER, path, data) for path, data in wanted.items()]
+
+
+def installed() -> bool:
+    """Whether the service's files are there."""
+    return managers.plist().is_file() if managers.MACOS else (_units() / managers.UNIT).is_file()
+
+
+def left_out(environ: Mapping[str, str]) -> list[str]:
+    """Settings of this shell that the service will not have."""
+    ours = {*PLACES, *paths.SOCKET_VARIABLES, "ORMAH_SPACE"}
+    return sorted(name for name, value in environ.items() if name.startswith("ORMAH_") and value and name not in ours)
+
+
+def systemd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
+    """The units. Raises BadRequest where a path cannot be written into one."""
+    service, listening = _template(managers.UNIT), _template(managers.SOCKET_UNIT)
+    lines = [f"Environment={_quoted(f'{name}={value}')}" for name, value in _environment(environ).items()]
+    lines.append(f"ExecStart={' '.join(_quoted(word, command=True) for word in _command())}")
+    usual = Path(f"/run/user/{os.getuid()}/ormah") / paths.SOCKET_NAME
+    if os.path.abspath(socket) != str(usual):
+        listening = listening.replace(_LISTEN, f"ListenStream={_checked(os.path.abspath(socket)).replace('%', '%%')}")
+    return {
+        _units() / managers.UNIT: service.replace(_COMMAND, "\n".join(lines)).encode(),
+        _units() / managers.SOCKET_UNIT: listening.encode(),
+    }
+
+
+def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
+    """The property list of the agent."""
+    variables = _environment(environ, homebrew=True)
+    words = "\n    ".join(f"<string>{escape(_checked(word))}</string>" for word in _command()[:-1])
+    pairs = "\n".join(
+        f"    <key>{name}</key>\n    <string>{escape(_checked(value))}</string>" for name, value in variables.items()
+    )
+    text = _template(f"{managers.LABEL}.plist")
+    text = text.replace("<string>@ORMAHD@</string>", words)
+    text = text.replace("@SOCKET@", escape(_checked(os.path.abspath(socket))))
+    text = text.replace("@LOG@", escape(str(Path.home() / "Library" / "Logs" / "ormahd.err.log")))
+    pattern = r"    <key>PATH</key>\n    <string>[^<]*</string>"
+    return {managers.plist(): re.sub(pattern, lambda _: pairs, text).encode()}
+
+
+def _command() -> list[str]:
+    """The daemon's command line: the entry script, which an update keeps where it is."""
+    script, _ = paths.script("ormahd")
+    return [script, "run"] if script else [sys.executable, "-P", "-m", "ormahd", "run"]
+
+
+def _environment(environ: Mapping[str, str], *, homebrew: bool = False) -> dict[str, str]:
+    """Variables that the service needs: where things lie, and a PATH on which git is."""
+    found = {name: os.path.abspath(os.path.expanduser(environ[name])) for name in PLACES if environ.get(name)}
+    return dict(_path(environ, homebrew)) | found
+
+
+def _path(environ: Mapping[str, str], homebrew: bool) -> Iterator[tuple[str, str]]:
+    usual = [HOMEBREW, *SYSTEM_PATH] if homebrew else list(SYSTEM_PATH)
+    git = shutil.which("git", path=environ.get("PATH"))
+    if git is not None and os.path.dirname(git) not in usual:
+        usual.insert(0, os.path.dirname(git))
+    elif not homebrew:
+        return  # the manager's own is enough
+    yield "PATH", ":".join(usual)
+
+
+def _quoted(word: str, *, command: bool = False) -> str:
+    """A word in a unit: systemd.syntax(7), and `$` in commands by systemd.service(5)."""
+    text = _checked(word).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    if command:
+        text = text.replace("$", "$$")
+    return text if re.fullmatch(r"[\w./:=@%+,$-]+", text, re.ASCII) else f'"{text}"'
+
+
+def _checked(text: str) -> str:
+    if not text.isprintable():
+        raise BadRequest(f"{text!r} has characters that no service's file can hold", hint="give that path another name")
+    return text
+
+
+def _units() -> Path:
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(given) if os.path.isabs(given) else Path.home() / ".config"
+    return base / "systemd" / "user"
+
+
+def _template(name: str) -> str:
+    return files("ormahctl.setup").joinpath("units", name).read_text("utf-8")
