@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import exp, log
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -41,6 +41,9 @@ MAX_STABILITY_DAYS = 365.0
 """A year without use is long enough for anything outside `core`."""
 REVIEW_EVERY_DAYS = 1.0
 """Uses within a day are one review: fifteen recalls in a minute took the original's stability to its cap."""
+
+WHISPER_EVERY_DAYS = 1.0
+"""A whisper within a day of the last one that is noted is not noted."""
 
 T = TypeVar("T")
 
@@ -157,6 +160,8 @@ def fold(
         before = _joined(group)
         row = rows.get(line, {"id": line, "node": event.node, "machine": machine})
         if isinstance(event, Access):
+            if event.how == "whisper" and not _worth_noting(row.get("last_whisper"), event.at):
+                continue
             _access(row, before, event, (created or {}).get(event.node))
         elif not _score(row, before, event):
             continue
@@ -243,6 +248,12 @@ def _access(row: dict[str, Any], before: Strength, event: Access, created: datet
     if before.last_review is None or days >= REVIEW_EVERY_DAYS:
         row["stability"] = round(reinforce(before.stability, days), 3)
         row["last_review"] = _text(event.at)
+
+
+def _worth_noting(written: str | None, at: datetime) -> bool:
+    """Whether a whisper is news. Leases are weeks long, and a file that changes with each prompt would be a blob of git each time."""
+    known = read_time(written)
+    return known is None or at - known >= timedelta(days=WHISPER_EVERY_DAYS)
 
 
 def _score(row: dict[str, Any], before: Strength, event: Score) -> bool:

@@ -171,6 +171,14 @@ def unknown(candidates: Sequence[Candidate], before: Before) -> float:
     return max((one.relevance for one in known), default=0.0)
 
 
+def silenced(candidates: Iterable[Candidate], settings: WhisperSettings) -> bool:
+    """Whether one that was relevant enough is silent because that was asked for."""
+    return any(
+        one.numbers.get("verdict", 0.0) < 0 and one.numbers.get("before_feedback", 0.0) >= settings.injection_gate
+        for one in candidates
+    )
+
+
 def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candidate | None:
     """What rests in the archive is let go where it is not well above the gate. The most relevant of those that would have spoken from
     working; None: there is none."""

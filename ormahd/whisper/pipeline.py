@@ -177,7 +177,11 @@ class _Course:
         chosen = choose.gate(candidates, heard, settings, known=known)
         preferences = choose.standing(pool.preferences, chosen, settings)
         if not chosen and not preferences:
-            why = Silence.KNOWN if known else Silence.GATE if resting is None else Silence.ARCHIVE
+            why = Silence.GATE if resting is None else Silence.ARCHIVE
+            if known:
+                why = Silence.KNOWN
+            elif choose.silenced(everyone, settings):
+                why = Silence.JUDGED
             better = None if home else pool.better
             return Answer(why, heard, pool, resting=resting if why is Silence.ARCHIVE else None, better=better)
         exploring = None

@@ -47,6 +47,8 @@ class Silence(StrEnum):
     NO_CANDIDATES = "no_candidates"
     GATE = "gate"
     """There were candidates, and none was relevant enough."""
+    JUDGED = "judged"
+    """What is relevant was said to be of no use for a prompt that means the same."""
     ARCHIVE = "archive"
     """The only one that is relevant enough rests in the archive, from where it takes more."""
     KNOWN = "known"

@@ -96,7 +96,7 @@ def test_said_outright_it_is_silent_for_that_prompt_and_speaks_again_when_undone
     done = judge(house, node, -1, event=whisper(house, prompt).event)
     assert done.effect == "Silent for prompts like this from now on."
     said = whisper(house, prompt)
-    assert injected(house, prompt) == []
+    assert (injected(house, prompt), said.silence) == ([], "judged")
     assert isinstance(said.trace, dict)
     (candidate,) = [one for one in said.trace["candidates"] if one["node_id"] == node]
     assert candidate["verdict"] == -1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ormahd.core import active_days
 from ormahd.core.merge import merge_file, merge_lines
 from ormahd.core.strength import Access, fold, read_strength
 
@@ -16,6 +17,13 @@ NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 
 def lines(*rows: tuple[str, int]) -> bytes:
     return b"".join(json.dumps({"id": name, "v": value}).encode() + b"\n" for name, value in rows)
+
+
+def test_active_days_of_two_machines_are_united() -> None:
+    base = active_days.write(b"", [date(2026, 11, 1)])
+    ours, theirs = (active_days.write(base, [date(2026, 11, day)]) for day in (21, 3))
+    merged = merge_lines(base, ours, theirs)
+    assert merged == merge_lines(base, theirs, ours) == active_days.write(base, [date(2026, 11, 3), date(2026, 11, 21)])
 
 
 def test_additions_of_both_sides_stand_in_the_order_of_their_ids() -> None:

@@ -149,6 +149,7 @@ def test_every_confirmed_use_is_known_though_few_strengthen() -> None:
 def test_a_whisper_renews_and_makes_nothing_more_used() -> None:
     """Ranking reads the counts and `last_access`: what one prompt was answered with does not rise for others."""
     file = fold(b"", "m1", [Access(A, NOW, how="whisper"), Access(A, NOW + days(3), how="whisper")])
+    assert fold(file, "m1", [Access(A, NOW + days(3.9), how="whisper")]) == file, "once a day is often enough"
     assert last_uses(file) == {A: LastUses(whisper=NOW + days(3))}
     assert last_uses(file)[A].last == NOW + days(3)
     assert read_strength(file) == {A: Strength()}
