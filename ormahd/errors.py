@@ -33,6 +33,13 @@ class BadRequest(OrmahError):
     exit_status = 2
 
 
+class Unconfirmed(BadRequest):
+    """More of the person's own files would go than is done unasked. `data.paths` names them; asked again with `yes` it is
+    done. Nothing was changed."""
+
+    code = "unconfirmed"
+
+
 class TooLarge(BadRequest):
     """Larger than one frame, one note or one batch may be."""
 
@@ -109,7 +116,7 @@ class Incompatible(OrmahError):
 BY_CODE: dict[str, type[OrmahError]] = {
     cls.code: cls
     for cls in (
-        BadRequest, TooLarge, Ambiguous, NotFound, Conflict, InvalidNote, TooManyChanges,
+        BadRequest, Unconfirmed, TooLarge, Ambiguous, NotFound, Conflict, InvalidNote, TooManyChanges,
         Unavailable, NotReady, Internal, VaultBusy, Incompatible,
     )
 }  # fmt: skip

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from ormahctl import render
+from ormahctl.asking import asked
 from ormahctl.complete import Words
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
@@ -26,6 +27,7 @@ from ormahd.rpc.schema import (
     ResolveConflictParams,
     ResolveConflictResult,
     Result,
+    SyncParams,
     SyncResult,
     SyncSetupParams,
     SyncSetupResult,
@@ -36,6 +38,7 @@ R = TypeVar("R", bound=Result)
 SHOWN = 100
 """Columns of a version in the list of conflicts."""
 _SIDES = {"base": "before"}
+DECLINED = 1
 LONG_SECONDS = 6 * 3600.0
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
 """What is no path: `https://…`, and `host:path` as ssh has it."""
@@ -49,13 +52,17 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
 )
 @click.argument("words", metavar="[setup URL]", nargs=-1, type=Words({"setup": None}))
 @click.option("--replace", is_flag=True, help="With setup: in place of another remote.")
-@click.option("--yes", is_flag=True, help="With setup: join the vault that is there without asking.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Do not ask: join the vault that is there, and take in what removes files that you made.",
+)
 @click.option("--conflicts", is_flag=True, help="List what could not be merged and waits for you.")
 @click.option("--resolve", metavar="OP|PATH|ID", help="It is settled: remove what was set aside.")
 @pass_session
 def sync(
     session: Session, words: tuple[str, ...], replace: bool, yes: bool, conflicts: bool, resolve: str | None
-) -> None:
+) -> int:
     """Fetch what other machines have pushed, merge it note by note, and push what is new here.
 
     Works offline: everything is committed here first, and goes out with a later sync. Where two machines changed the
@@ -67,7 +74,12 @@ def sync(
     """
     setup = words[:1] == ("setup",)
     chosen = sum((bool(words), conflicts, resolve is not None))
-    if (words and not (setup and len(words) == 2)) or chosen > 1 or ((replace or yes) and not setup):
+    if (
+        (words and not (setup and len(words) == 2))
+        or chosen > 1
+        or (replace and not setup)
+        or (yes and (conflicts or resolve is not None))
+    ):
         raise click.UsageError("give nothing, or: setup URL, or --conflicts, or --resolve", click.get_current_context())
     if setup:
         _setup(session, _absolute(words[1]), replace=replace, yes=yes)
@@ -76,11 +88,14 @@ def sync(
     elif resolve is not None:
         _resolve(session, resolve)
     else:
-        done = _long(session, "admin.sync", NoParams(), SyncResult)
+        done = asked(session, lambda agreed: _long(session, "admin.sync", SyncParams(yes=agreed), SyncResult), yes=yes)
+        if done is None:
+            return DECLINED
         if session.json:
             render.emit(done)
         else:
             _say(done)
+    return 0
 
 
 def _absolute(url: str) -> str:
@@ -114,7 +129,7 @@ def _say(done: SyncResult) -> None:
 
 def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> None:
     asks = not yes and not session.json and sys.stdin.isatty() and sys.stdout.isatty()
-    params = SyncSetupParams(url=url, replace=replace, ask=asks)
+    params = SyncSetupParams(url=url, replace=replace, ask=asks, yes=yes)
     done = _long(session, "admin.sync_setup", params, SyncSetupResult)
     if done.state == "would_join":
         render.out(
@@ -124,7 +139,16 @@ def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> None:
         if not click.confirm("Join them?"):
             render.out("nothing was changed")
             return
-        done = _long(session, "admin.sync_setup", SyncSetupParams(url=url, replace=replace), SyncSetupResult)
+        agreed = asked(
+            session,
+            lambda sure: _long(
+                session, "admin.sync_setup", SyncSetupParams(url=url, replace=replace, yes=sure), SyncSetupResult
+            ),
+            yes=yes,
+        )
+        if agreed is None:
+            return
+        done = agreed
     if session.json:
         row = msgspec.to_builtins(done)
         render.emit({**{name: value for name, value in row.items() if name != "synced"}, **(row["synced"] or {})})

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from ormahctl import render
+from ormahctl.asking import asked
 from ormahctl.complete import NodeId, Op
 from ormahctl.options import Job
 from ormahctl.progress import Bar
@@ -23,6 +24,12 @@ from ormahd.rpc.wire import Conflict
 CONFLICT = Conflict.exit_status
 SHOWN = 20
 """Changed notes that are listed of one op."""
+DECLINED = 1
+DID = {
+    "merged": "merged with later edits",
+    "released": "left in the folder without Ormah's lines",
+    "adopted": "adopted again",
+}
 LINES = 12
 """Changed lines that are shown of one side of a conflict."""
 
@@ -40,6 +47,8 @@ LINES = 12
 @click.option("--node", type=NodeId(), metavar="ID", help="Only what the OP did to this memory.")
 @click.option("--edge", metavar="[TYPE:]ID", help="With --node: only its edges to that memory.")
 @click.option("--force", is_flag=True, help="Remove what the OP brought even if it was edited since; git keeps it.")
+@click.option("--dry-run", is_flag=True, help="Say what would be undone, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask, also where more than three files that you made would go.")
 @pass_session
 def undo(
     session: Session,
@@ -50,27 +59,40 @@ def undo(
     node: str | None,
     edge: str | None,
     force: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> int:
     """Take back each OP (or commit) that `ormahctl history` lists, newest first, each in a commit of its own.
 
     A memory that nobody touched since is as before, to the byte; what was edited since keeps the edits. Where both exclude
     each other, nothing is changed and the versions are shown. An undo is a change too: undo it, and all is as it was.
+
+    Files that you made are not deleted by it: of an adoption only Ormah's lines are taken out. Where more than three of them
+    would go all the same (as when files that you had deleted go again), it asks.
     """
     params = UndoParams(ops=list(ops), run=run, job=job, since=since, node_id=node, edge=edge, force=force)
-    try:
+    params.dry_run = dry_run
+
+    def call(agreed: bool) -> UndoResult:
+        params.yes = agreed
         with Bar("undoing") as bar:
-            done = session.client.call(
+            return session.client.call(
                 "history.undo", params, UndoResult, timeout=None, on_progress=lambda step: bar.set(step.done, step.total)
             )  # fmt: skip
+
+    try:
+        done = asked(session, call, yes=yes)
     except Conflict as exc:
         if not session.json and (conflicts := _conflicts(exc.data)):
             _show(conflicts)
         raise
+    if done is None:
+        return DECLINED
     if session.json:
         render.emit(done)
         return CONFLICT if done.conflicts else 0
     for one in done.undone:
-        _undone(one)
+        _undone(one, dry_run=done.dry_run)
     if done.run and len(done.undone) > 1:
         render.note(f"to bring all of it back: ormahctl undo --run {done.run}", label="hint", colour="cyan")
     _skipped(done)
@@ -80,22 +102,25 @@ def undo(
     left = dict.fromkeys(conflict.op for conflict in done.conflicts)
     was = "op was" if len(left) == 1 else "ops were"
     render.note(
-        f"{len(left)} {was} left alone, because of later changes: {', '.join(left)}", label="error", colour="red"
+        f"{len(left)} {'op would be' if done.dry_run and len(left) == 1 else 'ops would be' if done.dry_run else was} left alone, because of later changes: {', '.join(left)}",
+        label="error",
+        colour="red",
     )
     hint = "edit the memories by hand (ormahctl edit ID), or undo the later changes first, and repeat"
     render.note(hint, label="hint", colour="cyan")
     return CONFLICT
 
 
-def _undone(done: UndoneOp) -> None:
-    render.out(f"undone  {render.paint(render.line(done.subject), 'bold')}")
+def _undone(done: UndoneOp, *, dry_run: bool) -> None:
+    render.out(f"{'would undo' if dry_run else 'undone'}  {render.paint(render.line(done.subject), 'bold')}")
     for change in done.changes[:SHOWN]:
         name = render.paint(change.node_id[:8] if change.node_id else "-", "dim")
-        did = "merged with later edits" if change.did == "merged" else change.did
+        did = DID.get(change.did, change.did)
         render.out(f"  {did}: {name}  {render.line(change.title or change.path)}")
     if len(done.changes) > SHOWN:
         render.out(f"  and {len(done.changes) - SHOWN:,} more")
-    render.out(f"  to bring it back: ormahctl undo {done.commit[:8]}")
+    if not dry_run:
+        render.out(f"  to bring it back: ormahctl undo {done.commit[:8]}")
 
 
 def _skipped(done: UndoResult) -> None:

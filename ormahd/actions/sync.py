@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
+from ormahd.actions.asking import ask_before
 from ormahd.actions.caller import PERSON, Caller
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.vault.conflicts import Aside, waiting
@@ -25,6 +26,7 @@ from ormahd.vault.git_refs import is_ancestor
 from ormahd.vault.git_remote import Remote, find, shown
 from ormahd.vault.sync import card_of, carry_out, count, merge_base, plan
 from ormahd.vault.sync_state import check_here, check_there, note_synced
+from ormahd.vault.three_way import node_of
 from ormahd.vault.transaction import HistoryMoved
 
 if TYPE_CHECKING:
@@ -55,18 +57,22 @@ class Synced(Struct):
     """Where both sides are now."""
 
 
-def sync(ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Random | None = None) -> Synced:
-    """Sync with the remote that the current branch follows, or the one of the setting `sync.remote`.
+def sync(
+    ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Random | None = None, yes: bool = False
+) -> Synced:
+    """Sync with the remote that the current branch follows, or the one of the setting `sync.remote`. `yes`: also where what
+    comes in removes or moves more than a few files that the person made.
 
     Raises:
         Unavailable: the remote does not answer; everything is safe here. NotFound: there is no remote yet.
         Conflict: something stands in the way that a person must mend; nothing was changed.
-        VaultBusy: somebody else holds git.
+        Unconfirmed: files of the person's would go. VaultBusy: somebody else holds git.
     """
     with one_at_a_time(ormah):
         only_as_root(ormah)
         remote = find(ormah.vault.git, ormah.settings.sync.remote)
-        return sync_with(ormah, remote, caller, progress, chance or random.Random())  # noqa: S311 - no secret hangs on it
+        chance = chance or random.Random()  # noqa: S311 - no secret hangs on it
+        return sync_with(ormah, remote, caller, progress, chance, yes=yes)
 
 
 def sync_by_itself(ormah: Ormah) -> None:
@@ -121,7 +127,9 @@ def network(ormah: Ormah) -> Network:
     return Network(ormah.vault.git, silence=ormah.settings.sync.timeout_seconds, closing=ormah.syncing.stopping)
 
 
-def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random) -> Synced:
+def sync_with(
+    ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, *, yes: bool
+) -> Synced:
     """See `sync`; the caller holds `one_at_a_time`."""
     vault, wire = ormah.vault, network(ormah)
     out = Synced(remote.name, remote.branch.removeprefix("refs/heads/"))
@@ -135,7 +143,7 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, 
             _check_empty(wire, remote)
         else:
             progress(0, 0, "joining")
-            pulled, met = take_in(ormah, remote, tip, caller)
+            pulled, met = take_in(ormah, remote, tip, caller, yes=yes)
             out.pulled += pulled
             out.conflicts += met
         head = vault.head()
@@ -171,7 +179,7 @@ def _pushed(ormah: Ormah, wire: Network, remote: Remote, head: str, progress: Pr
         return wire.push(remote, head, progress)
 
 
-def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int, list[Aside]]:
+def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool) -> tuple[int, list[Aside]]:
     """Join the remote's commit to ours: (commits that came in, conflicts that were set aside)."""
     vault = ormah.vault
 
@@ -181,11 +189,21 @@ def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int
         check_there(vault, remote, tip)
         base = merge_base(vault, head, tip)
         _same_vault(ormah, remote, tip, base)
-        return plan(vault, base, head, tip)
+        found = plan(vault, base, head, tip)
+        hint = "see what: `git log -p HEAD..FETCH_HEAD` in the vault; to take it in: ormahctl sync --yes"
+        ask_before(vault, f"what {remote.name} has", going(found), yes=yes, hint=hint)
+        return found
 
     incoming = count(vault, tip, vault.head())
     subject = f"Sync: {incoming} {'commit' if incoming == 1 else 'commits'} from {remote.name}"
     return incoming, join(ormah, decide, subject, caller)
+
+
+def going(found: Plan) -> Iterator[tuple[str, str | None]]:
+    """Files that a join removes from the folder or moves in it, with the ids of their memories."""
+    for key, (now, wanted) in found.changes.items():
+        if now is not None and (wanted is None or wanted.path != now.path):
+            yield now.path, node_of(key)
 
 
 def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> None:

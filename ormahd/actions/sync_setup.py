@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ormahd.actions.sync import Synced, join, network, one_at_a_time, only_as_root, sync_with
+from ormahd.actions.asking import ask_before
+from ormahd.actions.sync import Synced, going, join, network, one_at_a_time, only_as_root, sync_with
 from ormahd.errors import BadRequest, Conflict
 from ormahd.vault.create import CARD, read_card
 from ormahd.vault.git_network import Network, Progress
@@ -40,8 +41,9 @@ class SetUp(Struct, frozen=True):
 
 
 def setup(
-    ormah: Ormah, url: str, caller: Caller, progress: Progress, *, replace: bool = False, agreed: bool = True
-) -> SetUp:
+    ormah: Ormah, url: str, caller: Caller, progress: Progress, *, replace: bool = False, agreed: bool = True,
+    yes: bool = False,
+) -> SetUp:  # fmt: skip
     """Make `url` the vault's remote and sync with it. `replace`: also where another one is configured. Without `agreed` a
     vault that would be joined is only told of.
 
@@ -72,20 +74,22 @@ def setup(
         there = branch if branch in heads.branches else heads.default
         if there is None:
             remote = Remote(name, address, branch, known=False)
-            return _begin(ormah, remote, "empty", caller, progress)
+            return _begin(ormah, remote, "empty", caller, progress, yes)
         remote = Remote(name, address, there, known=False)
-        return _not_empty(ormah, wire, remote, caller, progress, agreed)
+        return _not_empty(ormah, wire, remote, caller, progress, agreed, yes)
 
 
-def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress) -> SetUp:
+def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress, yes: bool) -> SetUp:
     """Sync for the first time; the remote is written into the configuration once that went well."""
     chance = random.Random()  # noqa: S311 - no secret hangs on it
-    done = sync_with(ormah, remote, caller, progress, chance)
+    done = sync_with(ormah, remote, caller, progress, chance, yes=yes)
     follow(ormah.vault.git, remote)
     return SetUp(state, remote.name, shown(remote.url), ormah.vault.id, synced=done)
 
 
-def _not_empty(ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, agreed: bool) -> SetUp:
+def _not_empty(
+    ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, agreed: bool, yes: bool
+) -> SetUp:
     vault = ormah.vault
     check_here(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
     with vault.lineage:
@@ -106,20 +110,20 @@ def _not_empty(ormah: Ormah, wire: Network, remote: Remote, caller: Caller, prog
                 "the remote has this vault with another history: one of them was rewritten; nothing was changed",
                 hint="see what differs with git in the vault; `git push --force` hands out this one",
             )
-        return _begin(ormah, remote, "ours", caller, progress)
+        return _begin(ormah, remote, "ours", caller, progress, yes)
     memories = sum(path.lower().endswith(".md") for path in vault.git.listing(tip))
     if not agreed:
         return SetUp("would_join", remote.name, shown(remote.url), card.id, vault.id, memories)
     former = vault.id
-    _join(ormah, remote, tip, card, caller, progress)
+    _join(ormah, remote, tip, card, caller, progress, yes)
     follow(vault.git, remote)  # it is done, also when the way back to the remote breaks now
-    done = _begin(ormah, remote, "joined", caller, progress)
+    done = _begin(ormah, remote, "joined", caller, progress, yes)
     assert done.synced is not None
     done.synced.pulled += count(vault, tip, head)
     return SetUp("joined", done.remote, done.url, card.id, former, memories, done.synced)
 
 
-def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress) -> None:
+def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress, yes: bool) -> None:
     """Become the vault that the remote holds: its id and self node from now on, and everything of both."""
     vault = ormah.vault
     progress(0, 0, "joining")
@@ -130,7 +134,10 @@ def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, pr
         if is_ancestor(vault.git, tip, head):
             return None
         base = merge_base(vault, head, tip)  # where this vault once was part of the other one
-        return plan_setup(vault, head, tip, card) if base is None else plan(vault, base, head, tip)
+        found = plan_setup(vault, head, tip, card) if base is None else plan(vault, base, head, tip)
+        hint = "to join it all the same: ormahctl sync setup URL --yes"
+        ask_before(vault, f"joining the vault of {remote.name}", going(found), yes=yes, hint=hint)
+        return found
 
     join(ormah, decide, f"Join the vault of {remote.name}", caller)
     with ormah.writing:

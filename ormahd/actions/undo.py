@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from ormahd.actions.taking_back import UNCOMMITTED, Clash, Left, Task, Undone, take_back
+from ormahd.actions.asking import ask_before
+from ormahd.actions.taking_back import (
+    UNCOMMITTED,
+    Ahead,
+    Clash,
+    Left,
+    Plan,
+    Task,
+    Undone,
+    foresee,
+    take_back,
+    undone,
+)
 from ormahd.actions.undo_part import narrowed
 from ormahd.actions.views import headline
 from ormahd.core.node import short_id
@@ -17,6 +29,7 @@ from ormahd.vault import custody
 from ormahd.vault.change import Kind
 from ormahd.vault.custody import Did
 from ormahd.vault.history import MIN_PREFIX, find_op, moment, read_ops
+from ormahd.vault.three_way import node_of
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
@@ -44,6 +57,10 @@ class Wish(Struct, frozen=True):
     node_id: str | None = None
     edge: str | None = None
     force: bool = False
+    dry_run: bool = False
+    """Only say what would be done."""
+    yes: bool = False
+    """The person agrees that files of theirs are removed or moved."""
 
 
 class Skipped(Struct, frozen=True):
@@ -56,12 +73,14 @@ class Skipped(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What an undo came to. Ops with conflicts were left alone as a whole; `run` names the undos when there are several."""
+    """What an undo came to, or would come to. Ops with conflicts were left alone as a whole; `run` names the undos when there
+    are several."""
 
     undone: list[Undone] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     conflicts: list[Clash] = field(default_factory=list)
     run: str | None = None
+    dry_run: bool = False
 
 
 class Merge(Struct, frozen=True):
@@ -78,7 +97,7 @@ def undo(ormah: Ormah, wish: Wish, caller: Caller, progress: Callable[[int, int,
     """Take back what `wish` names. One op alone either is undone or raises; of several each that conflicts is left alone.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the ops, the run, the job. Conflict: an op that is not ours, is undone already or
+        NotFound, Ambiguous, BadRequest: the ops, the run, the job. Unconfirmed: files of the person's would go. Conflict: an op that is not ours, is undone already or
         cannot be undone at all; one op alone that conflicts (`data["conflicts"]`). VaultBusy: git is held by somebody
         else; of several, `data["undone"]` names those that were undone before.
     """
@@ -92,9 +111,43 @@ def undo(ormah: Ormah, wish: Wish, caller: Caller, progress: Callable[[int, int,
     if wish.edge is not None and wish.node_id is None:
         raise BadRequest("an edge needs the note that it leaves", hint="give node_id too (--node ID)")
     ops = _named(ormah, wish.ops) if by_name else _of_run_or_job(ormah, wish)
+    if wish.dry_run or not wish.yes:
+        would, going = _foreseen(ormah, ops, wish)
+        if wish.dry_run:
+            return would
+        ask_before(
+            ormah.vault, "the undo", going, yes=False, hint="look first: --dry-run; to do it: the same with --yes"
+        )
     if len(ops) == 1 and by_name:
         return Outcome([_one(ormah, ops[0], wish, caller)])
     return _several(ormah, ops, wish, caller, progress)
+
+
+def _foreseen(ormah: Ormah, ops: Sequence[Op], wish: Wish) -> tuple[Outcome, list[tuple[str, str | None]]]:
+    """What the undo would come to, each op after those that are newer, and the files that would be removed or moved."""
+    out = Outcome(dry_run=True)
+    ahead: Ahead = {}
+    going: dict[str, str | None] = {}
+    together = {op.name for op in ops}
+    for op in ops:
+        by = _undone_by(ormah, op)
+        why = DONE if by is not None and by not in together else _beyond(ormah, op)
+        if why is None:
+            task = _task(ormah, op, wish, None)
+            found = foresee(ormah, task, ahead)
+            if isinstance(found, Plan) and found.changes:
+                out.undone.append(undone(task, found, "", ""))
+                going |= {
+                    piece.now.path: node_of(key) for key, piece in found.pieces.items() if piece.now and piece.moves
+                }
+                continue
+            if isinstance(found, Left):
+                out.conflicts.extend(found.clashes[: SHOWN - len(out.conflicts)])
+                if found.clashes:
+                    continue
+            why = GONE
+        out.skipped.append(Skipped(op.name, op.commit, op.subject, why))
+    return out, list(going.items())
 
 
 def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> Merge:
@@ -104,7 +157,7 @@ def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> Merge:
     """
     op = find_op(ormah.vault, merge_id, kind=Kind.MERGE)
     _check(ormah, op)
-    done = _one(ormah, op, Wish(), caller)
+    done = _one(ormah, op, Wish(yes=True), caller)
     lines = [f"Undone: {op.subject}"]
     lines += [f"{change.did}: {change.title or change.path}" for change in done.changes]
     return Merge("\n".join([*lines, f"op: {done.undo_op}"]), op.name, done.undo_op, done.commit, done.nodes)

@@ -24,7 +24,7 @@ from ormahd.core.text_diff import clip
 from ormahd.jobs.duplicates import QUESTION, Found, Search, candidates, shown, waiting
 from ormahd.jobs.job import Ask, Change, Step, Turn
 from ormahd.jobs.merged_text import unfit, united
-from ormahd.jobs.merging import keeper, merge, why_apart
+from ormahd.jobs.merging import keeper, merge, persons, why_apart
 from ormahd.judge.port import Duplicate, JudgeGone
 
 if TYPE_CHECKING:
@@ -47,11 +47,14 @@ class DuplicateMerger:
             found = list(search)
             gone: set[str] = set()
             by_itself = turn.ormah.settings.merging.by_itself
-            for pair in [one for one in found if one.how is not None and by_itself]:
+            made = persons(turn.ormah, [row for one in found for row in (one.one, one.other)])
+            # of two files that a person made none goes by itself: that is asked
+            alone = [one for one in found if one.how is not None and by_itself and not one.ids <= made]
+            for pair in alone:
                 if change := _alone(turn, pair, gone, partial(search.settle, pair)):
                     yield change
                     gone |= _removed(change, turn)
-            others = [one for one in found if one.how is None or not by_itself]
+            others = [one for one in found if one not in alone]
             if turn.judge:
                 yield from self._judged(turn, others, search, gone)
             else:
@@ -82,9 +85,10 @@ class DuplicateMerger:
             fresh = _fresh(turn, pair)
             if fresh is None:
                 continue
-            keep, remove = keeper(fresh.one, fresh.other)
+            made = persons(turn.ormah, (fresh.one, fresh.other))
+            keep, remove = keeper(fresh.one, fresh.other, made)
             bad = unfit(verdict.title, verdict.content, keep, remove)
-            if bad is None and pair.like.composite >= at_once:
+            if bad is None and not fresh.ids <= made and pair.like.composite >= at_once:
                 change = _merged(turn, fresh, verdict, f"judged to say the same by {_name(turn)}: {verdict.reason}")
                 yield replace(change, done=partial(search.settle, pair))
                 gone |= _removed(change, turn)
@@ -139,7 +143,7 @@ def _alone(turn: Turn, pair: Found, gone: set[str], done: Any) -> Change | None:
 
 
 def _merged(turn: Turn, pair: Found, verdict: Duplicate, why: str) -> Change:
-    keep, remove = keeper(pair.one, pair.other)
+    keep, remove = keeper(pair.one, pair.other, persons(turn.ormah, (pair.one, pair.other)))
     if verdict.content is not None and not turn.dry:
         turn.ormah.index.embed_ahead([(verdict.title or keep.title, verdict.content)], urgent=False)
     return merge(
@@ -148,7 +152,7 @@ def _merged(turn: Turn, pair: Found, verdict: Duplicate, why: str) -> Change:
 
 
 def _ask(turn: Turn, pair: Found, verdict: Duplicate, bad: str | None) -> Ask:
-    keep, remove = keeper(pair.one, pair.other)
+    keep, remove = keeper(pair.one, pair.other, persons(turn.ormah, (pair.one, pair.other)))
     judged = verdict is not UNASKED
     title = verdict.title if judged and bad is None else None
     content = verdict.content if judged and bad is None else united(keep, remove)

@@ -6,7 +6,7 @@ the notes whose links were drawn anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ormahd.actions.amend import see
@@ -18,6 +18,7 @@ from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.jobs.job import Change, Edit
 from ormahd.jobs.merging_links import Links
 from ormahd.vault.change import Kind
+from ormahd.vault.origin import made_by_person
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Seen
@@ -33,11 +34,19 @@ APART = {
 """Edges that say why two memories are two."""
 
 
-def keeper(one: NodeRow, other: NodeRow) -> tuple[NodeRow, NodeRow]:
-    """(kept, removed), where nobody says otherwise: the higher tier, then the longer text, then the later update."""
+def persons(ormah: Ormah, rows: Iterable[NodeRow]) -> frozenset[str]:
+    """The ids of those memories whose file a person made: no job removes such a file."""
+    by_path = {row.path: row.id for row in rows}
+    made = made_by_person(ormah.vault, by_path.items())
+    return frozenset(by_path[path] for path in made)
+
+
+def keeper(one: NodeRow, other: NodeRow, theirs: Collection[str] = ()) -> tuple[NodeRow, NodeRow]:
+    """(kept, removed), where nobody says otherwise: one of `theirs` (ids of memories whose file a person made), the higher
+    tier, then the longer text, then the later update."""
 
     def worth(row: NodeRow) -> tuple[Any, ...]:
-        return _RANK[row.tier], len(row.content), row.updated, row.created, row.id
+        return row.id in theirs, _RANK[row.tier], len(row.content), row.updated, row.created, row.id
 
     return (one, other) if worth(one) >= worth(other) else (other, one)
 
@@ -95,6 +104,11 @@ def merge(
             raise Conflict(f"not merged: {why}")
         return _edits(ormah, see(ormah, keep_id), see(ormah, remove_id), title, content)
 
+    if not across and persons(ormah, [gone]):
+        raise BadRequest(
+            f"{gone.short_id} cannot be merged away: {gone.path} is a file that the person made",
+            hint=f"keep {gone.short_id}, and remove {keep.short_id}; or leave it to the person",
+        )
     if why := why_apart(ormah, keep, gone, across=across):
         raise BadRequest(
             f"{keep.short_id} and {gone.short_id} cannot be merged: {why}", hint="reject it, or connect them"

@@ -62,7 +62,8 @@ class HistoryMethods:
 
     def undo(self, params: schema.UndoParams, caller: Caller, progress: ProgressFn) -> schema.Result:
         wish = Wish(
-            tuple(params.ops), params.run, params.job, params.since, params.node_id, params.edge, params.force
+            tuple(params.ops), params.run, params.job, params.since, params.node_id, params.edge, params.force,
+            params.dry_run, params.yes,
         )  # fmt: skip
         return result(undo(self.ormah, wish, caller, steps(progress)), schema.UndoResult)
 

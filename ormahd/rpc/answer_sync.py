@@ -25,12 +25,13 @@ class SyncMethods:
             "admin.sync_resolve": self.resolve,
         }
 
-    def sync(self, _params: schema.NoParams, caller: Caller, progress: ProgressFn) -> schema.Result:
-        return self._synced(sync(self.ormah, caller, steps(progress)))
+    def sync(self, params: schema.SyncParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+        return self._synced(sync(self.ormah, caller, steps(progress), yes=params.yes))
 
     def setup(self, params: schema.SyncSetupParams, caller: Caller, progress: ProgressFn) -> schema.Result:
         done = setup(
-            self.ormah, params.url, caller, steps(progress), replace=params.replace, agreed=not params.ask
+            self.ormah, params.url, caller, steps(progress), replace=params.replace, agreed=not params.ask,
+            yes=params.yes,
         )  # fmt: skip
         return schema.SyncSetupResult(
             state=done.state, remote=done.remote, url=done.url, vault_id=done.vault_id, former_id=done.former_id,

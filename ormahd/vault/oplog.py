@@ -6,6 +6,7 @@ is new since is read (`git log OLD...HEAD`); a history that was rewritten is rea
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -17,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.vault import message
+from ormahd.vault.change import Kind
 from ormahd.vault.git import Git
 from ormahd.vault.git_run import GitFailed
 
@@ -24,6 +26,9 @@ UNDOES = "Ormah-Undoes"
 """The trailer that names what an op takes back whole: ops or commits."""
 UNDOES_PART = "Ormah-Undoes-Part"
 """The trailer of an op that takes back a part of another: op, node id and, for one edge alone, its key."""
+
+UNTOLD = frozenset({Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE})
+"""Kinds of ops that name memories which were there before, or came from elsewhere."""
 
 _FORMAT = "--format=%m%x1f%H%x1f%P%x1f%ct%x1f%B"
 _REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
@@ -62,7 +67,7 @@ class Entry(NamedTuple):
         return self.op or self.commit
 
 
-class View(Struct, frozen=True):
+class View(Struct, frozen=True, dict=True):
     """The history as it was at `head`. `entries`: newest first, an op always before those it builds on."""
 
     head: str | None
@@ -73,6 +78,16 @@ class View(Struct, frozen=True):
     """The same for parts."""
     firsts: Mapping[str, str]
     """Commits that go before an op's own, and are no entries -> the op."""
+
+    @functools.cached_property
+    def came_by(self) -> Mapping[str, str | None]:
+        """By which kind of op each memory came that an op names (None: by a commit made by hand)."""
+        found: dict[str, str | None] = {}
+        for entry in reversed(self.entries):
+            if entry.kind not in UNTOLD:
+                for node in entry.nodes:
+                    found.setdefault(node, entry.kind)
+        return found
 
     def undone_by(self, entry: Entry) -> str | None:
         by = self.taken_back.get(entry.op) if entry.op else None

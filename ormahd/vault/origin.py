@@ -11,11 +11,10 @@ import os
 from collections.abc import Iterable
 
 from ormahd.vault.change import Kind
+from ormahd.vault.oplog import UNTOLD
 from ormahd.vault.vault import Vault
 
 BY_PERSON = frozenset({Kind.ADOPT, Kind.EDIT})
-UNTOLD = frozenset({Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE})
-"""Ops that name memories which were there before, or came from elsewhere."""
 NAMED = 200
 """Paths up to which git is asked about them alone."""
 
@@ -23,15 +22,10 @@ NAMED = 200
 def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set[str]:
     """Of files (path, and id of the memory if it has one) the paths of those that a person made."""
     asked = {path: node for path, node in files if not path.startswith(".ormah/")}
-    wanted = {node for node in asked.values() if node is not None}
-    first: dict[str, str | None] = {}
-    if wanted:
-        for entry in reversed(vault.oplog.view().entries):
-            if entry.kind not in UNTOLD:
-                for node in wanted.intersection(entry.nodes):
-                    first.setdefault(node, entry.kind)
-    found = {path for path, node in asked.items() if node in first and first[node] in {*BY_PERSON, None}}
-    untold = [path for path, node in asked.items() if node not in first]
+    first = vault.oplog.view().came_by if any(node is not None for node in asked.values()) else {}
+    told = {path: first[node] for path, node in asked.items() if node is not None and node in first}
+    found = {path for path, kind in told.items() if kind is None or kind in BY_PERSON}
+    untold = [path for path in asked if path not in told]
     return found | _added_by_person(vault, untold)
 
 

@@ -234,12 +234,20 @@ class SyncResult(Result):
     """Where both sides are now."""
 
 
+class SyncParams(Params):
+    """`yes`: also where more than three files that the person made are removed or moved; else that is refused (`unconfirmed`)."""
+
+    yes: bool = False
+
+
 class SyncSetupParams(Params):
-    """`replace`: also where another remote is configured. `ask`: a vault that would be joined is only told of."""
+    """`replace`: also where another remote is configured. `ask`: a vault that would be joined is only told of. `yes`: as in
+    `admin.sync`."""
 
     url: str
     replace: bool = False
     ask: bool = False
+    yes: bool = False
 
 
 class SyncSetupResult(Result):
@@ -332,7 +340,7 @@ ADMIN: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "admin.import": (ImportParams, ImportResult),
     "admin.export": (ExportParams, ExportResult),
     "admin.purge": (PurgeParams, PurgeResult),
-    "admin.sync": (NoParams, SyncResult),
+    "admin.sync": (SyncParams, SyncResult),
     "admin.sync_setup": (SyncSetupParams, SyncSetupResult),
     "admin.sync_conflicts": (NoParams, ConflictsResult),
     "admin.sync_resolve": (ResolveConflictParams, ResolveConflictResult),

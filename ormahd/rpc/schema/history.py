@@ -100,6 +100,10 @@ class UndoParams(Params):
     """Only that note's edges to another: its id, or `supports:` and its id."""
     force: bool = False
     """Remove a note that the op brought, although it was edited since."""
+    dry_run: bool = False
+    """Change nothing: say what would be undone. `undo_op` and `commit` are empty then."""
+    yes: bool = False
+    """Also where more than three files that the person made are removed or moved; else that is refused (`unconfirmed`)."""
     request_id: str | None = None
 
 
@@ -159,6 +163,7 @@ class UndoResult(Result):
     """Of ops that were left alone as a whole; the first 100."""
     run: str | None = None
     """The run of the undos, when there are several: undoing it brings all of them back."""
+    dry_run: bool = False
 
 
 HISTORY: Final[dict[str, tuple[type[Params], type[Result]]]] = {
