@@ -13,7 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ormahd import way
+from ormahd.core import decision
+from ormahd.core.decision import Decision, key_of, line_id
 from ormahd.core.judgement import FILES, FOLDER, Small, model_name
+from ormahd.core.node import ProposalType
 from ormahd.core.note import digest
 from ormahd.core.strength import FILE as STRENGTH
 from ormahd.core.strength import Pace, read_strength
@@ -21,6 +24,7 @@ from ormahd.errors import OrmahError
 from ormahd.journal import whispers
 from ormahd.journal.feedback import Judgements, Seal
 from ormahd.journal.line_files import LineFiles
+from ormahd.journal.verdicts import CONFLICT, Verdicts, text_key
 from ormahd.vault.change import Committed, Kind
 
 if TYPE_CHECKING:
@@ -45,6 +49,8 @@ class Learned:
         self._state = state
         self._strength: str | None = None
         self._files = LineFiles(vault.root, FILES, self._read)
+        self._decisions: LineFiles[Decision] = LineFiles(vault.root, decision.FILES, self._read)
+        self._rejected: tuple[int, frozenset[str]] = (-1, frozenset())
         self._lock = threading.Lock()
         self._judgements = Judgements()
         self._made: tuple[int, str | None, int] | None = None
@@ -104,6 +110,27 @@ class Learned:
         if now != self._made:
             self._judgements = Judgements.of(self._files.all(), model, anew=self._anew)
             self._made = now
+
+    def both_hold(self, one_id: str, other_id: str) -> bool:
+        """Whether somebody decided that both memories hold, as they read now: a person who rejected the conflict, a judge who
+        denied it."""
+        rows = list(self._index.notes([one_id, other_id], connections=False).values())
+        texts = [text_key(row.title, row.content) for row in rows]
+        if line_id(key_of(ProposalType.CONFLICT, [row.id for row in rows], texts)) in self._rejections():
+            return True
+        verdict = Verdicts(self._state).known(CONFLICT, texts)
+        return verdict is not None and verdict.get("kind") == "none"
+
+    def _rejections(self) -> frozenset[str]:
+        """The ids of all lines that reject a proposal."""
+        try:
+            self._decisions.look()
+        except OSError as exc:
+            log.warning("the decisions in %s cannot be read: %s", decision.FOLDER, exc.strerror)
+        if self._rejected[0] != (version := self._decisions.version):
+            lines = self._decisions.by_id().items()
+            self._rejected = version, frozenset(name for name, one in lines if one.verdict == "rejected")
+        return self._rejected[1]
 
     def embed_anew(self, stopping: Callable[[], bool] = lambda: False) -> int:
         """Embed the prompts of judgements that were made with another model, where their text is known: committed with

@@ -123,6 +123,8 @@ def _print(number: int, hit: RecallHit) -> None:
         facts.append(f"{hit.score:.2f}")
     if hit.source != "search":
         facts.append(render.line(hit.source))
+    if hit.older_than:
+        facts.append(f"older than {hit.older_than[:8]}")
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
     if hit.source == "id":  # it was asked for by its name: all of it
         for text in rest.strip().splitlines():

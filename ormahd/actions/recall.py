@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import headline, iso
-from ormahd.core.node import EdgeType, SearchQuery
+from ormahd.core.node import EdgeType, SearchQuery, short_id
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.ranking.search import Rules, rank
 
@@ -47,6 +47,8 @@ class Hit(Struct, frozen=True):
     created: str
     origin: str
     path: str
+    older_than: str | None = None
+    """Full id of the newer memory that seems to have replaced this one, and stands before it."""
     trace: dict[str, Any] = field(default_factory=dict)
 
 
@@ -106,7 +108,7 @@ def _found(
     settings = ormah.settings
     ranked = rank(
         index, query, embed=embed, space=space, now=now, explain=explain,
-        rules=Rules(settings.search, settings.space, settings.activation),
+        rules=Rules(settings.search, settings.space, settings.activation), holds=ormah.learned.both_hold,
     )  # fmt: skip
     rows = index.notes([found.node_id for found in ranked.results], connections=False)
     against = _against(index, [found.node_id for found in ranked.results])
@@ -116,7 +118,7 @@ def _found(
         if row is None:
             continue  # forgotten between ranking and reading
         source = "conflict" if row.id in against else found.source
-        hits.append(_hit(row, found.score, source, found.trace if explain else {}))
+        hits.append(_hit(row, found.score, source, found.trace if explain else {}, found.older_than))
     named = None if explain else _named(index, query)
     if named is not None:
         row, certain = named
@@ -141,10 +143,12 @@ def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
     return row, len(found[1]) >= CERTAIN
 
 
-def _hit(row: NodeRow, score: float, source: str, trace: dict[str, Any]) -> Hit:
+def _hit(
+    row: NodeRow, score: float, source: str, trace: dict[str, Any], older_than: str | None = None
+) -> Hit:  # fmt: skip
     return Hit(
         row.id, row.short_id, row.title, row.type.value, row.tier.value, row.space, list(row.tags), round(score, 6), source,
-        row.content, iso(row.created) or "", row.source, row.path, trace,
+        row.content, iso(row.created) or "", row.source, row.path, older_than, trace,
     )  # fmt: skip
 
 
@@ -167,6 +171,7 @@ def _prose(query: SearchQuery, hits: list[Hit], degraded: list[str]) -> str:
         lines.append(f"{number}. [{hit.type}] {headline(hit.title, hit.content)}")
         lines.append(
             f"   id: {hit.id} | tier: {hit.tier} | space: {hit.space or 'global'} | score: {hit.score:.3f} | created: {hit.created[:10]}"
+            + (f" | older than {short_id(hit.older_than)}, which seems to replace it" if hit.older_than else "")
         )
         lines.append(f"   {hit.content.strip() if hit.source == 'id' else _snippet(hit.content)}")
     for source, heading in (("activated", "Related via connections:"), ("conflict", "Conflicting context:")):

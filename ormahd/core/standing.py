@@ -15,10 +15,15 @@ from importlib import resources
 
 from msgspec import Struct
 
+from ormahd.core.node import NodeType
 from ormahd.core.standing_evidence import Aligned, Evidence, weigh
 from ormahd.core.statement import Statement, Token
 from ormahd.core.values import Sort
 
+RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, NodeType.GOAL})
+"""What holds for one space need not hold for the rest: none of these is held against a memory of no space."""
+WHOLE = 0.85
+"""Evidence that either says every word of the other: such two say the same, in another order or with other small words."""
 VALUE = 60
 """Characters of a subject or a value, for people to read."""
 
@@ -58,6 +63,13 @@ class Weights(Struct, frozen=True):
     same_at: float
 
 
+def comparable(one: NodeType, space: str | None, other: NodeType, other_space: str | None) -> bool:
+    """Whether one memory may say something about the other: of one space, or one of them global and neither a rule."""
+    if space == other_space:
+        return True
+    return (space is None or other_space is None) and not RULES & {one, other}
+
+
 def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     """Say how `newer` stands to `older`. Which of the two is the newer one the caller knows (`created`).
 
@@ -77,14 +89,16 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     subject, old, new = _difference(evidence)
     return Compared(
         chance[Standing.REPLACED], chance[Standing.BOTH], chance[Standing.SAME], chance[Standing.UNRELATED],
-        _verdict(chance, told) if evidence.related else Standing.UNRELATED, subject, old, new,
+        _verdict(evidence, chance, told), subject, old, new,
     )  # fmt: skip
 
 
-def _verdict(chance: dict[Standing, float], told: Weights) -> Standing:
+def _verdict(evidence: Evidence, chance: dict[Standing, float], told: Weights) -> Standing:
+    if not evidence.related:
+        return Standing.UNRELATED
     if chance[Standing.REPLACED] >= told.replaced_at:
         return Standing.REPLACED
-    if chance[Standing.SAME] >= told.same_at:
+    if chance[Standing.SAME] >= told.same_at or evidence.numbers["agree_whole"] >= WHOLE:
         return Standing.SAME
     return Standing.UNRELATED if chance[Standing.UNRELATED] > chance[Standing.BOTH] else Standing.BOTH
 

@@ -22,6 +22,7 @@ from ormahd.core.sql import Snapshot
 from ormahd.core.words import fts_match
 from ormahd.index import lookup
 from ormahd.index.kept_edges import KeptEdges
+from ormahd.index.kept_standing import KeptStandings
 from ormahd.index.kept_tokens import KeptTokens
 from ormahd.index.rows import SPARE, Candidate, Filter, micros
 from ormahd.index.text import COUNTED_ANEW, RANK, SCORED, SMALL, Frequencies, largest, split
@@ -105,6 +106,7 @@ class Kept:
         self.candidates: dict[str, Candidate] = {}
         self.tokens = KeptTokens()
         self.edges = KeptEdges()
+        self.standings = KeptStandings()
         self._passing: dict[Filter, Passing] = {}
         self._times: dict[Filter, int] = {}
         self._postings: dict[str, Posting] = {}
@@ -137,6 +139,7 @@ class Kept:
         other._asked = self._asked.copy()
         if len(ids) <= CHANGED:  # else it was bulk work, after which the memory is wanted back
             other.tokens = self.tokens.without(ids)
+            other.standings = self.standings.without(ids)
         before = self._before | {chosen: (listed, frozenset()) for chosen, listed in self._passing.copy().items()}
         room = PASSING
         for chosen, (listed, stale) in reversed(before.items()):  # the newest first

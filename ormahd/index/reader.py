@@ -18,6 +18,7 @@ from ormahd.core import sql
 from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Strength
 from ormahd.core.note import NoteKind
+from ormahd.core.standing import Compared
 from ormahd.errors import NotFound
 from ormahd.index import cache, links, lookup, text
 from ormahd.index.cache import Pieces, TokenVectors
@@ -350,6 +351,15 @@ class Reader:
                 return cache.tokens(connection, meaning.number, missing)
 
         return cache.token_vectors(kept.of(meaning.number, chosen, read), meaning.embedder.late_dimensions)
+
+    def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
+        """Of pairs (older, newer, cosine) those of which the newer replaced the older, by what their words say."""
+        kept = self._kept.standings
+        fresh = dict.fromkeys(one for pair in pairs if not kept.known(*pair[:2]) for one in pair[:2])
+        if missing := kept.unread(fresh):
+            kept.learn(self.notes(missing, connections=False))
+        told = {(older, newer): kept.told(older, newer, cosine) for older, newer, cosine in pairs}
+        return {two: found for two, found in told.items() if found is not None}
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
         """How rare each of the embedder's tokens is among the notes: ln((notes + 1) / (notes with it + 1))."""

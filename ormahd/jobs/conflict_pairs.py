@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ormahd.core.node import EdgeType, NodeType
-from ormahd.core.standing import Compared, Standing, compare
+from ormahd.core.node import EdgeType
+from ormahd.core.standing import Compared, Standing, comparable, compare
 from ormahd.core.statement import Statement, read
 from ormahd.index.rows import Filter
-from ormahd.journal.verdicts import text_key
+from ormahd.journal.verdicts import CONFLICT, text_key
 from ormahd.judge.port import Pair, Shown
 
 if TYPE_CHECKING:
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from ormahd.jobs.job import Turn
 
 NAME = "conflict_detector"
-JUDGED, RULED = "conflict", "conflict by rule"
+JUDGED, RULED = CONFLICT, "conflict by rule"
 """Under which question verdicts are kept: a judge's, also an agent's (two-phase maintenance); the rule's."""
-RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, NodeType.GOAL})
-"""What holds for one space need not hold for the rest: none of these is held against a memory of no space."""
 NEIGHBOURS = 15
 ALIKE = 0.4
 """Least cosine of two that may speak of one thing (both: REFERENCE C 3.3)."""
@@ -199,8 +197,8 @@ class Search:
 
     def _compare(self, one: NodeRow, other: NodeRow, cosine: float) -> Compared | None:
         """What their words say, where the newer one seems to make the older one false."""
-        if one.space != other.space and RULES & {one.type, other.type}:
-            return None  # a project may well do otherwise than the rest
+        if not comparable(one.type, one.space, other.type, other.space):
+            return None
         for row in (one, other):
             if row.id not in self._reads:
                 self._reads[row.id] = read(row.title, row.content, row.type)

@@ -100,6 +100,8 @@ def says_the_same(pair: Found) -> bool:
     """Whether their words are evidence that both say the same: not only that nothing was found to part them. A number, a name,
     a word of code, a denial that only one side has, or one word for another, is a difference whatever else they share."""
     older, newer = sorted((pair.one, pair.other), key=lambda row: (row.created, row.updated, row.id))
+    if same(older.title, older.content, newer.title, newer.content) is not None:
+        return True
     if contrast(_text(older), _text(newer)) is not None:
         return False
     texts = [read(row.title, row.content, row.type) for row in (older, newer)]

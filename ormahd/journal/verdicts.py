@@ -14,6 +14,9 @@ from typing import Any
 from ormahd.core import sql
 from ormahd.journal.state import State
 
+CONFLICT = "conflict"
+"""The question whether two memories cannot both hold, as a judge or an agent answered it."""
+
 
 def text_key(title: str | None, content: str) -> str:
     """The key of a memory's text, hex."""

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from ormahd.core.standing import Compared
 from ormahd.index.rows import Candidate, Edge, Filter
 from ormahd.ranking.hear import Heard
 from ormahd.ranking.late import Stored, token_weights
@@ -56,6 +57,8 @@ class Searchable(Protocol):
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]: ...
     def tokens(self, ids: Sequence[str], vector: Float | None = ..., *, pieces: int = ...) -> Stored | None: ...
     def idf(self, token_ids: NDArray[np.uint32]) -> Float: ...
+    def vectors(self, node_id: str) -> Float | None: ...
+    def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]: ...
 
 
 class Meaning(Struct, frozen=True):

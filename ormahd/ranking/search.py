@@ -1,8 +1,8 @@
-"""Search, as a sentence: hear → gather → fuse → shape → activate → cut."""
+"""Search, as a sentence: hear → gather → fuse → shape → activate → renew → cut."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from ormahd.ranking.fuse import Fused, fuse
 from ormahd.ranking.gather import EmbedQuery, Gathered, Searchable, gather
 from ormahd.ranking.hear import Heard, hear
 from ormahd.ranking.late import max_sim
+from ormahd.ranking.renew import FIRST, Holds, nobody, renew, replaced
 from ormahd.ranking.shape import Evidence, shape
 from ormahd.ranking.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
@@ -41,6 +42,8 @@ class Hit(Struct, frozen=True):
     numbers: Mapping[str, float] = field(default_factory=dict)
     """What its score was made of, by name (`Trace.numbers`); cosine and late interaction among them are absolute: how near the
     text is, whatever else was found."""
+    older_than: str | None = None
+    """The newer memory that replaced this one, and stands before it."""
 
 
 class Ranked(Struct, frozen=True):
@@ -69,12 +72,13 @@ def rank(
     space: str | None,
     now: datetime,
     rules: Rules,
+    holds: Holds = nobody,
     explain: bool = True,
 ) -> Ranked:
     """The memories that answer `query`, best first; at most `query.limit`.
 
     `space`: where the caller works, favoured but not required. `now`: aware, UTC. Equal inputs give equal results.
-    Without `explain` the traces stay empty, which saves a millisecond.
+    `holds`: what somebody decided on two memories. Without `explain` the traces stay empty, which saves a millisecond.
     """
     heard = hear(query, space=space, now=now, settings=rules.search)
     if heard.only_time:
@@ -83,12 +87,16 @@ def rank(
     gathered = gather(index, heard, embed, rules.search)
     keep = max(rules.search.rerank_pool, 2 * heard.limit)
     fused = fuse(gathered, question=heard.question, keep=keep, settings=rules.search)
-    traces, spaces = _shaped(index, fused, gathered, heard, rules, explain=explain)
+    traces, spaces, rows, numbers = _shaped(index, fused, gathered, heard, rules, explain=explain)
     results = _cut(traces, heard, rules.search)
     late = _newest(index, heard, heard.limit - len(results), results) if heard.windowed else []
     activated = activate(index, results, heard.chosen, rules.activation)
     merged = sorted([*results, *activated], key=lambda one: -one.score) + late
     shown = seat(merged, heard.limit)
+    first = [trace.node_id for trace in shown[:FIRST]]
+    rows |= index.candidates([node_id for node_id in first if node_id not in rows])
+    marks = replaced(index, first, rows, heard.chosen, holds)
+    shown = renew(shown, marks, {trace.node_id: trace for trace in [*traces, *activated]}, heard.limit, numbers)
     there = {trace.node_id for trace in shown}
     for trace in merged:
         if trace.node_id not in there:
@@ -98,9 +106,9 @@ def rank(
 
 def _shaped(
     index: Searchable, fused: list[Fused], gathered: Gathered, heard: Heard, rules: Rules, *, explain: bool
-) -> tuple[list[Trace], dict[str | None, float]]:
+) -> tuple[list[Trace], dict[str | None, float], dict[str, Candidate], Callable[[str], dict[str, float]]]:
     """Candidates with their scores, best first; equal ones newest first, then by id. Numbers only where somebody looks.
-    And the best late interaction in each space."""
+    The best late interaction in each space, the candidates by id, and the numbers of each."""
     known = index.candidates([one.node_id for one in fused])
     fused = [one for one in fused if one.node_id in known]  # the others were forgotten a moment ago
     rows = [known[one.node_id] for one in fused]
@@ -118,7 +126,12 @@ def _shaped(
             numbers = {**numbers, "part": behind[at]}
         one = fused[at]
         traces.append(Trace(rows[at].id, numbers, one.words_rank, one.bm25, one.meaning_rank, scores[at]))
-    return traces, _by_space(rows, evidence)
+    place_of = {row.id: at for at, row in enumerate(rows)}
+
+    def numbers_of(node_id: str) -> dict[str, float]:
+        return shaped.numbers(place_of[node_id]) if node_id in place_of else {}
+
+    return traces, _by_space(rows, evidence), {row.id: row for row in rows}, numbers_of
 
 
 def _behind(index: Searchable, rows: Sequence[Candidate], scores: Sequence[float]) -> dict[int, float]:
@@ -199,10 +212,10 @@ def _answer(
 ) -> Ranked:
     degraded = list(gathered.degraded) if gathered else []
     if not explain:
-        hits = [Hit(one.node_id, one.score, one.source, {}, one.numbers) for one in results]
+        hits = [Hit(one.node_id, one.score, one.source, {}, one.numbers, one.older_than) for one in results]
         return Ranked(hits, degraded, {}, spaces)
     chosen = {trace.node_id for trace in results}
-    hits = [Hit(one.node_id, one.score, one.source, one.shown(), one.numbers) for one in results]
+    hits = [Hit(one.node_id, one.score, one.source, one.shown(), one.numbers, one.older_than) for one in results]
     return Ranked(hits, degraded, {
         "question": heard.question, "terms": list(heard.terms), "space": heard.space,
         "period": None if heard.period is None else {

@@ -23,11 +23,15 @@ class Trace(Struct):
     dropped: str | None = None
     """Why it is no result: the stage and the bound; None: it is one."""
     path: list[dict[str, Any]] = field(default_factory=list)
-    """Of an activated result: the edges that lead to it."""
+    """Of an activated result: the edges that lead to it; of a newer memory that came in the place of an older one: which."""
+    older_than: str | None = None
+    """The newer memory that replaced this one."""
 
     def recompute(self) -> float:
         """The score from the numbers alone: what `--explain` shows adds up."""
         n = self.numbers
+        if "renewed" in n:  # a newer memory in the place of the older one, or the older one behind it
+            return n["renewed"]
         if "activation" in n:
             return n["seed"] * n["weight"] * n["factor"] * n["decay"]
         if "temporal" in n:
@@ -49,4 +53,5 @@ class Trace(Struct):
             "node_id": self.node_id, "source": self.source, "score": self.score, "dropped": self.dropped,
             "words_rank": self.words_rank, "bm25": self.bm25, "meaning_rank": self.meaning_rank,
             **self.numbers, **({"path": self.path} if self.path else {}),
+            **({"older_than": self.older_than} if self.older_than else {}),
         }  # fmt: skip

@@ -50,5 +50,5 @@ class WhisperMethods:
 def _node(one: Candidate) -> schema.WhisperNode:
     return schema.WhisperNode(
         id=one.id, short_id=one.row.short_id, type=one.row.type.value, title=one.row.title,
-        score=round(one.relevance, 6), shown=one.shown or "title",
+        score=round(one.relevance, 6), shown=one.shown or "title", older_than=one.older_than,
     )  # fmt: skip

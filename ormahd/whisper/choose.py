@@ -267,10 +267,12 @@ def arrange(
     listed = list(chosen[: max(room, 1)])
     for one in chosen[len(listed) :]:
         one.dropped = "gate: preferences took the place"
-    for number, one in enumerate(listed):
-        one.shown = _shown(number, settings)
+    number = 0
+    for one in listed:
+        one.shown = "title" if one.older_than else _shown(number, settings)  # what was replaced is named, not quoted
+        number += not one.older_than
     for one in preferences:
-        one.shown = "preference"
+        one.shown = "title" if one.older_than else "preference"
     if exploring is not None:
         exploring.shown = "exploring"
     return [*listed, *preferences, *([exploring] if exploring is not None else [])]

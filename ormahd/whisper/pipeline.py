@@ -1,4 +1,4 @@
-"""The whisper, as a sentence: hear → quiet? → gather → judge → rerank → affinity → choose → render.
+"""The whisper, as a sentence: hear → quiet? → gather → judge → rerank → affinity → choose → renew → render.
 
 `SEEDS.md` beside this names, for each sentence of the seeds, the stage, the setting and the test.
 """
@@ -20,7 +20,7 @@ from ormahd.index.rows import Filter
 from ormahd.journal import whispers
 from ormahd.ranking.hear import subject
 from ormahd.ranking.search import Rules
-from ormahd.whisper import affinity, choose, hear, quiet, render, review
+from ormahd.whisper import affinity, choose, hear, quiet, render, renew, review
 from ormahd.whisper.gather import Pool, gather
 from ormahd.whisper.relevance import cross
 from ormahd.whisper.session import CONTENT, Sessions
@@ -176,6 +176,9 @@ class _Course:
         resting = choose.resting(candidates, settings)
         chosen = choose.gate(candidates, heard, settings, known=known)
         preferences = choose.standing(pool.preferences, chosen, settings)
+        chosen, preferences, old = renew.renew(
+            self.ormah.index, chosen, preferences, pool, now=self.now, holds=self.ormah.learned.both_hold
+        )  # fmt: skip
         if not chosen and not preferences:
             why = Silence.GATE if resting is None else Silence.ARCHIVE
             if known:
@@ -186,7 +189,7 @@ class _Course:
             return Answer(why, heard, pool, resting=resting if why is Silence.ARCHIVE else None, better=better)
         exploring = None
         if settings.exploration and not heard.temporal:
-            known_of = {*boosts, *(one.id for one in preferences)}
+            known_of = {*boosts, *old, *(one.id for one in preferences)}
             room = settings.max_nodes - len(chosen) - len(preferences)
             exploring = choose.explore(candidates, chosen, known_of, room=room)
         return Answer(None, heard, pool, tuple(choose.arrange(chosen, preferences, exploring, settings)))

@@ -28,6 +28,7 @@ from ormahd.core.injected import (
     enclose,
     strip,
 )
+from ormahd.core.node import short_id
 from ormahd.index.rows import NodeRow
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.steps import Candidate
@@ -141,7 +142,9 @@ def line(memory: Candidate | NodeRow, *, full_id: bool = False) -> str:
     exploring = "[exploring] " if isinstance(memory, Candidate) and memory.shown == "exploring" else ""
     where = quoting.one_line(row.source, SOURCE)
     shown_id = row.id if full_id else row.short_id
-    return f"{ENTRY}{row.type}]** {exploring}{_title(row.title, row.content)} (id: {shown_id}) · {where} · {row.created:%Y-%m-%d}"
+    newer = memory.older_than if isinstance(memory, Candidate) else None
+    older = f" · older than {newer if full_id else short_id(newer)}, which seems to replace it" if newer else ""
+    return f"{ENTRY}{row.type}]** {exploring}{_title(row.title, row.content)} (id: {shown_id}) · {where} · {row.created:%Y-%m-%d}{older}"
 
 
 def quoted(text: str, characters: int) -> str:

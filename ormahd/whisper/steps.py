@@ -145,6 +145,8 @@ class Candidate(Struct):
     """Everything that went into relevance and order, for the trace."""
     dropped: str | None = None
     shown: Shown | None = None
+    older_than: str | None = None
+    """The newer memory that replaced this one, and stands before it."""
 
     @property
     def id(self) -> str:

@@ -47,12 +47,15 @@ def shown(one: Candidate) -> dict[str, Any]:
     return {
         "node_id": one.id, "source": one.source, "relevance": round(one.relevance, 6),
         "order": round(one.order, 6), "shown": one.shown, "dropped": one.dropped, **one.numbers,
+        **({"older_than": one.older_than} if one.older_than else {}),
         "title": headline(one.row.title, one.row.content), "title_boost": one.numbers.get("title", 0.0),
     }  # fmt: skip
 
 
 def recompute(numbers: Mapping[str, float], reranker_blend: float) -> float:
     """The relevance from a candidate's own numbers."""
+    if "renewed" in numbers:  # it stands in the place of what it replaced
+        return numbers["renewed"]
     text = numbers["text"]
     if "cross" in numbers:
         text = reranker_blend * numbers["cross"] + (1.0 - reranker_blend) * text

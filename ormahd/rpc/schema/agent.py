@@ -100,6 +100,8 @@ class RecallHit(Result):
     origin: str
     """Who wrote it: the node's own source."""
     path: str
+    older_than: str | None = None
+    """Full id of the newer memory that seems to have replaced this one; it stands before it."""
     trace: dict[str, Any] | UnsetType = UNSET
 
 

@@ -27,6 +27,8 @@ class WhisperNode(Result):
     """Relevance, 0 to 1, absolute; after feedback. What is compared with the gate."""
     shown: str
     """`full`, `title`, `preference` or `exploring`."""
+    older_than: str | None = None
+    """Full id of the newer memory that seems to have replaced this one; it stands before it."""
 
 
 class WhisperResult(Result):

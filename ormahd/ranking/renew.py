@@ -1,0 +1,125 @@
+"""Renew: of two memories on one thing the newer comes first, and the older one is marked.
+
+Ranking compares each result with a question; here the best results are compared with each other, and with what is near them among
+all that was gathered. What is known goes before what the words say: an `evolved_from` edge, a contradiction that is drawn, a
+person's word that both hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ormahd.core.node import EdgeType
+from ormahd.index.rows import Candidate, Filter
+from ormahd.ranking.gather import Searchable
+from ormahd.ranking.trace import Trace
+
+FIRST = 10
+"""Results that are compared with others: those that somebody reads."""
+PARTNERS = 3
+"""Younger memories that each of those is compared with: the nearest."""
+NEAR = 0.25
+"""Least cosine of two that are compared."""
+BEHIND = 0.999
+"""Of the newer memory's score, what the older one keeps: right behind it."""
+BOTH = frozenset({EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM})
+"""Edges between two memories that both stand."""
+
+Holds = Callable[[str, str], bool]
+"""Whether somebody decided that both of two memories (older, newer) hold."""
+
+
+def nobody(_older: str, _newer: str) -> bool:
+    """Nothing was decided."""
+    return False
+
+
+def replaced(
+    index: Searchable, ids: Sequence[str], pool: Mapping[str, Candidate], chosen: Filter, holds: Holds = nobody
+) -> dict[str, str]:
+    """Of these memories those that a newer one replaced, each with the newest such: {older: newer}. `pool`: candidates that
+    may be the newer one; what an edge names may also be another one that the filter lets through."""
+    edges = index.edges_of(list(ids))
+    apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
+    found = _by_edges(index, ids, {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM}, chosen)
+    pairs = [pair for pair in _near(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
+    told = index.replacing(pairs)
+    for older, newer in sorted(told, key=lambda two: (pool[two[1]].created, two[1])):
+        if not holds(older, newer):
+            found[older] = newer  # the newest is the last
+    return {older: _last(older, found) for older in found}
+
+
+def _by_edges(index: Searchable, ids: Sequence[str], known: Mapping[str, str], chosen: Filter) -> dict[str, str]:
+    wanted = {older: newer for older, newer in known.items() if older in ids}
+    there = set(index.keep(sorted(set(wanted.values())), chosen)) if wanted else set()
+    return {older: newer for older, newer in wanted.items() if newer in there}
+
+
+def _near(index: Searchable, ids: Sequence[str], pool: Mapping[str, Candidate]) -> list[tuple[str, str, float]]:
+    """Pairs (older, newer, cosine) worth a comparison."""
+    some = [
+        (node_id, vectors[0]) for node_id in ids if node_id in pool and (vectors := index.vectors(node_id)) is not None
+    ]
+    if not some:
+        return []
+    others = list(pool.values())
+    cosines = index.similarities(np.stack([vector for _, vector in some]), [one.id for one in others])
+    found: list[tuple[str, str, float]] = []
+    for column, (node_id, _) in enumerate(some):
+        older = pool[node_id]
+        near = [
+            (float(cosines[at, column]), other.id) for at, other in enumerate(others)
+            if cosines[at, column] >= NEAR and other.created > older.created and _together(older.space, other.space)
+        ]  # fmt: skip
+        near.sort(key=lambda one: (-one[0], one[1]))
+        found += [(node_id, newer, cosine) for cosine, newer in near[:PARTNERS]]
+    return found
+
+
+def _together(one: str | None, other: str | None) -> bool:
+    return one == other or one is None or other is None
+
+
+def _last(older: str, found: Mapping[str, str]) -> str:
+    """The end of a chain of replacements."""
+    met = {older}
+    while (newer := found[older]) in found and newer not in met:
+        met.add(newer)
+        older = newer
+    return newer
+
+
+def renew(
+    shown: Sequence[Trace],
+    marks: Mapping[str, str],
+    known: Mapping[str, Trace],
+    limit: int,
+    numbers: Callable[[str], dict[str, float]],
+) -> list[Trace]:
+    """The results with each newer memory before what it replaced, brought in where it was none. `known`: traces of what was
+    gathered; `numbers`: what a candidate's score was made of."""
+    found: dict[str, Trace] = {}
+    for trace in shown:
+        if trace.node_id in found:
+            continue
+        newer = marks.get(trace.node_id)
+        if newer is not None:
+            trace.older_than = newer
+            if newer not in found:
+                found[newer] = _lifted(newer, trace, known, numbers)
+                trace.numbers = {**trace.numbers, "renewed": round(trace.score * BEHIND, 6)}
+                trace.score = trace.recompute()
+        found[trace.node_id] = trace
+    return list(found.values())[:limit]
+
+
+def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Callable[[str], dict[str, float]]) -> Trace:
+    """The newer memory in the older one's place, with its score."""
+    trace = known.get(newer) or Trace(newer, {}, source="activated")
+    trace.numbers = {**(trace.numbers or numbers(newer)), "renewed": older.score}
+    trace.path = [*trace.path, {"replaces": older.node_id}]
+    trace.score, trace.dropped = older.score, None
+    return trace

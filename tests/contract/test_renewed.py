@@ -1,0 +1,111 @@
+"""Of two memories on one thing the newer comes first and the older one is marked, at once and by ranking alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ormahd.actions.caller import PERSON, Caller
+from ormahd.actions.recall import Hit, recall
+from ormahd.core.node import ProposalType, SearchQuery
+from ormahd.jobs.conflict_detector import ConflictDetector, change_of
+from ormahd.jobs.runner import Runner
+from ormahd.ranking.search import Rules, rank
+from tests.jobs_house import JobsHouse, open_jobs_house
+
+OLD, NEW = "Deploys of the shop happen on Fridays", "Deploys of the shop happen on Tuesdays now"
+QUESTION = "deploys of the shop happen on fridays"
+"""The older memory's own words, so that the newer one would be second."""
+
+
+@pytest.fixture
+def house() -> Iterator[JobsHouse]:
+    with open_jobs_house(**{"linking.neighbours": 0}) as found:
+        yield found
+
+
+def hits(house: JobsHouse, limit: int = 5, query: str = QUESTION) -> list[Hit]:
+    return recall(house.ormah, SearchQuery(query=query, limit=limit), space="shop").results
+
+
+def two(house: JobsHouse, **more: object) -> tuple[str, str]:
+    """(newer, older)."""
+    older = house.remember(OLD, space="shop", **more)
+    house.go(days=10)
+    return house.remember(NEW, space="shop"), older
+
+
+def test_the_newer_one_stands_first_and_the_older_one_is_marked(house: JobsHouse) -> None:
+    house.remember("The shop sells tea and cups", space="shop")
+    newer, older = two(house)
+    found = hits(house)
+    assert [(hit.id, hit.older_than) for hit in found[:2]] == [(newer, None), (older, newer)]
+    assert found[0].score >= found[1].score
+    assert f"older than {newer[:8]}" in recall(house.ormah, SearchQuery(query=QUESTION), space="shop").text
+
+
+def test_the_newer_one_is_brought_in_where_the_limit_left_it_out(house: JobsHouse) -> None:
+    newer, _ = two(house)
+    assert [hit.id for hit in hits(house, limit=1)] == [newer]
+
+
+def test_the_order_in_which_they_were_stored_does_not_matter(house: JobsHouse) -> None:
+    newer = house.remember(NEW, space="shop")
+    earlier = house.now.replace(year=house.now.year - 1)
+    older = house.remember(OLD, space="shop", created=earlier)
+    assert [hit.id for hit in hits(house)] == [newer, older]
+
+
+def test_what_holds_beside_it_is_not_marked(house: JobsHouse) -> None:
+    house.remember("Deploys of the shop happen on Fridays", space="shop")
+    house.go(days=10)
+    house.remember("Deploys of the bakery happen on Tuesdays", space="shop")
+    assert [hit.older_than for hit in hits(house)] == [None, None]
+
+
+def test_another_space_replaces_nothing(house: JobsHouse) -> None:
+    house.remember(OLD, space="shop")
+    house.go(days=10)
+    house.remember(NEW, space="bakery")
+    assert [hit.older_than for hit in hits(house)] == [None, None]
+
+
+def test_a_rejected_conflict_is_no_reason_to_mark(house: JobsHouse) -> None:
+    newer, older = two(house)
+    house.run(ConflictDetector())
+    runner = Runner(house.ormah, [ConflictDetector()], None, {ProposalType.CONFLICT: change_of})
+    (shown,) = runner.proposals.list().proposals
+    runner.proposals.resolve(shown.row.id, "rejected", Caller(PERSON))
+    assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: None}
+    house.undo(house.head)
+    assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: newer}
+
+
+def test_an_edit_is_seen_at_once(house: JobsHouse) -> None:
+    newer, older = two(house)
+    house.update(newer, content="Deploys of the bakery happen on Tuesdays")
+    assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: None}
+
+
+def test_the_newest_of_three_stands_first(house: JobsHouse) -> None:
+    middle, oldest = two(house)
+    house.go(days=10)
+    newest = house.remember("Deploys of the shop happen on Mondays now", space="shop")
+    found = hits(house)
+    assert found[0].id == newest
+    assert {hit.id: hit.older_than for hit in found} == {newest: None, middle: newest, oldest: newest}
+
+
+def test_the_numbers_of_the_trace_add_up(house: JobsHouse) -> None:
+    newer, older = two(house)
+    ranked = rank(
+        house.ormah.index, SearchQuery(query=QUESTION), embed=house.ormah.embed_query, space="shop", now=house.now,
+        rules=Rules(),
+    )  # fmt: skip
+    first, second = ranked.results
+    assert (first.node_id, second.node_id) == (newer, older)
+    assert first.trace["renewed"] == first.score
+    assert first.trace["path"][-1] == {"replaces": older}
+    assert second.trace["renewed"] == second.score
+    assert second.trace["older_than"] == newer
