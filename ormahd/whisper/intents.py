@@ -96,6 +96,10 @@ MARGIN: Final = 0.15
 """A greeting wins alone unless another kind comes as near as this to it (REFERENCE 4.4)."""
 
 
+POLITE: Final = 0.3
+"""Cosine from which `small_talk` counts. Prompts that a memory helps reach 0.22, "sorry, wrong window" 0.51."""
+
+
 class Embedded(Protocol):
     @property
     def vector(self) -> Float: ...
@@ -146,6 +150,17 @@ class Archetypes:
                 made[kind] = np.asarray(rows, np.float32)
             self._vectors = made
             return made
+
+
+def small_talk(vector: Float, archetypes: Archetypes) -> bool:
+    """True for a prompt that comes nearest to a greeting or thanks, if only from afar: not enough to keep silent for it, and enough not to
+    ask what would have helped with it."""
+    scores = archetypes.scores(vector)
+    return (
+        scores is not None
+        and max(scores, key=scores.__getitem__) is Intent.CONVERSATIONAL
+        and scores[Intent.CONVERSATIONAL] >= POLITE
+    )
 
 
 def resumes(prompt: str, vector: Float, archetypes: Archetypes) -> bool:

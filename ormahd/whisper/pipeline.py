@@ -22,6 +22,7 @@ from ormahd.ranking.hear import subject
 from ormahd.ranking.search import Rules
 from ormahd.whisper import affinity, choose, hear, quiet, render, renew, review
 from ormahd.whisper.gather import Pool, gather
+from ormahd.whisper.intents import small_talk
 from ormahd.whisper.relevance import cross
 from ormahd.whisper.session import CONTENT, Sessions
 from ormahd.whisper.stemmed import stemmed
@@ -252,7 +253,11 @@ class _Course:
         if found.chosen and self.before.recent is None and self.settings.review:
             known = {key.partition(":")[0] for key in self.before.known}
             besides = {one.id for one in found.chosen} | known
-            held = review.pick(self.ormah, self.asked.space, now=self.now, besides=besides)
+            archetypes = self.whisper.archetypes(self.ormah.embed_query)
+            held = review.pick(
+                self.ormah, self.asked.space, now=self.now, besides=besides,
+                small_talk=lambda vector: small_talk(vector, archetypes),
+            )  # fmt: skip
         due = (
             self.settings.maintenance and found.silence not in UNHEARD and MAINTENANCE not in self.before.known
             and not self.asked.gone() and self.whisper.maintenance_due()

@@ -8,7 +8,7 @@ prompt that it was held back for belong to the space where the person works; the
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from ormahd.core.node import Tier
 from ormahd.journal import reviews, whispers
 from ormahd.whisper.affinity import judged
 from ormahd.whisper.hear import topic
+from ormahd.whisper.steps import Float
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -56,9 +57,13 @@ class Review(Struct, frozen=True):
     event: str
 
 
-def pick(ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[str] = ()) -> Review | None:
+def pick(
+    ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[str] = (),
+    small_talk: Callable[[Float], bool] = lambda _: False,
+) -> Review | None:  # fmt: skip
     """The memory to ask about, or None. `besides`: memories that stand in the same whisper, or in the context already. `now`:
-    what counts as the present for memories; how long ago something was whispered the log's own clock tells.
+    what counts as the present for memories; how long ago something was whispered the log's own clock tells. `small_talk`: whether a
+    prompt with this vector is polite, and asks for nothing.
 
     Writes nothing: `went_out` is to be called once the whisper that carries it really went out.
     """
@@ -70,7 +75,7 @@ def pick(ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[
         if row.id in resting:
             continue
         one = whispers.row(ormah.state, number)
-        if one is None or one.model != model or not has_content(one.prompt, space):
+        if one is None or one.model != model or not has_content(one.prompt, space) or small_talk(one.vector):
             continue
         if not judged(one.vector, row.id, judgements, settings):
             return Review(row.id, row.title, row.content, _short(one.prompt), one.time, one.event)

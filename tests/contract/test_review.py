@@ -179,6 +179,17 @@ def test_a_question_needs_a_prompt_with_content(house: House, prompt: str, conte
     assert (house.name("shop") == node) is content
 
 
+def test_small_talk_asks_for_nothing(house: House) -> None:
+    node = house.remember("Payments are deployed on Tuesdays.")
+    house.hold(node)
+    query = house.ormah.embed_query(PROMPT)
+    assert query is not None
+    polite = query.vector
+    told = pick(house.ormah, None, now=house.now, small_talk=lambda vector: float(vector @ polite) > 0.99)
+    assert told is None
+    assert pick(house.ormah, None, now=house.now, small_talk=lambda vector: float(vector @ polite) < 0.99) is not None
+
+
 def test_what_was_hardly_relevant_cannot_be_judged(house: House) -> None:
     node = house.remember("Payments are deployed on Tuesdays.")
     house.hold(node, 0.449)

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -343,4 +343,5 @@ def test_a_state_of_an_earlier_version_is_brought_up(tmp_path: Path, clock: Cloc
     assert opened.notice is None
     assert whispers.claim_use(opened, "e", "n")
     assert whispers.figures(opened).prompts == 1
+    assert opened.active_days() == {date(2026, 11, 21)}, "what was asked before is no holiday"
     opened.close()
