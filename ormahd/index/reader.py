@@ -247,6 +247,12 @@ class Reader:
         ask = functools.partial(self.search_text, query, limit, chosen)
         return self._beside.begin(ask) if self._kept.large else ask
 
+    def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
+        """In how many files each term stands (of several words: one behind the other), and how many files there are."""
+        with self._database.read() as connection:
+            files = text.largest(connection)
+            return self._frequencies.rows(lambda: connection, terms, files), files
+
     def search_plain(self, query: str | Sequence[str], limit: int) -> list[tuple[str, float]]:
         """The same among files that are no nodes: (path, bm25)."""
         with self._database.read() as connection:

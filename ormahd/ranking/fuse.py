@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -24,8 +24,10 @@ class Fused(Struct, frozen=True):
     """Divided by the largest: what counts for a candidate that has no similarity."""
 
 
-def fuse(gathered: Gathered, *, question: bool, keep: int, settings: SearchSettings) -> list[Fused]:
-    """The best `keep` of both lists: sum of weight / (k + rank)."""
+def fuse(
+    gathered: Gathered, *, question: bool, keep: int, settings: SearchSettings, exact: Collection[str] = ()
+) -> list[Fused]:
+    """The best `keep` of both lists: sum of weight / (k + rank). Those in `exact` stay, wherever they stand."""
     words_weight, meaning_weight = settings.fts_weight, settings.vector_weight
     if question:
         words_weight *= settings.question_fts_weight_scale
@@ -37,7 +39,10 @@ def fuse(gathered: Gathered, *, question: bool, keep: int, settings: SearchSetti
     for weight, ranks in ((words_weight, words_rank), (meaning_weight, meaning_rank)):
         for node_id, rank in ranks.items():
             score[node_id] = score.get(node_id, 0.0) + weight / (settings.rrf_k + rank)
-    best = sorted(score, key=lambda one: (-score[one], one))[:keep]
+    for node_id in exact:
+        score.setdefault(node_id, 0.0)
+    best = sorted(score, key=lambda one: (-score[one], one))
+    best = [*best[:keep], *(node_id for node_id in best[keep:] if node_id in exact)]
     values = [score[node_id] for node_id in best]
     return [
         Fused(node_id, words_rank.get(node_id), bm25.get(node_id), meaning_rank.get(node_id), value, norm, share)

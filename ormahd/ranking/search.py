@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from ormahd.core.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.index.rows import Candidate
 from ormahd.ranking.activate import activate, seat
+from ormahd.ranking.exact import Exact, look, rare_words
 from ormahd.ranking.fuse import Fused, fuse
 from ormahd.ranking.gather import EmbedQuery, Gathered, Searchable, gather
 from ormahd.ranking.hear import Heard, hear
 from ormahd.ranking.late import max_sim
 from ormahd.ranking.renew import FIRST, Holds, nobody, renew, replaced
-from ormahd.ranking.shape import Evidence, shape
+from ormahd.ranking.shape import Evidence, Named, shape
 from ormahd.ranking.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
 
@@ -86,8 +87,9 @@ def rank(
         return _answer(heard, None, newest, [], {}, explain=explain)
     gathered = gather(index, heard, embed, rules.search)
     keep = max(rules.search.rerank_pool, 2 * heard.limit)
-    fused = fuse(gathered, question=heard.question, keep=keep, settings=rules.search)
-    traces, spaces, rows, numbers = _shaped(index, fused, gathered, heard, rules, explain=explain)
+    exact = look(index, heard)
+    fused = fuse(gathered, question=heard.question, keep=keep, settings=rules.search, exact=exact.boost.keys())
+    traces, spaces, rows, numbers = _shaped(index, fused, gathered, heard, exact, rules, explain=explain)
     results = _cut(traces, heard, rules.search)
     late = _newest(index, heard, heard.limit - len(results), results) if heard.windowed else []
     activated = activate(index, results, heard.chosen, rules.activation)
@@ -105,7 +107,14 @@ def rank(
 
 
 def _shaped(
-    index: Searchable, fused: list[Fused], gathered: Gathered, heard: Heard, rules: Rules, *, explain: bool
+    index: Searchable,
+    fused: list[Fused],
+    gathered: Gathered,
+    heard: Heard,
+    exact: Exact,
+    rules: Rules,
+    *,
+    explain: bool,
 ) -> tuple[list[Trace], dict[str | None, float], dict[str, Candidate], Callable[[str], dict[str, float]]]:
     """Candidates with their scores, best first; equal ones newest first, then by id. Numbers only where somebody looks.
     The best late interaction in each space, the candidates by id, and the numbers of each."""
@@ -113,7 +122,8 @@ def _shaped(
     fused = [one for one in fused if one.node_id in known]  # the others were forgotten a moment ago
     rows = [known[one.node_id] for one in fused]
     evidence = _evidence(index, rows, gathered)
-    shaped = shape(rows, fused, evidence, heard, rules.search, rules.spaces)
+    named = Named(exact, frozenset() if heard.question else rare_words(index, heard.topic))
+    shaped = shape(rows, fused, evidence, heard, named, rules.search, rules.spaces)
     scores = shaped.scores.tolist()
     behind = _behind(index, rows, scores)
     for at, share in behind.items():

@@ -1,6 +1,6 @@
 """Shape: what the texts say against each other becomes a score in 0..1, then what is known of each note bends it.
 
-The order is the seeds': similarity, blend with the fused rank, title, confidence, tier, recency, access, space. Everything
+The order is the seeds': similarity, blend with the fused rank, title and exact names, confidence, tier, recency, access, space. Everything
 is computed for all candidates at once; a `Trace` takes one candidate's numbers out, and its `recompute` adds them up.
 """
 
@@ -14,8 +14,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.core.node import Tier
+from ormahd.core.stems import stems
 from ormahd.core.words import words
 from ormahd.index.rows import Candidate, micros
+from ormahd.ranking.exact import Exact
 from ormahd.ranking.fuse import Fused
 from ormahd.ranking.hear import Heard
 from ormahd.ranking.late import Late
@@ -42,6 +44,13 @@ class Evidence(Struct, frozen=True):
     cosine: Float
     """With the question as the model pools it: the absolute measure that a gate can use."""
     late: Late
+
+
+class Named(Struct, frozen=True):
+    """What the question names: `exact`, letter by letter; `rare`, the words of it that few notes have."""
+
+    exact: Exact
+    rare: frozenset[str]
 
 
 class Shaped(Struct, frozen=True):
@@ -111,6 +120,7 @@ def shape(
     fused: Sequence[Fused],
     evidence: Evidence | None,
     heard: Heard,
+    named: Named,
     settings: SearchSettings,
     spaces: SpaceSettings,
 ) -> Shaped:
@@ -120,23 +130,29 @@ def shape(
     if evidence is not None and rows:
         judged = similarity(rows, np.array([one.bm25 or 0.0 for one in fused], np.float64), evidence, settings)
         known = ~np.isnan(evidence.focus)
-    factors = _factors(rows, fused, heard, settings, spaces)
+    factors = _factors(rows, fused, heard, named, settings, spaces)
     base = factors["dampening"] * factors["rrf_share"]
     if judged:
         blended = (1.0 - factors["blend"]) * factors["rrf_norm"] + factors["blend"] * judged["similarity"]
         base = np.where(known, blended, base)
     rest = 1.0 - np.minimum(base, 1.0)
-    for at in np.flatnonzero(factors["title"]):
+    boost = factors["title"] + factors["exact"]
+    for at in np.flatnonzero(boost):
         # For small scores the seeds' base × (1 + boost); it nears 1 but never passes it, so no two notes tie there.
-        rest[at] = math.pow(rest[at], 1.0 + factors["title"][at])
-    adjusted = (1.0 - rest) * factors["confidence"]
+        rest[at] = math.pow(rest[at], 1.0 + boost[at])
+    adjusted = (1.0 - rest) * factors["without"] * factors["confidence"]
     used = factors["tier"] + factors["recency"] + factors["access"]
     scores = np.minimum(1.0, adjusted * used * factors["period"] * factors["kind"]) * factors["space"]
     return Shaped(np.array([round(score, 6) for score in scores.tolist()], np.float64), judged, known, factors)
 
 
 def _factors(
-    rows: Sequence[Candidate], fused: Sequence[Fused], heard: Heard, settings: SearchSettings, spaces: SpaceSettings
+    rows: Sequence[Candidate],
+    fused: Sequence[Fused],
+    heard: Heard,
+    named: Named,
+    settings: SearchSettings,
+    spaces: SpaceSettings,
 ) -> dict[str, Float]:
     """What is known of each note besides its text."""
     tiers = {
@@ -146,8 +162,10 @@ def _factors(
     }
     blend = settings.question_similarity_blend_weight if heard.question else settings.similarity_blend_weight
     title = [
-        0.0 if heard.question else settings.title_match_boost * title_overlap(heard.topic, row.title) for row in rows
+        0.0 if heard.question else settings.title_match_boost * title_overlap(heard.topic, named.rare, row.title)
+        for row in rows
     ]
+    exact = [named.exact.of(row.id) for row in rows]
     idle = np.array([row.accessed for row in rows], np.int64)
     days = np.maximum(micros(heard.now) - idle, 0) / DAY_US
     recency = 2.0 ** -np.minimum(days / settings.recency_half_life_days, HALVINGS)
@@ -158,6 +176,8 @@ def _factors(
         "blend": np.full(len(rows), blend),
         "dampening": np.full(len(rows), settings.fts_only_dampening),
         "title": title,
+        "exact": [boost for boost, _ in exact],
+        "without": [factor for _, factor in exact],
         "confidence": [certainty(row.confidence) for row in rows],
         "tier": [1.0 + tiers[row.tier] for row in rows],
         "recency": settings.recency_boost * recency,
@@ -169,9 +189,19 @@ def _factors(
     return {name: np.asarray(values, np.float64) for name, values in columns.items()}
 
 
-def title_overlap(topic: frozenset[str], title: str | None) -> float:
-    """Share of the question's words that stand in the title."""
-    return len(topic & set(words(title))) / len(topic) if topic and title else 0.0
+def title_overlap(topic: frozenset[str], rare: frozenset[str], title: str | None) -> float:
+    """Share of the question's words that stand in the title, in one form or another; none where a rare one of them does not: one
+    common word makes no title the answer."""
+    if not topic or not title:
+        return 0.0
+    said = stems(words(title))
+    if not all(_all_in(word, said) for word in rare):
+        return 0.0
+    return sum(_all_in(word, said) for word in topic) / len(topic)
+
+
+def _all_in(word: str, said: frozenset[str]) -> bool:
+    return stems((word,)) <= said
 
 
 def certainty(confidence: float) -> float:

@@ -41,8 +41,8 @@ class Trace(Struct):
         else:
             base = n["dampening"] * n["rrf_share"]
         # For small scores the seeds' base × (1 + boost); it nears 1 but never passes it, so no two notes tie there.
-        titled = 1.0 - math.pow(1.0 - min(base, 1.0), 1.0 + n["title"])
-        adjusted = titled * n["confidence"]
+        titled = 1.0 - math.pow(1.0 - min(base, 1.0), 1.0 + n["title"] + n["exact"])
+        adjusted = titled * n["without"] * n["confidence"]
         final = min(1.0, adjusted * (n["tier"] + n["recency"] + n["access"]) * n["period"] * n["kind"])
         score = round(final * n["space"], 6)
         return round(score * n["part"], 6) if "part" in n else score

@@ -95,8 +95,8 @@ class SearchSettings(Group):
     )
     title_match_boost: Weight = Field(
         default=2.0,
-        description="Largest boost for words of the query in the title; none for questions. A score nears 1 by it, never "
-        "passes it.",
+        description="Largest boost for words of the query in the title, where all of its rare words stand there; none for "
+        "questions. A score nears 1 by it, never passes it.",
     )
     time_phrases: Literal["off", "favour", "filter"] = Field(
         default="favour",

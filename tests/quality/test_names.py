@@ -1,0 +1,56 @@
+"""Names among near twins, asked with the real model: what stands there letter by letter comes first (README, "Names")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd.core.node import SearchQuery
+from ormahd.index.embedder import Embedder
+from ormahd.ranking.search import Rules, rank
+from ormahd.ranking.trace import Trace
+from tests.contract.index_notes import NOW
+from tests.quality.facts import half_of
+from tests.quality.sets import Question, Text
+from tests.quality.test_floors import Stand
+
+ROWS = [
+    line.split("\t")
+    for line in Path(__file__).with_name("names.tsv").read_text("utf-8").splitlines()
+    if line and not line.startswith("#")
+]
+TEXTS = [Text(row[1], row[2] or None, row[3]) for row in ROWS if row[0] == "memory"]
+ASKED = [(row[1], Question(row[3], row[2])) for row in ROWS if row[0] == "asked"]
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> Iterator[Stand]:
+    made = Stand(tmp_path_factory.mktemp("names"), model, TEXTS)
+    yield made
+    made.index.close()
+
+
+@pytest.mark.parametrize(("half", "first"), [("dev", 1.0), ("held", 0.95)])
+def test_the_exact_one_is_first(stand: Stand, half: str, first: float) -> None:
+    wrong = []
+    some = [(kind, question) for kind, question in ASKED if half_of(question.text) == half]
+    assert len(some) >= 20
+    for kind, question in some:
+        found = stand.ranked(question.text)
+        if found[:1] != [stand.ids[question.gold]]:
+            keys = {node_id: key for key, node_id in stand.ids.items()}
+            wrong.append((kind, question.text, [keys[one] for one in found[:3]]))
+    assert 1 - len(wrong) / len(some) >= first, wrong if half == "dev" else len(wrong)
+
+
+def test_the_numbers_add_up(stand: Stand) -> None:
+    for _, question in ASKED:
+        found = rank(
+            stand.index, SearchQuery(query=question.text), embed=stand.model.embed_query, space=None, now=NOW,
+            rules=Rules(),
+        )  # fmt: skip
+        for hit in found.results:
+            numbers = {name: value for name, value in hit.trace.items() if isinstance(value, float)}
+            assert Trace(hit.node_id, numbers).recompute() == pytest.approx(hit.score, abs=1e-6), question.text
