@@ -39,6 +39,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "proposals": ("proposals", "proposals"),
     },
     "In and out": {
+        "vault": ("vault", "vault"),
         "import": ("import_", "import_"),
         "export": ("export", "export"),
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import click
@@ -24,6 +25,10 @@ from ormahd.rpc.wire import Unavailable
 
 FOUND = 1
 LONG_SECONDS = 6 * 3600.0
+EXAMPLES = 3
+"""Findings of one kind that are named; from one more on they are counted."""
+_PARTICULAR = re.compile(r"'[^']*'|\b[0-9a-f]{8}(?:-[0-9a-f-]{27})?\b|\b\d+\b|\S+\.md\b")
+"""What tells two findings of one kind apart: values in quotes, ids, numbers, files."""
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
@@ -31,9 +36,12 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
     cls=Verb, short_help="Name what needs a hand, with the mend.", example="ormahctl doctor\normahctl doctor --fix"
 )
 @click.option("--fix", is_flag=True, help="Mend what can be mended without a decision.")
+@click.option("--verbose", is_flag=True, help="Each finding by itself, also where many are of one kind.")
 @pass_session
-def doctor(session: Session, fix: bool) -> int:
+def doctor(session: Session, fix: bool, verbose: bool) -> int:
     """Look over vault, index, git and models, also while the daemon is down.
+
+    Of findings of one kind three are named, with how many there are.
 
     Exit status 1 when an error or a warning was found; what is only worth knowing (info) does not count.
     """
@@ -50,11 +58,40 @@ def doctor(session: Session, fix: bool) -> int:
     if session.json:
         render.emit(found)
     else:
-        for finding in found.findings:
-            _print(finding)
+        for kind in _kinds(found.findings):
+            if verbose or len(kind) <= EXAMPLES:
+                for finding in kind:
+                    _print(finding)
+            else:
+                _print_kind(kind)
         if not found.findings:
             render.out("all is well")
     return FOUND if any(finding.level != "info" for finding in found.findings) else 0
+
+
+def _kinds(findings: list[Finding]) -> list[list[Finding]]:
+    """Findings that say the same of different files, together; the others alone. In the order of the first of each."""
+    found: dict[tuple[str, str, str], list[Finding]] = {}
+    for at, finding in enumerate(findings):
+        said = _PARTICULAR.sub("…", finding.what.partition(", it says ")[0])
+        key = (finding.level, said, _PARTICULAR.sub("…", finding.mend)) if finding.path else ("", str(at), "")
+        found.setdefault(key, []).append(finding)
+    return list(found.values())
+
+
+def _print_kind(kind: list[Finding]) -> None:
+    """Many findings of one kind: how many, some examples, what to do."""
+    first = kind[0]
+    level = render.paint(f"{render.line(first.level)}:", _COLOURS.get(first.level, "yellow"))
+    said = _PARTICULAR.sub("…", first.what.partition(", it says ")[0])
+    render.out(f"{level} {render.count(len(kind), 'file')}: {render.line(said)}")
+    for finding in kind[:EXAMPLES]:
+        says = finding.what.partition(", it says ")[2]
+        line = f":{finding.line}" if finding.line else ""
+        render.out(f"  {render.line(finding.path or '')}{line}{f' ({render.line(says)})' if says else ''}")
+    render.out(f"  … and {len(kind) - EXAMPLES} more: ormahctl doctor --verbose")
+    if first.mend:
+        render.out(f"  {render.line(first.mend)}")
 
 
 def _print(finding: Finding) -> None:

@@ -17,4 +17,4 @@ class FileState(Struct, frozen=True):
     lent: str | None = None
     """The id of a note that is only indexed: nothing of ours is written into the file, so it does not stand there."""
     space: str | None = None
-    """The space of its folder, where the note names none: the person's choice for what is only indexed."""
+    """The space that the person chose for the folder, which holds where the note names none."""

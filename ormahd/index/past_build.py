@@ -53,7 +53,7 @@ class Files(Protocol):
         ...
 
     def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
-        """Id and space of a file that is only found; None: it is not one of those."""
+        """Id of a file that is only found (None: it is not one of those), and the space of its folder."""
         ...
 
 

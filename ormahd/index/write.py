@@ -49,7 +49,9 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
     of it."""
     note = note or parse(data, path)
     if state.lent is not None and note.kind is not NoteKind.CONFLICTED:
-        note = replace(note, kind=NoteKind.INDEXED, id=state.lent, space=note.space or state.space)
+        note = replace(note, kind=NoteKind.INDEXED, id=state.lent)
+    if state.space is not None and note.space is None and not note.everywhere:
+        note = replace(note, space=state.space)
     if note.kind in NODES:
         words = text.columns(note.title, path, note.content, note.tags, note.aliases)
     else:

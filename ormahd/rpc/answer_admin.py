@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ormahd import __version__
 from ormahd.actions import admin
+from ormahd.actions.adopting import Wish, adopt
 from ormahd.actions.caller import Caller
 from ormahd.actions.exporting import export
 from ormahd.actions.importing import import_lines
@@ -40,6 +41,7 @@ class AdminMethods:
             "admin.rebuild": self.rebuild,
             "admin.verify": self.verify,
             "admin.doctor": self.doctor,
+            "admin.adopt": self.adopt,
             "admin.import": self.import_,
             "admin.export": self.export,
             "admin.purge": self.purge,
@@ -92,6 +94,13 @@ class AdminMethods:
             admin.fix(self.ormah)
         found = [result(finding, schema.Finding) for finding in admin.doctor(self.ormah)]
         return schema.DoctorResult(findings=sorted([*found, *self._jobs.findings()], key=admin.worst_first))
+
+    def adopt(self, params: schema.AdoptParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
+        wish = Wish(
+            tuple(params.paths), tuple(params.folders), tuple(params.patterns), params.everything, params.space,
+            "index" if params.index else "all",
+        )  # fmt: skip
+        return result(adopt(self.ormah, wish, dry_run=params.dry_run, progress=steps(progress)), schema.AdoptResult)
 
     def import_(self, params: schema.ImportParams, caller: Caller, progress: ProgressFn) -> schema.Result:
         done = import_lines(

@@ -18,7 +18,7 @@ class VaultSettings(Group):
         default="auto",
         description="What becomes of notes that Ormah did not write. `all`: they get an id, are committed, and jobs keep them tidy. "
         "`index`: they are found and whispered, and nothing is written into them. `ours`: only what lies below `ormah/` is a memory; `none`. "
-        "`auto`: `all` in a vault that Ormah made, `index` in a folder that was there before.",
+        "`auto`: `all` in a vault that Ormah made, `index` in a folder that was there before. `ormahctl vault adopt` chooses by folder.",
     )
     quiet_seconds: Seconds = Field(
         default=1.5,

@@ -120,6 +120,30 @@ class Reconciler:
             )
             self.cold = True
 
+    def renew_choices(self) -> None:
+        """The vault's card says something else of folders, or of all notes, from now on."""
+        with self._scanning:
+            self.context = replace(self.context, mode=self.vault.adopt, folders=self.vault.folders)
+
+    def take_again(self, paths: Collection[str], *, wanted: bool) -> set[str]:
+        """Decide on files again that nobody touched, `wanted`: adopting them. Those that could not be taken in yet."""
+        with self._scanning:
+            self.context = replace(self.context, wanted=set(paths) if wanted else set())
+            try:
+                out = Round(self, None, None, lambda: False, again=paths).run()
+            finally:
+                self.context = replace(self.context, wanted=set())
+        return out.waiting & set(paths)
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """No scan runs during the block, and what HEAD has is known."""
+        with self._scanning:
+            with self.book:
+                self.head = self.vault.head()
+            self.begin(Walk())
+            yield
+
     @contextmanager
     def still(self) -> Iterator[None]:
         """No scan runs during the block. After it the history is looked at as if for the first time; where HEAD has the same
@@ -224,7 +248,7 @@ class Reconciler:
         """What the index keeps of a file; of one that is only found also under which id and in which space."""
         seen = file.seen
         lent = decision.node_id if decision is not None and decision.act is Act.FIND else None
-        space = self.context.space_at(file.path) if lent else None
+        space = self.context.space_at(file.path)
         return FileState(file.path, seen.size, seen.mtime_ns, seen.inode, digest or file.digest, lent, space)
 
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:

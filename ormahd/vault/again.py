@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from ormahd.vault.round import Round
 
 
-def no_longer_released(scan: Round) -> None:
-    """Files that the person gave back to us."""
-    paths = scan.owner.released.take_dropped().difference(scan.decided)
+def decided_anew(scan: Round) -> None:
+    """Files that the person gave back to us, or of which they chose something else."""
+    paths = scan.owner.released.take_dropped().union(scan.again).difference(scan.decided)
     scan.take(_seen(scan, filter(scan.owner.identity.present, paths)), forced=True)
 
 

@@ -70,14 +70,16 @@ def write_card(card: Card) -> bytes:
     document.add("self", card.self_id)
     document.add("home", card.home)
     document.add("adopt", card.adopt)
-    return with_folders(tomlkit.dumps(document).encode(), card.folders)
+    return with_choices(tomlkit.dumps(document).encode(), card.folders)
 
 
-def with_folders(data: bytes, folders: Mapping[str, Folder]) -> bytes:
-    """A card that says this of folders, and all else as before."""
+def with_choices(data: bytes, folders: Mapping[str, Folder], adopt: Adopt | None = None) -> bytes:
+    """A card that says this of folders (and with `adopt` of the whole vault), and all else as before."""
     import tomlkit
 
     document = tomlkit.parse(data.decode())
+    if adopt is not None:
+        document["adopt"] = adopt
     document.pop("folders", None)
     if folders:
         table = tomlkit.table(is_super_table=True)

@@ -79,13 +79,17 @@ class Context(Struct, frozen=True):
     released: Callable[[str, bytes], bool] = lambda _path, _data: False
     """Whether a file of these bytes at that path was released: it is the person's alone."""
     folders: Mapping[str, Folder] = {}
+    wanted: set[str] = set()
+    """Files that a person just asked to adopt."""
 
     def mode_at(self, path: str) -> Adopt:
         """What was chosen for the folder that a file is in, else for the vault."""
         return next((found.adopt for found in self._folders(path) if found.adopt is not None), self.mode)
 
     def space_at(self, path: str) -> str | None:
-        """The space that was chosen for the folder that a file is in."""
+        """The space that was chosen for the folder that a file is in. What Ormah keeps below its own folder says its space itself."""
+        if self.home and path.startswith(self.home + "/"):
+            return None
         return next((found.space for found in self._folders(path) if found.space is not None), None)
 
     def _folders(self, path: str) -> Iterator[Folder]:
@@ -99,7 +103,12 @@ class Context(Struct, frozen=True):
         """Whether the file may be committed, and become a memory, at all (the setting `vault.adopt`)."""
         below = not self.home or path.startswith(self.home + "/")
         mode = self.mode_at(path)
-        if mode == "all" or (mode in {"ours", "index"} and self.home and below) or (mode == "ours" and below):
+        if (
+            path in self.wanted
+            or mode == "all"
+            or (mode in {"ours", "index"} and self.home and below)
+            or (mode == "ours" and below)
+        ):
             return True
         return self.identity.followed(path, node_id)
 
@@ -158,6 +167,8 @@ def decide(file: File, context: Context) -> Decision:
 def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: Adopt) -> Decision:
     """A note that is the person's alone: under the id that it has, where that is free, else under one of its place."""
     note = file.note
+    # How a person writes in a note that is theirs alone is nothing that wants a hand.
+    said = tuple({**one, "level": "info"} if one["level"] == "warning" else one for one in said)
     if note.kind is NoteKind.BROKEN or mode == "none" or not file.data.strip():
         return Decision(Act.PLAIN, None, file.data, said)
     own = note.id if note.kind is NoteKind.NOTE else None

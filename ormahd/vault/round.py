@@ -46,11 +46,13 @@ class Round:
 
     def __init__(
         self, owner: Reconciler, paths: Collection[str] | None, progress: Callable[[int, int], None] | None,
-        stopping: Callable[[], bool],
+        stopping: Callable[[], bool], *, again: Collection[str] = (),
     ) -> None:  # fmt: skip
         self.owner = owner
         self.vault = owner.vault
         self.paths = paths
+        self.again = again
+        """Files that are decided on again although nobody touched them."""
         self.progress = progress
         self.stopping = stopping
         self.out = ScanResult()
@@ -96,7 +98,7 @@ class Round:
                 found.gone += unseen(found, self.tree, self.known, owner.excluded)
         self.renamed = follow(self, found)
         self.take(found.changed)
-        again.no_longer_released(self)
+        again.decided_anew(self)
         self.gone(found, rested)
         self.feed()
         self.commit_all()

@@ -44,12 +44,13 @@ class State:
         return data if note.kind is not NoteKind.NOTE else b"\n" + note.content.encode()
 
     def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
-        """Under which id a file was found that holds none of ours, and in which space; by the choices of today."""
+        """Under which id a file was found that holds none of ours (None: it is none of those), and the space of its folder; by the choices
+        of today."""
         context, note = self._reconciler.context, parse(data, path)
         mode = context.mode_at(path)
         hidden = note.kind in {NoteKind.BROKEN, NoteKind.APART, NoteKind.CONFLICTED} or not data.strip()
         if hidden or mode == "none" or (note.kind is not NoteKind.FOREIGN and (mode != "index" or self._ours(path))):
-            return None, None
+            return None, context.space_at(path)
         own = note.id if note.kind is NoteKind.NOTE else None
         lent = own or context.identity.lent(context.vault_id, path, read_renamed(self.file(RENAMED)))
         return lent, context.space_at(path)

@@ -345,6 +345,13 @@ class Vault:
         """Whether another thread has a commit of ours on its way: HEAD may have it already, and nobody who listens was told."""
         return self._writer.writing
 
+    def choose(self) -> None:
+        """Read again what the card says of folders, and of the whole vault."""
+        card = creation.find_card(self.root)
+        if card is not None:
+            self.folders = card.folders
+            self.adopt = card.adopt if self.settings.adopt == "auto" else self.settings.adopt
+
     def become(self, card: Card) -> None:
         """The vault has joined another one, and is that one from now on. The former id stands in git's configuration, so
         that what is kept elsewhere under it is found (`former`)."""

@@ -167,6 +167,47 @@ class DoctorParams(Params):
     fix: bool = False
 
 
+class AdoptParams(Params):
+    """Which of a person's notes are to be adopted. Paths are relative to the vault, or absolute inside of it."""
+
+    paths: list[str] = []
+    folders: list[str] = []
+    patterns: list[str] = []
+    """Globs on the whole path; `*` also stands for `/`."""
+    everything: bool = False
+    space: str | None = None
+    """Of the notes in `folders`, also of those that come later."""
+    index: bool = False
+    """Only find the notes of the folders (or all): nothing is written into them."""
+    dry_run: bool = False
+
+
+class PlannedAdoption(Result):
+    path: str
+    lines: list[str]
+    """That are put into the file."""
+
+
+class LeftOut(Result):
+    path: str
+    why: str
+
+
+class AdoptResult(Result):
+    adopt: list[PlannedAdoption]
+    left_out: list[LeftOut]
+    already: int
+    """Notes that were adopted before."""
+    people: int
+    """Of `adopt`, how many are files of the person's that are written to."""
+    folders: list[str]
+    """Folders for whose new notes the same holds from now on; "" is the whole vault."""
+    done: bool
+    waiting: list[str]
+    """Files that were saved a moment ago, and follow when they rest."""
+    op: str | None = None
+
+
 class ImportParams(Params):
     """One batch of an import. `lines` are the raw JSON lines, `first_line` the number of the first one."""
 
@@ -337,6 +378,7 @@ ADMIN: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "admin.rebuild": (NoParams, RebuildResult),
     "admin.verify": (NoParams, VerifyResult),
     "admin.doctor": (DoctorParams, DoctorResult),
+    "admin.adopt": (AdoptParams, AdoptResult),
     "admin.import": (ImportParams, ImportResult),
     "admin.export": (ExportParams, ExportResult),
     "admin.purge": (PurgeParams, PurgeResult),

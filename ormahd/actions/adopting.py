@@ -1,0 +1,252 @@
+"""Adopting notes because a person says so: which, by path, folder or pattern; what that writes; what is left out, and why."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import ndiff
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ormahd import way
+from ormahd.core.note import NoteKind
+from ormahd.errors import BadRequest, NotFound
+from ormahd.vault import released
+from ormahd.vault.change import Kind, sha256
+from ormahd.vault.create import CARD, Folder, with_choices
+from ormahd.vault.decide import Act, decide
+from ormahd.vault.excluded import is_note_name
+from ormahd.vault.scan import Seen, walk
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+
+SETTLES_S = 10.0
+"""Seconds at most that an adoption waits for files that were saved a moment ago."""
+
+
+class Planned(Struct, frozen=True):
+    """A note that would be adopted. `lines`: what is put in, as lines."""
+
+    path: str
+    lines: tuple[str, ...]
+
+
+class LeftOut(Struct, frozen=True):
+    path: str
+    why: str
+
+
+class Adopted(Struct):
+    """What an adoption comes to, or came to. `people`: how many of the files are the person's own and would be written to."""
+
+    adopt: list[Planned]
+    left_out: list[LeftOut]
+    already: int
+    folders: list[str]
+    """Folders whose new notes follow from now on."""
+    done: bool
+    waiting: list[str]
+    op: str | None = None
+
+    @property
+    def people(self) -> int:
+        return sum(1 for one in self.adopt if one.lines)
+
+
+class Wish(Struct, frozen=True):
+    """What a person asked for: files and folders, patterns, or everything; with `mode` index nothing is written."""
+
+    paths: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    everything: bool = False
+    space: str | None = None
+    mode: Literal["all", "index"] = "all"
+
+
+def adopt(
+    ormah: Ormah,
+    wish: Wish,
+    *,
+    dry_run: bool,
+    progress: Callable[[int, int, str], None] = lambda _done, _total, _stage: None,
+) -> Adopted:
+    """Adopt what was asked for, or with `dry_run` say what that would be.
+
+    Raises:
+        BadRequest: nothing was asked for, or a space for what is no folder. NotFound: there is no such file or folder.
+    """
+    paths, folders = _named(ormah, wish)
+    if not (paths or folders or wish.patterns or wish.everything):
+        raise BadRequest("nothing to adopt was named", hint="give files or folders, --pattern GLOB, or --all")
+    if wish.space is not None and (not folders or paths or wish.patterns or wish.everything):
+        raise BadRequest(
+            "a space belongs to a folder", hint="name the folder: ormahctl vault adopt --folder Projects --space NAME"
+        )
+    if wish.mode == "index" and (paths or wish.patterns):
+        raise BadRequest("--index is said of folders, or with --all", hint="name the folder: --folder Projects --index")
+    found = walk(ormah.vault.root, {}, ormah.reconciler.excluded, max_bytes=ormah.settings.vault.max_note_bytes)
+    chosen = {path: met for path, met in found.changed.items() if _is_chosen(path, paths, folders, wish)}
+    plan = _plan(ormah, chosen, wish, progress)
+    plan.left_out += [LeftOut(path, why) for path, why in found.skipped if _is_chosen(path, paths, folders, wish)]
+    plan.left_out += [LeftOut(path, _why_not(ormah, path)) for path in paths if path not in found.changed]
+    plan.left_out.sort(key=lambda one: one.path)
+    plan.folders = sorted(folders) if not wish.everything else [""]
+    if not dry_run:
+        _carry_out(ormah, wish, folders, chosen, plan)
+    return plan
+
+
+def _named(ormah: Ormah, wish: Wish) -> tuple[list[str], list[str]]:
+    """Files and folders that were named, relative to the vault."""
+    paths: list[str] = []
+    folders = [_inside(ormah, folder) for folder in wish.folders]
+    for given in wish.paths:
+        path = _inside(ormah, given)
+        (
+            folders if (ormah.vault.root / path).is_dir() and not (ormah.vault.root / path).is_symlink() else paths
+        ).append(path)
+    for folder in folders:
+        if not (ormah.vault.root / folder).is_dir():
+            raise NotFound(
+                f"there is no folder {folder!r} in the vault",
+                hint="paths are relative to the vault",
+                data={"path": folder},
+            )
+    return paths, folders
+
+
+def _inside(ormah: Ormah, given: str) -> str:
+    root = str(ormah.vault.root)
+    path = given[len(root) + 1 :] if given.startswith(root + "/") else given
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    if path.startswith("/") or ".." in parts or not parts:
+        raise BadRequest(f"{given!r} is no file or folder of the vault", hint=f"the vault is {root}")
+    return "/".join(parts)
+
+
+def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish: Wish) -> bool:
+    if wish.everything or path in paths:
+        return True
+    if any(path.startswith(folder + "/") for folder in folders):
+        return True
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in wish.patterns)
+
+
+def _plan(ormah: Ormah, chosen: Mapping[str, Seen], wish: Wish, progress: Callable[[int, int, str], None]) -> Adopted:
+    """What becomes of the files: decided as a scan would that may adopt them."""
+    plan = Adopted([], [], 0, [], False, [])
+    reconciler = ormah.reconciler
+    kinds, known = ormah.index.kinds(), ormah.index.known()
+    with reconciler.looking():
+        tree = reconciler.look.tree(reconciler.head)
+        context = replace(reconciler.context, wanted=set(chosen), released=lambda _path, _data: False)
+        for count, (path, met) in enumerate(way.giving(sorted(chosen.items()))):
+            progress(count + 1, len(chosen), "reading")
+            if kinds.get(path) == NoteKind.NOTE:
+                plan.already += 1
+                continue
+            try:
+                file = reconciler.read(met, tree)
+            except OSError as exc:
+                plan.left_out.append(LeftOut(path, f"cannot be read: {exc.strerror}"))
+                continue
+            if file is None:
+                continue
+            file.lent = known[path].lent if path in known else None
+            decision = decide(file, context)
+            if wish.mode == "index":
+                plan.adopt.append(Planned(path, ()))
+            elif decision.act is Act.ADOPT:
+                plan.adopt.append(Planned(path, _added(file.data, decision.data)))
+            elif decision.node_id is not None and decision.act in {Act.EDIT, Act.INDEX}:
+                plan.adopt.append(Planned(path, ()))
+            else:
+                why = (
+                    decision.problems[0]["what"]
+                    if decision.problems
+                    else "it is empty"
+                    if not file.data.strip()
+                    else "it is no note"
+                )
+                plan.left_out.append(LeftOut(path, why))
+    return plan
+
+
+def _added(before: bytes, after: bytes) -> tuple[str, ...]:
+    """The lines that an adoption puts in."""
+    size = len(after) - len(before)
+    head = [data[: 5_000 + size].decode("utf-8", "replace").splitlines() for data in (before, after)]
+    return tuple(line[2:] for line in ndiff(head[0][:40], head[1][: 40 + 8]) if line.startswith("+ "))[:8]
+
+
+def _why_not(ormah: Ormah, path: str) -> str:
+    file = ormah.vault.root / path
+    if file.is_symlink():
+        return "it is a link"
+    if not file.exists():
+        raise NotFound(
+            f"there is no file {path!r} in the vault", hint="paths are relative to the vault", data={"path": path}
+        )
+    if not file.is_file():
+        return "it is no regular file"
+    if not is_note_name(file.name):
+        return "it is no markdown file"
+    return {"templates": "it is a template", "dot folder": "it lies in a dot folder"}.get(
+        ormah.reconciler.excluded.by_name(path) or "", "git ignores it")  # fmt: skip
+
+
+def _carry_out(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Mapping[str, Seen], plan: Adopted) -> None:
+    """Say what holds from now on, and have the reconciler adopt what that is about."""
+    before = ormah.vault.head()
+    _choose(ormah, wish, folders, chosen)
+    redo = {one.path for one in plan.adopt}
+    if folders and (wish.space is not None or wish.mode == "index"):
+        redo |= set(chosen)  # also those that are memories already: their space may be another one now
+    end = time.monotonic() + SETTLES_S
+    while redo:
+        redo = ormah.reconciler.take_again(redo, wanted=wish.mode == "all")
+        if not redo or time.monotonic() > end:
+            break
+        time.sleep(0.1)
+    entries = itertools.takewhile(lambda entry: entry.commit != before, ormah.vault.oplog.view().entries)
+    ops = [entry.op for entry in entries if entry.kind == Kind.ADOPT and entry.nodes]
+    plan.op = ops[0] if len(ops) == 1 else None
+    plan.waiting = sorted(redo)
+    plan.done = True
+
+
+def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection[str]) -> None:
+    """The vault's card and the list of what was released, in one commit."""
+    vault = ormah.vault
+    with ormah.writing:
+        card = vault.read(CARD) or b""
+        said = dict(vault.folders)
+        for folder in folders:
+            before = said.get(folder, Folder())
+            said[folder] = Folder(wish.mode, wish.space if wish.space is not None else before.space)
+        if wish.everything:
+            said = {path: Folder(None, folder.space) for path, folder in said.items() if folder.space is not None}
+        new = with_choices(card, said, wish.mode if wish.everything else None)
+        held = vault.read(released.PATH)
+        left = None if held is None or wish.mode == "index" else released.without_files(held, set(chosen))
+        if new == card and left == held:
+            return
+        what = (
+            "all notes"
+            if wish.everything
+            else ", ".join(f"{folder}/" for folder in folders) or "notes that were released"
+        )
+        subject = f"Choose what becomes of {what}"
+        with vault.transaction(subject, kind=Kind.ADOPT, source="person", person=True) as tx:
+            if new != card:
+                tx.put(CARD, new, node_id=None, expect=sha256(card))
+            if left is not None and left != held and held is not None:
+                tx.put(released.PATH, left, node_id=None, expect=sha256(held))
+    vault.choose()
+    ormah.reconciler.renew_choices()
