@@ -31,7 +31,8 @@ def close_to(near: Sequence[Near], newer: str) -> None:
     for one in near:
         render.out(f"  close to {one.short_id}  {one.created[:10]}  {render.cut(render.line(one.content), 60)}")
     if near:
-        render.out(f"  if it replaces one of them: ormahctl outdated {near[0].short_id} --by {newer}")
+        seems = "it seems to replace it; if so" if near[0].standing == "replaced" else "if it replaces one of them"
+        render.out(f"  {seems}: ormahctl outdated {near[0].short_id} --by {newer}")
 
 
 def fields(node: NodeResult) -> dict[str, Any]:

@@ -6,13 +6,18 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ormahd.actions.views import NearView, headline, iso
+from ormahd.core.node import NodeType
+from ormahd.core.standing import Compared, Standing, compare
+from ormahd.core.statement import Statement, read
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
 
 CLOSE = 0.55
-"""Least cosine of a memory that is named: below it, most pairs speak of different things."""
+"""Least cosine of a memory that is named without further evidence: below it, most pairs speak of different things."""
+FAR = 0.2
+"""The same where the words show that the new memory replaces it."""
 MOST = 3
 """Memories that are named at most: an agent reads them between two steps of its work."""
 BEGINNING = 160
@@ -20,32 +25,49 @@ BEGINNING = 160
 
 
 def nearby(
-    ormah: Ormah, near: Sequence[tuple[str, float]], space: str | None, *, but: Collection[str] = ()
+    ormah: Ormah,
+    near: Sequence[tuple[str, float]],
+    written: tuple[str | None, str, NodeType],
+    space: str | None,
+    *,
+    but: Collection[str] = (),
 ) -> list[NearView]:
-    """Return the closest living memories of this space and of no space, best first; `near`: (id, cosine), best first."""
-    chosen = [(node_id, cosine) for node_id, cosine in near if cosine >= CLOSE and node_id not in but]
+    """Return living memories of this space and of no space that are close to the memory just `written` (title, content, type).
+
+    What it seems to replace comes first, then the nearest. `near`: (id, cosine), best first; `but`: ids to leave out.
+    """
+    chosen = [(node_id, cosine) for node_id, cosine in near if cosine >= FAR and node_id not in but]
     rows = ormah.index.notes([node_id for node_id, _ in chosen], connections=False)
     now = ormah.moment()
-    views = [
-        _view(rows[node_id], cosine)
-        for node_id, cosine in chosen
-        if node_id in rows and node_id != ormah.vault.self_id and not rows[node_id].expired(now)
-        and (space is None or rows[node_id].space in (space, None))
-    ]  # fmt: skip
-    return views[:MOST]
+    statement: Statement | None = None
+    views: list[NearView] = []
+    for node_id, cosine in chosen:
+        row = rows.get(node_id)
+        if row is None or node_id == ormah.vault.self_id or row.expired(now):
+            continue
+        if space is not None and row.space not in (space, None):
+            continue
+        statement = statement or read(*written)
+        found = compare(read(row.title, row.content, row.type), statement, cosine)
+        if cosine >= CLOSE or found.verdict is Standing.REPLACED:
+            views.append(_view(row, cosine, found))
+    return sorted(views, key=lambda one: one.standing != Standing.REPLACED)[:MOST]
 
 
 def told(near: Sequence[NearView], newer: str) -> list[str]:
     """Return lines for an agent: what exists, and what to do if the memory `newer` (short id) replaces one of them."""
     if not near:
         return []
+    first = near[0]
     lines = ["Close to what is known already:"]
     lines += [f"- {one.content} ({one.short_id}, {one.created[:10]})" for one in near]
-    return [*lines, f"If the new memory replaces one of them: ormahctl outdated {near[0].short_id} --by {newer}"]
+    if first.standing == Standing.REPLACED:
+        return [*lines, f"It seems to replace {first.short_id}. If so: ormahctl outdated {first.short_id} --by {newer}"]
+    return [*lines, f"If the new memory replaces one of them: ormahctl outdated {first.short_id} --by {newer}"]
 
 
-def _view(row: NodeRow, cosine: float) -> NearView:
+def _view(row: NodeRow, cosine: float, found: Compared) -> NearView:
     return NearView(
         row.id, row.short_id, row.title, row.type.value, row.space, headline(None, row.content, BEGINNING),
-        iso(row.created) or "", round(cosine, 3),
+        iso(row.created) or "", round(cosine, 3), found.verdict.value,
     )  # fmt: skip

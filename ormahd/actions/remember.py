@@ -49,7 +49,8 @@ class _Draft(Struct, frozen=True):
     path: str
     data: bytes
     links: list[tuple[Link, NodeRow]]
-    near: list[NearView]
+    near: list[tuple[str, float]]
+    """Its nearest memories, with their cosine."""
 
 
 def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replaces: Sequence[str] = ()) -> Remembered:
@@ -100,7 +101,7 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replac
             content=content,
             created=request.created or now,
         )
-        return _Draft(node_id, path, data, made, nearby(ormah, near, request.space, but=[row.id for row in older]))
+        return _Draft(node_id, path, data, made, near)
 
     def store(drawn: Remembered | _Draft) -> Remembered:
         if isinstance(drawn, Remembered):
@@ -122,10 +123,12 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replac
 
         done = commit(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body, fill=fill)
         views = [edge_view(row, link) for link, row in made]
+        written = (title, content, request.type)
+        close = nearby(ormah, drawn.near, written, request.space, but=[row.id for row in older])
         return Remembered(
-            _prose(node_id, name, views, demoted, found, done.stored, older, drawn.near), node_id, short_id(node_id), path,
+            _prose(node_id, name, views, demoted, found, done.stored, older, close), node_id, short_id(node_id), path,
             done.commit, done.op, request.space, views, found, [row.id for row in demoted], stored=done.stored,
-            degraded=ormah.degraded(), near=drawn.near, replaced=[row.id for row in older],
+            degraded=ormah.degraded(), near=close, replaced=[row.id for row in older],
         )  # fmt: skip
 
     # two callers with the same memory at once are one memory; different ones need not wait for each other

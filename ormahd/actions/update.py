@@ -111,9 +111,9 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Writte
             f"Moved to working to make room in core: {headline(row.title, row.content)} ({row.short_id})"
             for row in demoted
         ]
-        others = nearby(
-            ormah, near, wish.get("space", None if "space" in clear else seen.note.space), but=_kin(ormah, node_id)
-        )
+        space = wish.get("space", None if "space" in clear else seen.note.space)
+        written = (wish.get("title", seen.note.title), content or "", wish.get("type", seen.note.type))
+        others = nearby(ormah, near, written, space, but=_kin(ormah, node_id)) if near else []
         lines += told(others, short_id(node_id))
         return Written(
             "\n".join(lines), node_id, short_id(node_id), seen.path, done.commit, done.op, True, found,

@@ -77,6 +77,8 @@ class NearView(Struct, frozen=True):
     created: str
     similarity: float
     """Cosine."""
+    standing: str = "unrelated"
+    """How the words of the new memory stand to it: replaced, both, same, unrelated (`core.standing`)."""
 
 
 class Written(Struct, frozen=True):

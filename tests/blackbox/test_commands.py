@@ -68,11 +68,11 @@ def test_the_life_of_a_memory_by_commands(shared: House, tmp_path: Path) -> None
 
 
 def test_a_secret_is_taken_out_before_it_is_stored(shared: House) -> None:
-    done = shared.ctl("remember", "the key is AKIAIOSFODNN7EXAMPLE, keep it")
+    done = shared.ctl("remember", "the key is AKIAIOSFODNN7QWERTYU, keep it")
     assert done.returncode == 0, done.stderr
     assert "secret: taken out" in done.stderr
     path = done.stdout.split()[2]
-    assert "AKIAIOSFODNN7EXAMPLE" not in (shared.vault / path).read_text()
+    assert "AKIAIOSFODNN7QWERTYU" not in (shared.vault / path).read_text()
 
 
 def test_the_space_comes_from_the_option_the_variable_or_the_place(shared: House) -> None:

@@ -22,7 +22,7 @@ from tests.contract.maintenance_house import AGENT, House, edge, merge
 house = maintenance_house.house
 two = maintenance_house.two
 
-SECRET = "AKIA" + "IOSFODNN7EXAMPLE"
+SECRET = "AKIA" + "IOSFODNN7QWERTYU"
 
 
 # ---------------------------------------------------------------- phase two

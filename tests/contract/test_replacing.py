@@ -69,6 +69,14 @@ def test_a_memory_close_to_the_new_one_is_named_with_the_command_that_replaces_i
     assert "Close to" not in unlike.text
 
 
+def test_what_the_new_memory_seems_to_replace_comes_first(house: JobsHouse) -> None:
+    house.remember("The on-call phone of the shop rings at night, the on-call phone of the shop.", space="shop")
+    old = house.remember("The on-call phone of the shop is with Ines.", space="shop")
+    done = store(house, "The on-call phone of the shop is now with Tomek.")
+    assert (done.near[0].id, done.near[0].standing) == (old, "replaced")
+    assert f"It seems to replace {old[:8]}. If so: ormahctl outdated {old[:8]} --by {done.short_id}" in done.text
+
+
 def test_an_outdated_memory_is_not_named_again(house: JobsHouse) -> None:
     old = house.remember(OLD, space="shop")
     outdated(house.ormah, old, AGENT, reason="gone", revoke=False)

@@ -80,6 +80,8 @@ class Near(Result):
     created: str
     similarity: float
     """Cosine."""
+    standing: str = "unrelated"
+    """What the words show: the new memory `replaced` it, `both` hold, they say the `same`, or they are `unrelated`."""
 
 
 class Edge(Result):
