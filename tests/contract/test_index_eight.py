@@ -180,7 +180,9 @@ def test_where_nothing_can_be_kept_it_serves_in_full(directory: Path, elsewhere:
     assert not list(elsewhere.glob("*.new"))
 
 
-@pytest.mark.parametrize(("cosine", "why"), [(0.0, "does not run so"), (0.9, "cosine 0.9000")])
+@pytest.mark.parametrize(
+    ("cosine", "why"), [pytest.param(0.0, "does not run so", marks=pytest.mark.soak), (0.9, "cosine 0.9000")]
+)
 def test_a_model_that_loses_too_much_serves_in_full(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch, cosine: float, why: str
 ) -> None:

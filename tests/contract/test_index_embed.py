@@ -118,7 +118,7 @@ def test_many_threads_ask_while_one_embeds(embedder: Model) -> None:
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
-    embedder.embed_documents(TEXTS * 4)
+    embedder.embed_documents(TEXTS * 2)
     stop.set()
     for thread in threads:
         thread.join()
