@@ -31,6 +31,7 @@ from ormahd.rpc.schema import (
     SyncResult,
     SyncSetupParams,
     SyncSetupResult,
+    TakeBackResult,
 )
 
 R = TypeVar("R", bound=Result)
@@ -48,7 +49,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
     cls=Verb,
     short_help="Bring this machine and the others to the same vault.",
     example="ormahctl sync setup git@example.org:me/memory.git\normahctl sync\normahctl sync --conflicts\n"
-    "ormahctl sync --resolve global/fact/2026-11/fact_tea_1a2b3c4d.md",
+    "ormahctl sync --take-back 1a2b3c4d\normahctl sync --resolve global/fact/2026-11/fact_tea_1a2b3c4d.md",
 )
 @click.argument("words", metavar="[setup URL]", nargs=-1, type=Words({"setup": None}))
 @click.option("--replace", is_flag=True, help="With setup: in place of another remote.")
@@ -59,34 +60,44 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
 )
 @click.option("--conflicts", is_flag=True, help="List what could not be merged and waits for you.")
 @click.option("--resolve", metavar="OP|PATH|ID", help="It is settled: remove what was set aside.")
+@click.option(
+    "--take-back", metavar="OP|PATH|ID", help="Put back what this machine had said, where another's sync replaced it."
+)
 @pass_session
 def sync(
-    session: Session, words: tuple[str, ...], replace: bool, yes: bool, conflicts: bool, resolve: str | None
+    session: Session,
+    words: tuple[str, ...],
+    replace: bool,
+    yes: bool,
+    conflicts: bool,
+    resolve: str | None,
+    take_back: str | None,
 ) -> int:
     """Fetch what other machines have pushed, merge it note by note, and push what is new here.
 
     Works offline: everything is committed here first, and goes out with a later sync. Where two machines changed the
     same words, the note keeps this machine's, and all versions are set aside: `--conflicts` lists them; put the note
-    right, then `--resolve` it.
+    right, then `--resolve` it. The other machine is told at its next sync what of its words was replaced, and by which
+    machine: `--take-back` puts them back there.
 
     `setup URL` gives the vault its remote: an empty repository, or one that holds a vault of yours already; this one
     then joins it, and both become one.
     """
     setup = words[:1] == ("setup",)
-    chosen = sum((bool(words), conflicts, resolve is not None))
-    if (
-        (words and not (setup and len(words) == 2))
-        or chosen > 1
-        or (replace and not setup)
-        or (yes and (conflicts or resolve is not None))
-    ):
-        raise click.UsageError("give nothing, or: setup URL, or --conflicts, or --resolve", click.get_current_context())
+    chosen = sum((bool(words), conflicts, resolve is not None, take_back is not None))
+    settles = conflicts or resolve is not None or take_back is not None
+    if (words and not (setup and len(words) == 2)) or chosen > 1 or (replace and not setup) or (yes and settles):
+        raise click.UsageError(
+            "give nothing, or: setup URL, or --conflicts, --resolve or --take-back", click.get_current_context()
+        )
     if setup:
         _setup(session, _absolute(words[1]), replace=replace, yes=yes)
     elif conflicts:
         _list(session)
     elif resolve is not None:
         _resolve(session, resolve)
+    elif take_back is not None:
+        _take_back(session, take_back)
     else:
         done = asked(session, lambda agreed: _long(session, "admin.sync", SyncParams(yes=agreed), SyncResult), yes=yes)
         if done is None:
@@ -122,9 +133,37 @@ def _say(done: SyncResult) -> None:
     sys.stdout.flush()
     for one in done.conflicts:
         render.note(f"{one.path}: {one.what}", label="conflict", colour="red")
+    for one in done.replaced:
+        _replaced(one)
     if done.waiting:
         waiting = render.count(done.waiting, "conflict waits", "conflicts wait")
         render.note(f"{waiting} for you: ormahctl sync --conflicts")
+
+
+def _replaced(one: ConflictItem) -> None:
+    """Which words of this machine lost, against which, on which machine, and how to have them back."""
+    render.note(f"{one.path}, by the sync on {one.by or 'another machine'}:", label="replaced", colour="yellow")
+    for field, values in one.values.items():
+        said = _differing(values)
+        for side, whose in (("ours", "yours"), ("theirs", "now")):
+            text = said.get(side)
+            shown = "-" if text is None else render.cut(render.line(text), SHOWN)
+            render.aside(f"  {render.pad(render.line(field), 8)} {render.pad(whose, 6)} {shown}")
+    render.note(f"ormahctl sync --take-back {(one.node or one.op)[:8]}", label="hint", colour="cyan")
+
+
+def _take_back(session: Session, name: str) -> None:
+    params = ResolveConflictParams(name=name.strip())
+    done = session.client.call("admin.sync_take_back", params, TakeBackResult)
+    if session.json:
+        render.emit(done)
+        return
+    for one in done.settled:
+        render.out(f"taken back {render.line(one.path)}")
+    for commit in done.commits:
+        render.out(f"  commit {commit[:8]}; the next sync brings it to the other machines")
+    if done.waiting:
+        render.out(f"{render.count(done.waiting, 'conflict waits', 'conflicts wait')} still")
 
 
 def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> None:

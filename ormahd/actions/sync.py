@@ -24,6 +24,7 @@ from ormahd.vault.files import Displaced
 from ormahd.vault.git_network import Network, Progress, Unreachable
 from ormahd.vault.git_refs import is_ancestor
 from ormahd.vault.git_remote import Remote, find, shown
+from ormahd.vault.replaced import tell
 from ormahd.vault.sync import card_of, carry_out, count, merge_base, plan
 from ormahd.vault.sync_state import check_here, check_there, note_synced
 from ormahd.vault.three_way import node_of
@@ -53,6 +54,8 @@ class Synced(Struct):
     pulled: int = 0
     pushed: int = 0
     conflicts: list[Aside] = field(default_factory=list)
+    replaced: list[Aside] = field(default_factory=list)
+    """Where another machine's sync had kept its own words and not this machine's."""
     commit: str | None = None
     """Where both sides are now."""
 
@@ -88,6 +91,10 @@ def sync_by_itself(ormah: Ormah) -> None:
     else:
         if done.pulled or done.pushed:
             log.info("synced with %s: %d commits came in, %d went out", done.remote, done.pulled, done.pushed)
+        if done.replaced:
+            log.warning(
+                "words of this machine were replaced in %d notes; see: ormahctl sync --conflicts", len(done.replaced)
+            )
         if done.conflicts:
             log.warning("%d conflicts were set aside; see: ormahctl sync --conflicts", len(done.conflicts))
 
@@ -143,9 +150,12 @@ def sync_with(
             _check_empty(wire, remote)
         else:
             progress(0, 0, "joining")
+            before = vault.head()
             pulled, met = take_in(ormah, remote, tip, caller, yes=yes)
             out.pulled += pulled
             out.conflicts += met
+            if pulled and before is not None:
+                out.replaced += tell(vault, before, tip)
         head = vault.head()
         assert head is not None  # a vault begins with a commit
         going = count(vault, head, tip)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ormahd.actions.caller import Caller
 from ormahd.actions.sync import Synced, sync
 from ormahd.actions.sync_setup import setup
+from ormahd.actions.take_back import take_back
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, result, steps
@@ -23,6 +24,7 @@ class SyncMethods:
             "admin.sync_setup": self.setup,
             "admin.sync_conflicts": self.conflicts,
             "admin.sync_resolve": self.resolve,
+            "admin.sync_take_back": self.take_back,
         }
 
     def sync(self, params: schema.SyncParams, caller: Caller, progress: ProgressFn) -> schema.Result:
@@ -46,9 +48,16 @@ class SyncMethods:
         settled = [_item(one) for one in conflicts.resolve(root, params.name)]
         return schema.ResolveConflictResult(settled=settled, waiting=len(conflicts.waiting(root)))
 
+    def take_back(self, params: schema.ResolveConflictParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        done = take_back(self.ormah, params.name, caller)
+        return schema.TakeBackResult(
+            settled=[_item(one) for one in done.settled], commits=done.commits, waiting=done.waiting
+        )
+
     def _synced(self, done: Synced) -> schema.SyncResult:
         return schema.SyncResult(
             pulled=done.pulled, pushed=done.pushed, conflicts=[_item(one) for one in done.conflicts],
+            replaced=[_item(one) for one in done.replaced],
             waiting=len(conflicts.waiting(self.ormah.vault.root)), remote=done.remote, branch=done.branch,
             commit=done.commit,
         )  # fmt: skip

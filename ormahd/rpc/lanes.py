@@ -26,7 +26,7 @@ QUICK: Final = frozenset({
     "hello", "agent.recall", "agent.get", "agent.list", "agent.whispers", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
     "admin.health", "admin.stats", "admin.tasks", "admin.pause", "admin.resume", "admin.pause_all", "admin.resume_all",
     "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "merge",
-    "admin.sync_conflicts", "admin.sync_resolve",
+    "admin.sync_conflicts", "admin.sync_resolve", "admin.sync_take_back",
 })  # fmt: skip
 """Methods that nobody should wait for; the ones that are not named anywhere are taken for such."""
 WHISPERING: Final = frozenset({"hook", "agent.whisper"})

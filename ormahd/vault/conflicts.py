@@ -43,6 +43,8 @@ class Aside(Struct, frozen=True):
     """Of each field (but `note`) what it says on each side; None: nothing."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Side (or `aside`) to the file that holds its version, relative to the vault's root. A side without: removed there."""
+    by: str = ""
+    """The machine that joined the versions, where that was another one."""
 
 
 class Versions(Struct, frozen=True):
@@ -67,15 +69,17 @@ def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
     return f"{CONFLICTS}/{op}/{path}"
 
 
-def set_aside(root: Path, op: str, conflicts: Iterable[Versions], commits: Mapping[str, str | None]) -> list[Aside]:
-    """Keep all versions of an op's true conflicts, durably, before the op is done."""
+def set_aside(
+    root: Path, op: str, conflicts: Iterable[Versions], commits: Mapping[str, str | None], *, by: str = ""
+) -> list[Aside]:
+    """Keep all versions of an op's true conflicts, durably, before the op is done. `by`: the other machine that made it."""
     asides = []
     for one in conflicts:
         found = {side: getattr(one, side) for side in SIDES}
         files = {
             side: save_aside(root, op, f"{side}/{one.path}", data) for side, data in found.items() if data is not None
         }
-        asides.append(Aside(op, one.path, one.node, one.fields, one.kept, dict(commits), dict(one.values), files))
+        asides.append(Aside(op, one.path, one.node, one.fields, one.kept, dict(commits), dict(one.values), files, by))
     if asides:
         _write_about(root, op, asides)
     return asides
@@ -120,8 +124,15 @@ def _about(root: Path, op: str) -> list[Aside]:
 
 
 def resolve(root: Path, name: str) -> list[Aside]:
-    """Remove what was set aside, because a person has settled it: of an op (by a unique beginning), of a file of the
-    vault (its path), of a memory (a beginning of its id), or one set-aside file. What was removed.
+    """Remove what was set aside, because a person has settled it. What was removed. `name`, errors: as `find`."""
+    found = find(root, name)
+    settle(root, found)
+    return found
+
+
+def find(root: Path, name: str) -> list[Aside]:
+    """What was set aside of an op (by a unique beginning), of a file of the vault (its path), of a memory (a beginning of its
+    id), or one set-aside file.
 
     Raises NotFound, Ambiguous.
     """
@@ -137,6 +148,12 @@ def resolve(root: Path, name: str) -> list[Aside]:
         found = [one for one in everything if one.op in ops or one.node in nodes]
     if not found:
         raise NotFound(f"nothing that is set aside is called '{wanted}'", hint="`ormahctl sync --conflicts` lists it")
+    return found
+
+
+def settle(root: Path, found: Iterable[Aside]) -> None:
+    """Remove what was set aside of these conflicts."""
+    found = list(found)
     for one in found:
         for file in one.files.values():
             (root / file).unlink(missing_ok=True)
@@ -147,7 +164,6 @@ def resolve(root: Path, name: str) -> list[Aside]:
         else:
             (root / CONFLICTS / op / ABOUT).unlink(missing_ok=True)
         _prune(root / CONFLICTS / op)
-    return found
 
 
 def _prune(folder: Path) -> None:
@@ -178,6 +194,11 @@ def describe(one: Aside) -> str:
         where = "on the other side" if other == "theirs" else "here"
         return f"changed on one side and removed {where}; the changed one was kept"
     what = ", ".join(one.fields) or "text"
+    if one.kept == "theirs":
+        machine = f"that of {one.by}" if one.by else "the other machine's"
+        return (
+            f"{what}: changed on both sides, each in its own way; {machine} was kept, and this machine's was replaced"
+        )
     return f"{what}: changed on both sides, each in its own way; this machine's was kept"
 
 

@@ -35,6 +35,8 @@ ATTRIBUTES = "*.md -text merge=ormah\n*.jsonl -text merge=ormah\n"
 ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"
 """For the root of a vault of our own: what editors keep there for themselves."""
 
+UNNAMED = "You"
+"""The self node's title where git knows no name."""
 SELF_TEXT = ": the person whose memories these are."
 """What the self node's note says, behind the name, until somebody tells more."""
 
@@ -204,7 +206,7 @@ def first_files(
     vault_id, self_id = (str(UUID(bytes=entropy(16), version=4)) for _ in range(2))
     home = "" if beginning.fresh else HOME
     card = Card(vault_id, self_id, home, "all" if beginning.fresh else "index")
-    title = who.name if who else "You"
+    title = who.name if who else UNNAMED
     content = f"{title}{SELF_TEXT}"
     note = compose(
         id=self_id, type=NodeType.PERSON, tier=Tier.CORE, space=None, title=title, tags=[ABOUT_SELF],

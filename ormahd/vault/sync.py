@@ -8,6 +8,7 @@ and all versions are set aside for a person (`conflicts`).
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -253,7 +254,7 @@ def carry_out(
     named = [("Ormah-Nodes", node) for node in unchanged if node]
     tx = vault.transaction(
         subject, kind=Kind.SYNC, source=source, person=person, body="\n".join(said), queue=False,
-        trailers=[*named, *(("Ormah-Conflict", one.path) for one in found.conflicts)],
+        trailers=[*named, *(("Ormah-Conflict", one.path) for one in found.conflicts), ("Ormah-Machine", machine())],
     )  # fmt: skip
     commits = {"base": found.base, "ours": found.head, "theirs": found.other}
     set_aside(vault.root, tx.op, found.conflicts, commits)
@@ -266,6 +267,11 @@ def carry_out(
         if tx.committed is None and not vault.stands(tx.op):
             drop(vault.root, tx.op)
     return tx.committed
+
+
+def machine() -> str:
+    """By what name this machine goes in the commits of its syncs."""
+    return " ".join(socket.gethostname().split())[:60] or "unnamed"
 
 
 def _as_it_is(vault: Vault, tx: Transaction) -> None:

@@ -10,7 +10,7 @@ from ormahd.core.node import short_id
 from ormahd.core.note import Link, Note, NoteKind, edit, parse
 from ormahd.core.note_retarget import retarget
 from ormahd.errors import InvalidNote
-from ormahd.vault.create import CARD, SELF_TEXT, Card
+from ormahd.vault.create import CARD, SELF_TEXT, UNNAMED, Card
 from ormahd.vault.sync import Plan, check_files, link_entries, part, settle
 from ormahd.vault.three_way import Version, changed, node_of
 from ormahd.vault.vault import Vault
@@ -94,10 +94,13 @@ def _one_self(theirs: Version, ours: Version) -> Version | None:
 
 
 def _content(there: Note, here: Note) -> str:
-    """Both texts; the one that every vault begins with says nothing."""
-    if here.content in there.content or _is_first(here.content):
-        return there.content
-    return here.content if _is_first(there.content) else f"{there.content}\n\n{here.content}"
+    """Both texts; the one that every vault begins with says nothing but the name, and another name is kept beside the first."""
+    content = there.content
+    if here.content not in content and not _is_first(here.content):
+        content = here.content if _is_first(content) else f"{content}\n\n{here.content}"
+    if here.title and here.title.casefold() not in f"{there.title}\n{content}".casefold() and here.title != UNNAMED:
+        content = f"{content}\n\nAlso known as {here.title.rstrip('.')}."
+    return content
 
 
 def _is_first(content: str) -> bool:

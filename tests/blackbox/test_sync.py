@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -91,6 +92,13 @@ def test_both_changed_the_same_words(machines: tuple[House, House, Path]) -> Non
     said = two.ctl("sync", "--conflicts")
     assert "in the vault" in said.stdout
     assert "--resolve" in said.stderr
+    (replaced,) = one.json("sync")["replaced"]
+    assert (replaced["node"], replaced["fields"], replaced["kept"]) == (node, ["content"], "theirs")
+    assert replaced["by"] == socket.gethostname()
+    assert (replaced["values"]["content"]["ours"], replaced["values"]["content"]["theirs"]) == (
+        "The meeting is on Tuesday", "The meeting is on Friday",
+    )  # fmt: skip
+    assert one.json("sync", "--resolve", node)["waiting"] == 0
     level(one, two)
     assert one.json("sync", "--conflicts") == []
     assert "sync" in {op["kind"] for op in two.json("history", "--limit", "5")}
@@ -98,6 +106,62 @@ def test_both_changed_the_same_words(machines: tuple[House, House, Path]) -> Non
     assert two.json("sync", "--conflicts") == []
     assert two.json("doctor")["findings"] == []
     assert two.ctl("sync", "--resolve", path).returncode == 3
+
+
+def test_the_machine_whose_words_lost_is_told_and_takes_them_back(machines: tuple[House, House, Path]) -> None:
+    one, two, _ = machines
+    node = one.json("remember", "The review is on Monday", "--title", "Review")["id"]
+    level(one, two)
+    one.json("update", node, "--content", "The review is on Tuesday", "--tag", "mine")
+    two.json("update", node, "--content", "The review is on Friday", "--tag", "theirs")
+    one.json("sync")
+    two.json("sync")
+    two.json("sync", "--resolve", node)
+    told = one.ctl("sync")
+    assert f"replaced: {one.json('show', node)['path']}, by the sync on {socket.gethostname()}:" in told.stderr
+    for said in ("content  yours  The review is on Tuesday", "content  now    The review is on Friday",
+                 f"hint: ormahctl sync --take-back {node[:8]}"):  # fmt: skip
+        assert said in told.stderr
+    findings = one.json("doctor", status=1)["findings"]
+    assert [one["level"] for one in findings if "--take-back" in one["mend"]] == ["warning"]
+    assert "1 conflict waits for you" in one.ctl("status").stdout
+    assert one.json("sync")["replaced"] == []  # it is told once, and listed until it is settled
+    assert [item["node"] for item in one.json("sync", "--conflicts")] == [node]
+
+    one.json("update", node, "--title", "Review of the year")  # what was changed since stays
+    done = one.json("sync", "--take-back", node[:8])
+    assert (len(done["commits"]), done["waiting"]) == (1, 0)
+    shown = one.json("show", node)
+    assert (shown["content"], shown["title"]) == ("The review is on Tuesday", "Review of the year")
+    assert set(shown["tags"]) == {"mine", "theirs"}
+    level(one, two)
+    assert two.json("show", node)["content"] == "The review is on Tuesday"
+    assert two.json("sync", "--conflicts") == []
+    assert one.ctl("sync", "--take-back", node).returncode == 3
+    one.json("undo", done["commits"][0])
+    assert one.json("show", node)["content"] == "The review is on Friday"
+    level(one, two)
+
+
+def test_words_that_were_changed_again_are_not_taken_back(machines: tuple[House, House, Path]) -> None:
+    one, two, _ = machines
+    node = one.json("remember", "The lunch is at noon")["id"]
+    level(one, two)
+    one.json("update", node, "--content", "The lunch is at one")
+    two.json("update", node, "--content", "The lunch is at two")
+    one.json("sync")
+    two.json("sync")
+    assert one.json("sync")["replaced"]
+    one.json("update", node, "--content", "The lunch is at three")
+    done = one.ctl("sync", "--take-back", node)
+    assert done.returncode == 4
+    assert "content was changed again since the sync; nothing was changed" in done.stderr
+    kept = two.ctl("sync", "--take-back", node)
+    assert kept.returncode == 2
+    assert "nothing of this machine was replaced there" in kept.stderr
+    for house in (one, two):
+        house.json("sync", "--resolve", node)
+    level(one, two)
 
 
 def test_forgotten_here_and_edited_there(machines: tuple[House, House, Path]) -> None:

@@ -11,7 +11,7 @@ from ormahd.core.node import EdgeType
 from ormahd.core.note import Link, edit, parse
 from ormahd.errors import Conflict
 from ormahd.vault.conflicts import waiting
-from ormahd.vault.create import CARD, find_card
+from ormahd.vault.create import CARD, SELF_TEXT, find_card
 from ormahd.vault.sync import card_of
 from ormahd.vault.sync_setup import plan_setup
 from ormahd.vault.vault import Vault
@@ -85,7 +85,7 @@ def test_the_self_nodes_become_one_and_links_follow(first: Machine, second: Mach
     assert me(second) == kept
     assert gone not in second.files()
     merged = parse(second.files()[kept], kept)
-    assert (merged.title, merged.content) == ("Ada", "Ada: likes tea.\n\nShe has a cat.")
+    assert (merged.title, merged.content) == ("Ada", "Ada: likes tea.\n\nShe has a cat.\n\nAlso known as Ada L.")
     assert set(merged.tags) == {"about_self", "one", "two"}
     assert {link.target for link in merged.links} == {f"fact_a_{A[:8]}", f"fact_b_{B[:8]}"}
     followed = parse(second.files()["b.md"], "b.md")
@@ -105,6 +105,19 @@ def test_a_self_node_that_says_nothing_yet_adds_nothing(first: Machine, second: 
     join(second, bare)
     assert second.files()[me(first)] == before
     assert second.push()
+
+
+def test_two_names_for_one_person_are_one_self_that_has_both(first: Machine, second: Machine, bare: Path) -> None:
+    data = (second.root / me(second)).read_bytes()
+    renamed = edit(data, me(second), set={"title": "Countess"}, content=f"Countess{SELF_TEXT}")
+    second.store({me(second): renamed})
+    join(second, bare)
+    merged = parse(second.files()[me(first)], me(first))
+    before = parse(first.files()[me(first)], me(first))
+    assert (merged.title, merged.content) == (before.title, f"{before.content}\n\nAlso known as Countess.")
+    assert (
+        sum("about_self" in parse(one, path).tags for path, one in second.files().items() if path.endswith(".md")) == 1
+    )
 
 
 def test_what_both_had_at_one_path_or_under_one_id(first: Machine, second: Machine, bare: Path) -> None:

@@ -21,6 +21,8 @@ from ormahd.rpc.schema.looking import *  # noqa: F403
 from ormahd.rpc.schema.looking import LOOKING
 from ormahd.rpc.schema.maintenance import *  # noqa: F403
 from ormahd.rpc.schema.maintenance import MAINTENANCE
+from ormahd.rpc.schema.sync import *  # noqa: F403
+from ormahd.rpc.schema.sync import SYNC
 from ormahd.rpc.schema.whisper import *  # noqa: F403
 from ormahd.rpc.schema.whisper import WHISPER
 
@@ -30,6 +32,7 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     **WHISPER,
     **LOOKING,
     **ADMIN,
+    **SYNC,
     **HISTORY,
     **JOBS,
     **MAINTENANCE,

@@ -1,0 +1,61 @@
+"""Put back what this machine had said where a sync on another one replaced it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ormahd.actions.amend import amending, commit, see
+from ormahd.core import note as codec
+from ormahd.errors import BadRequest
+from ormahd.vault import conflicts
+from ormahd.vault.change import Kind
+from ormahd.vault.replaced import taken_back
+
+if TYPE_CHECKING:
+    from ormahd.actions.amend import Outcome
+    from ormahd.actions.caller import Caller
+    from ormahd.ormah import Ormah
+    from ormahd.vault.conflicts import Aside
+
+
+class TakenBack(Struct, frozen=True):
+    """The conflicts that were settled so, with the commits; `waiting` are left."""
+
+    settled: list[Aside]
+    commits: list[str]
+    waiting: int
+
+
+def take_back(ormah: Ormah, name: str, caller: Caller) -> TakenBack:
+    """Take back what `name` (as in `conflicts.find`) means; each note in a commit of its own.
+
+    Raises:
+        NotFound, Ambiguous: the name. BadRequest: nothing of this machine was replaced there. Conflict: the words were changed
+        since. Of the note that fails nothing was changed.
+    """
+    root = ormah.vault.root
+    settled: list[Aside] = []
+    commits: list[str] = []
+    for one in conflicts.find(root, name):
+        done = amending(ormah, lambda one=one: _one(ormah, one, caller))  # type: ignore[misc]
+        if done.commit is not None:
+            commits.append(done.commit)
+        conflicts.settle(root, [one])
+        settled.append(one)
+    return TakenBack(settled, commits, len(conflicts.waiting(root)))
+
+
+def _one(ormah: Ormah, one: Aside, caller: Caller) -> Outcome:
+    if one.node is None:
+        raise BadRequest(f"{one.path} is no memory", hint="compare its versions and put it right by hand")
+    seen = see(ormah, one.node)
+    data = taken_back(ormah.vault, one, seen.data)
+    if data != seen.data:
+        data = codec.edit(data, seen.path, set={"updated": ormah.moment()})
+    body = f"A sync on {one.by or 'another machine'} (op {one.op}) had replaced it: {', '.join(one.fields)}."
+    return commit(
+        ormah, f"Taken back: {one.path}", kind=Kind.UPDATE, caller=caller, body=body,
+        fill=lambda tx: tx.put(seen.path, data, node_id=seen.id, expect=seen.digest),
+    )  # fmt: skip
