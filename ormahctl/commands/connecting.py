@@ -27,7 +27,9 @@ def interactive() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def agreed(changes: Sequence[FileChange], *, dry_run: bool, yes: bool, quiet: bool) -> bool:
+def agreed(
+    changes: Sequence[FileChange], *, dry_run: bool, yes: bool, quiet: bool, question: str | None = None
+) -> bool:
     """Whether to go on. Shows the changes where a person is asked, and with `dry_run`, unless `quiet`; then there is
     nothing to go on with.
 
@@ -50,7 +52,7 @@ def agreed(changes: Sequence[FileChange], *, dry_run: bool, yes: bool, quiet: bo
         )
     for change in real:
         show(change, sys.stderr)
-    if click.confirm("Change it?" if len(real) == 1 else "Change them?", err=True):
+    if click.confirm(question or ("Change it?" if len(real) == 1 else "Change them?"), err=True):
         return True
     render.note("nothing was changed")
     return False

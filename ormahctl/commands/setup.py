@@ -29,9 +29,24 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--deadline", metavar="MS", type=click.IntRange(50, 10_000), default=500, show_default=True,
               help="After so many milliseconds a hook gives up, and the prompt goes on without memories.")  # fmt: skip
+@click.option("--instructions/--no-instructions", default=None,
+              help="Also put the paragraph into the file that the agent reads where you took it out; or leave that file alone.")  # fmt: skip
+@click.option("--project", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="That paragraph goes into the file of this project, not into yours for all projects.")  # fmt: skip
 @pass_session
-def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadline: int) -> int:
+def setup(
+    session: Session,
+    agent: str | None,
+    dry_run: bool,
+    yes: bool,
+    deadline: int,
+    instructions: bool | None,
+    project: Path | None,
+) -> int:
     """Write our hooks into the settings of AGENT: claude-code, codex or gemini.
+
+    Then it offers a paragraph that tells the agent how to use its memory, for the file that it reads when a session begins
+    (CLAUDE.md, AGENTS.md, GEMINI.md). One that you edit is yours from then on.
 
     Only our own entries are added or renewed; everything else in the file stays as it is, to the byte. The change is
     shown and asked for first. A file that cannot be read is left alone. `ormahctl uninstall` takes it back.
@@ -40,6 +55,7 @@ def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadlin
 
     Without AGENT: which agents are on this machine, which are connected, and whether their hooks answer.
     """
+    from ormahctl.commands import instructions as offers
     from ormahctl.commands import service
     from ormahctl.setup import agents, connect, entry, wiring
 
@@ -52,15 +68,23 @@ def setup(session: Session, agent: str | None, dry_run: bool, yes: bool, deadlin
         return service.install(session, dry_run=dry_run, yes=yes)
     harness = agents.AGENTS[agent]
     change = connect.connect(harness, socket=entry.socket_option(session.socket_path), deadline=deadline)
-    if agreed([change], dry_run=dry_run, yes=yes, quiet=session.json):
+    here = None if project is None else project.resolve()
+    text = None if instructions is False else offers.plan(session, harness, here, wished=instructions is True)
+    if dry_run:
+        agreed([change, *([text] if text else [])], dry_run=True, yes=yes, quiet=session.json)
+    elif agreed([change], dry_run=False, yes=yes, quiet=session.json):
         change.make()
         wiring.connected(harness.name, {"program": wiring.program(session.socket_path)})
-    elif not dry_run:
+        if not session.json:
+            _say(session, change)
+        if text is not None:
+            offers.offer(session, harness, text, yes=yes)
+    else:
         return DECLINED
     if session.json:
-        render.emit(told(change, dry_run=dry_run))
+        more = {"instructions": text and offers.told(text, dry_run=dry_run)}
+        render.emit(told(change, dry_run=dry_run) | more)
     elif not dry_run:
-        _say(session, change)
         service.offer(session)
     return 0
 

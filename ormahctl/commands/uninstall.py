@@ -33,7 +33,8 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     and so do the daemon and its configuration.
     """
     from ormahctl.commands import service
-    from ormahctl.setup import agents, connect, wiring
+    from ormahctl.setup import agents, connect, paragraph, wiring
+    from ormahctl.setup.change import tidy
 
     if agent == SERVICE:
         return service.uninstall(session, dry_run=dry_run, yes=yes)
@@ -42,11 +43,14 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     changes = [change for harness in chosen for change in connect.disconnect(harness)]
     # only what is ours goes, and setup brings it back: a person who means all agents is asked, a script is not
     sure = yes or agent is not None or not interactive()
-    if agreed([*changes, *units], dry_run=dry_run, yes=sure, quiet=session.json):
+    texts = paragraph.removal([harness.name for harness in chosen])
+    if agreed([*changes, *texts.changes, *units], dry_run=dry_run, yes=sure, quiet=session.json):
         if units:
             service.remove(units)
         for change in changes:
             change.make()
+        texts.make()
+        tidy([*changes, *texts.changes])
         for harness in chosen:
             wiring.disconnected(harness.name)
     elif not dry_run:
@@ -54,7 +58,8 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     vault = _vault(session)
     if session.json:
         rows = [told(change, dry_run=dry_run) for change in changes]
-        render.emit({"agents": rows, "vault": vault} if agent is None else _one(agent, rows) | {"vault": vault})
+        more = {"vault": vault, "instructions": [str(one.path) for one in texts.changes]}
+        render.emit({"agents": rows} | more if agent is None else _one(agent, rows) | more)
         return 0
     if dry_run:
         return 0
@@ -64,6 +69,12 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
         render.out(f"disconnected {title}  {render.line(str(change.path))}{gone}")
     if units:
         render.out("ormahd is no service any more")
+    for text in texts.changes:
+        render.out(f"took the paragraph about Ormah out of {render.line(str(text.path))}")
+    for place in texts.edited:
+        render.note(
+            f"{place}: its paragraph about Ormah was edited and stays; take it out yourself if it is not wanted"
+        )
     for path in edited:
         render.note(f"{path} was edited since and stays; remove it yourself if it is not wanted")
     if not changes:

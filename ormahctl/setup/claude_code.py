@@ -17,6 +17,7 @@ class ClaudeCode(Harness):
     program = "claude"
     events = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
     strict = True
+    reads = "CLAUDE.md"
     after = "sessions that you start from now on have it"
 
     def home(self) -> Path:

@@ -22,6 +22,7 @@ class Codex(Harness):
     program = "codex"
     events = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact")
     strict = True
+    reads = "AGENTS.md"
     after = "Codex asks you to trust new hooks before it runs them: start it and type /hooks"
 
     def home(self) -> Path:
@@ -39,6 +40,12 @@ class Codex(Harness):
                 return path
         theirs = hooks[config] and not hooks[apart]
         return config if theirs and all(_takes_tables(config, event) for event in self.events) else apart
+
+    def instructions(self, project: Path | None = None) -> Path:
+        """`AGENTS.override.md` where it is there: then Codex does not read the other one."""
+        usual = super().instructions(project)
+        instead = usual.with_name("AGENTS.override.md")
+        return instead if instead.is_file() else usual
 
     def off(self) -> str | None:
         features = settings(self.files()[1]).get("features")

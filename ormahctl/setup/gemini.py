@@ -19,11 +19,21 @@ class Gemini(Harness):
     program = "gemini"
     events = ("SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd")
     strict = False
+    reads = "GEMINI.md"
     after = "sessions that you start from now on have it"
 
     def home(self) -> Path:
         """`GEMINI_CLI_HOME` stands for the home directory, not for the one of the settings."""
         return Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()).absolute() / ".gemini"
+
+    def instructions(self, project: Path | None = None) -> Path:
+        """By the name that the person gave it (`context.fileName`, a name or several); else `GEMINI.md`."""
+        said = settings(self.target())
+        context = said.get("context")
+        named = context.get("fileName") if isinstance(context, Mapping) else said.get("contextFileName")
+        names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+        plain = [name for name in names if isinstance(name, str) and name and "/" not in name]
+        return (project or self.home()) / (self.reads if not plain or self.reads in plain else plain[0])
 
     def handler(self, event: str, *, socket: str | None, deadline: int) -> dict[str, Any]:
         made = super().handler(event, socket=socket, deadline=deadline)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ormahctl.setup import entry, file
+from ormahctl.setup import entry, file, paragraph
 from ormahctl.setup.edits import Document
 from ormahctl.setup.json_edit import Json
 from ormahctl.setup.record import Record
@@ -27,6 +27,8 @@ class Harness(ABC):
     events: ClassVar[tuple[str, ...]]
     strict: ClassVar[bool]
     """It reads its settings as strict JSON: with a comment in it the whole file counts for nothing."""
+    reads: ClassVar[str]
+    """The name of the file that it reads at the start of a session."""
     after: ClassVar[str]
     """What the person has to do after a change."""
 
@@ -42,6 +44,10 @@ class Harness(ABC):
         """The file into which new hooks go."""
         return self.files()[0]
 
+    def instructions(self, project: Path | None = None) -> Path:
+        """The file that it reads at the start of a session: the person's, or the one of a project."""
+        return (project or self.home()) / self.reads
+
     def handler(self, event: str, *, socket: str | None, deadline: int) -> dict[str, Any]:
         """What runs our shim for `event`; `deadline` in milliseconds."""
         text = entry.command(event, self.name, socket=socket, deadline=deadline)
@@ -51,7 +57,8 @@ class Harness(ABC):
         """Where it is on this machine: its program, else its directory with something that we did not make; None where it is not."""
         program = shutil.which(self.program)
         if program is None and self.home().is_dir():
-            made = {Path(one.file) for one in Record.all(self.name) if not one.existed}
+            ours = [*Record.all(self.name), *Record.all(paragraph.owner(self.name))]
+            made = {Path(one.file) for one in ours if not one.existed}
             return str(self.home()) if set(self.home().iterdir()) - made else None
         return program
 

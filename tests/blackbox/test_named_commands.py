@@ -21,14 +21,18 @@ from tests.blackbox.test_setup import commands, fire
 from tests.house import House, open_house
 
 KAYAKS = "Kayaks are stored in the boathouse."
-HELD_BACK = "which smoke belongs to a pipeline of the deployed orchestra"
+HELD_BACK = "who runs the smoke tests of production"
 NUDGED = 3
 
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
     """A daemon that reminds every third prompt."""
-    more = {"ORMAH_WHISPER_EXPLORATION": "false", "ORMAH_WHISPER_NUDGE_INTERVAL": str(NUDGED)}
+    more = {
+        "ORMAH_WHISPER_EXPLORATION": "false",
+        "ORMAH_WHISPER_INJECTION_GATE": "0.75",
+        "ORMAH_WHISPER_NUDGE_INTERVAL": str(NUDGED),
+    }
     with open_house(**LEARNING, **more) as found:
         found.start()
         yield found
@@ -47,7 +51,8 @@ def texts(house: House) -> dict[str, str]:
     house.call("agent.remember", content=FLY, title="Fly", space=None)
     house.call("agent.remember", content=KAYAKS, title="Kayaks", tier="core", space=None)
     house.call("agent.whisper", prompt=HELD_BACK, session_id="earlier", space=None)
-    found = {"greeting": say("SessionStart", "s", source="startup")}
+    found = {"instructions": (house.home / ".claude" / "CLAUDE.md").read_text()}
+    found["greeting"] = say("SessionStart", "s", source="startup")
     for number in range(1, NUDGED + 1):
         prompt = "where are kayaks stored in the boathouse" if number == 1 else f"zebras of Madagascar, number {number}"
         found[f"prompt {number}"] = say("UserPromptSubmit", "t", prompt=prompt)
@@ -76,6 +81,7 @@ def test_every_command_that_an_agent_is_told_runs_as_it_stands(house: House, tmp
     expected = {
         "greeting": ["show"], "prompt 1": ["show", "feedback"], "prompt 2": [], "prompt 3": ["remember", "feedback"],
         "maintenance": ["maintenance"],
+        "instructions": ["recall", "show", "remember", "remember", "feedback"],
     }  # fmt: skip
     assert verbs == expected
     shell = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CLAUDECODE": "1"}
@@ -86,13 +92,12 @@ def test_every_command_that_an_agent_is_told_runs_as_it_stands(house: House, tmp
         assert "error" not in done.stderr
     assert "agent:claude-code" in house.ctl("history", "--limit", "20").stdout
     kept = house.json("recall", "…")["results"]
-    assert [one["origin"] for one in kept if one["content"] == "…"] == ["agent:claude-code"]
+    assert {one["origin"] for one in kept if one["content"] == "…"} == {"agent:claude-code"}
 
 
 def test_an_agent_that_was_not_set_up_is_told_of_this_installation(house: House) -> None:
-    text = house.call(
-        "agent.whisper", prompt="where are kayaks stored in the boathouse", session_id="x", space=None
-    ).text
+    house.call("agent.remember", content="Canoes are rented in the harbour.", title="Canoes", space=None)
+    text = house.call("agent.whisper", prompt="where are canoes rented in the harbour", session_id="x", space=None).text
     command = next(iter(named(text)))
     program = command.split()[0]
     assert program == "ormahctl" or os.access(program, os.X_OK)

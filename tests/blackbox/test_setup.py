@@ -146,7 +146,7 @@ def test_dry_run_shows_the_change_and_makes_none(house: House, agent: str) -> No
     assert not (house.home / FILES[agent]).parent.exists()
     shown = house.json("setup", agent, "--dry-run")
     assert shown["dry_run"] is True
-    assert shown["diff"] + "\n" == done.stdout
+    assert f"{shown['diff']}\n{shown['instructions']['diff']}\n" == done.stdout
     house.json("setup", agent, "--yes")
     before = (house.home / FILES[agent]).read_bytes()
     assert house.ctl("setup", agent, "--dry-run").stdout == "nothing would change\n"
@@ -204,7 +204,7 @@ def test_all_agents_are_disconnected_and_the_vault_stays(living: House) -> None:
     assert living.notes() == notes
     assert living.ctl("status").returncode == 0
     nothing = living.json("uninstall", "--yes")
-    assert nothing == {"agents": [], "vault": str(living.vault)}
+    assert nothing == {"agents": [], "vault": str(living.vault), "instructions": []}
     assert living.ctl("uninstall", "codex").stdout.startswith("Codex is not connected\n")
 
 
@@ -283,10 +283,16 @@ def test_a_person_sees_the_change_and_is_asked(house: House) -> None:
     assert "Change it?" in shown
     assert "nothing was changed" in shown
     assert path.read_bytes() == MINE
-    shown, status = on_terminal(house, "setup", "claude-code", answer=b"y\n")
+    shown, status = on_terminal(house, "setup", "claude-code", answer=b"y\nn\n")
     assert status == 0
+    assert "Have CLAUDE.md tell the agent how to use its memory?" in shown
+    assert not (path.parent / "CLAUDE.md").exists()
     assert "it may pass over the whole file" in shown
     assert "hook.py" in path.read_text()
+    shown, status = on_terminal(house, "setup", "claude-code", answer=b"y\n")
+    assert status == 0
+    assert "already" in shown
+    assert "ormahctl" in (path.parent / "CLAUDE.md").read_text()
     shown, status = on_terminal(house, "uninstall", answer=b"\n")
     assert status == 1
     assert "hook.py" in path.read_text()
@@ -294,6 +300,7 @@ def test_a_person_sees_the_change_and_is_asked(house: House) -> None:
     assert status == 0
     assert "\x1b[31m-" in shown
     assert path.read_bytes() == MINE
+    assert not (path.parent / "CLAUDE.md").exists()
     house.json("setup", "claude-code", "--yes")
     shown, status = on_terminal(house, "uninstall", "claude-code", answer=b"")
     assert status == 0
@@ -312,3 +319,26 @@ def test_an_edit_while_it_asks_is_kept(house: House) -> None:
     assert status == 4
     assert "was changed by somebody else in the meantime" in shown
     assert path.read_bytes() == theirs
+
+
+def test_the_paragraph_in_a_project_and_where_nobody_can_be_asked(house: House) -> None:
+    project = house.home / "project"
+    project.mkdir()
+    (project / "CLAUDE.md").write_bytes(b"# Rules")
+    done = house.ctl("setup", "claude-code", "--yes", "--project", str(project))
+    assert done.returncode == 0, done.stderr
+    text = (project / "CLAUDE.md").read_text()
+    assert text.startswith("# Rules\n\n<!-- ormah:begin ")
+    assert "`ormahctl show ID`" in text, "other people have their own path"
+    assert not (house.home / ".claude" / "CLAUDE.md").exists()
+    again = house.ctl("setup", "claude-code")
+    assert again.returncode == 0, "there is nothing to ask about the hooks"
+    assert "--yes" in again.stderr
+    assert not (house.home / ".claude" / "CLAUDE.md").exists()
+    assert house.json("setup", "claude-code", "--yes", "--no-instructions")["instructions"] is None
+    mine = house.json("setup", "claude-code", "--yes")["instructions"]
+    assert (mine["state"], mine["file"]) == ("added", str(house.home / ".claude" / "CLAUDE.md"))
+    done = house.ctl("uninstall", "claude-code", "--yes")
+    assert done.stdout.count("took the paragraph about Ormah out of") == 2
+    assert (project / "CLAUDE.md").read_bytes() == b"# Rules"
+    assert not (house.home / ".claude").exists()
