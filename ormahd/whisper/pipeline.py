@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ormahd.actions.caller import PERSON
 from ormahd.core.injected import MAINTENANCE
 from ormahd.core.node import Tier
 from ormahd.core.words import is_question
@@ -79,7 +80,7 @@ class Whisper:
         """The few memories that matter for this prompt, as a text for the agent; or silence, and why.
 
         What it shows with its content counts as weakly used: its lease begins anew, and nothing ranks higher for it. Not with
-        `explain`, which is for looking. With a session id the prompt is remembered for the next one, and the candidates are
+        `explain`, nor where a person asks outside of a session: that is looking. With a session id the prompt is remembered for the next one, and the candidates are
         logged, so that feedback can speak of them.
         """
         begun = time.perf_counter()
@@ -317,14 +318,16 @@ class _Course:
 
     def _use(self, found: Answer, nodes: Sequence[Candidate]) -> None:
         """Note that something was asked, and what an agent was given in full."""
-        if found.silence in UNHEARD or self.explain:
+        asked = self.asked
+        looked = self.explain or (asked.session_id is None and asked.agent == PERSON)
+        if looked or found.silence in UNHEARD:
             return
         full = [one.id for one in nodes if one.shown in CONTENT]
         state = self.ormah.state
         try:
             state.asked(self.now)
             if full:
-                state.glance(full, how="whisper", session_id=self.asked.session_id, at=self.now)
+                state.glance(full, how="whisper", session_id=asked.session_id, at=self.now)
         except sqlite3.Error as exc:  # a full disk, a broken file: a whisper does not fail for it
             log.warning("what was whispered could not be noted as used: %s", exc)
 

@@ -112,6 +112,9 @@ def test_a_whisper_does_not_fail_where_its_use_cannot_be_noted(life: Life, caplo
 def test_a_whisper_that_is_only_looked_at_uses_nothing(life: Life) -> None:
     said = life.whisper.whisper(Asked(f"which {words(0)} belong together", None, "s"), explain=True)
     assert said.nodes
+    by_hand = Asked(f"which {words(0)} belong together", None, agent="person")
+    assert life.whisper.whisper(by_hand).nodes
+    assert life.house.ormah.state.active_days() == set()
     asked = Asked(f"which {words(0)} belong together", None, "t", gone=lambda: True)
     assert life.whisper.whisper(asked).nodes == ()
     assert life.whisper.whisper(replace(asked, prompt="")).nodes == ()
