@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ormahctl import render
+from ormahctl import managers, render
 from ormahctl.commands.connecting import AGENTS, DECLINED, SERVICE, agreed, daemon, told
 from ormahctl.options import OneOf
 from ormahctl.session import Session, pass_session
@@ -148,10 +148,7 @@ def _look(session: Session) -> None:
         render.out(
             f"daemon  {render.paint(phase, 'green' if phase == 'ready' else 'yellow')}  {render.line(vault or '')}"
         )
-    render.out(
-        "service "
-        + ("starts the daemon when you log in" if service.installed() else "not installed: ormahctl setup service")
-    )
+    render.out(f"service {_service(service.installed())}")
     sys.stdout.flush()
     for one in standings:
         if one.trouble:
@@ -166,6 +163,14 @@ def _look(session: Session) -> None:
     ready = next((one.harness.name for one in standings if one.state == "no" and one.found), None)
     if ready is not None:
         render.note(f"to connect one: ormahctl setup {ready}", label="hint", colour="cyan")
+
+
+def _service(installed: bool) -> str:
+    if installed:
+        return "starts the daemon when you log in"
+    if managers.state() == "none":
+        return "none on this machine; commands and sessions start the daemon"
+    return "not installed; to have the daemon from login on: ormahctl setup service"
 
 
 def _state(one: Standing) -> str:
