@@ -85,6 +85,7 @@ class Reconciler:
             check_secrets,
             self.released.holds,
             vault.folders,
+            lambda path: vault.attributes.changing([path]).get(path),
         )
         self.excluded = Excluded(vault.root, self._ignored, self.look.ignore_files)
         self.rest = Rest(settings.quiet_seconds)

@@ -79,6 +79,8 @@ class Context(Struct, frozen=True):
     released: Callable[[str, bytes], bool] = lambda _path, _data: False
     """Whether a file of these bytes at that path was released: it is the person's alone."""
     folders: Mapping[str, Folder] = {}
+    changing: Callable[[str], str | None] = lambda _path: None
+    """The attribute by which git would change what is committed at a path: nothing is written there."""
     wanted: set[str] = set()
     """Files that a person just asked to adopt."""
 
@@ -101,6 +103,8 @@ class Context(Struct, frozen=True):
 
     def ours(self, path: str, node_id: str | None) -> bool:
         """Whether the file may be committed, and become a memory, at all (the setting `vault.adopt`)."""
+        if self.changing(path) is not None:
+            return False
         below = not self.home or path.startswith(self.home + "/")
         mode = self.mode_at(path)
         if (
@@ -134,9 +138,14 @@ def decide(file: File, context: Context) -> Decision:
         return Decision(Act.HOLD, None, file.data, of_codec(file.path, note.problems))
     mode = context.mode_at(file.path)
     ours = context.ours(file.path, claim(note.kind, note.id)) and not context.released(file.path, file.data)
+    changed = context.changing(file.path)
+    if changed is not None:
+        mode = "index"
     if not ours and mode != "index":
         return Decision(Act.PLAIN, None, file.data)
     said = of_codec(file.path, note.problems)
+    if changed is not None:
+        said += (_left_to_git(file.path, changed),)
     if not file.at_head and context.check_secrets:
         text = file.data.decode("utf-8", "replace")
         redacted = redact(text)
@@ -162,6 +171,13 @@ def decide(file: File, context: Context) -> Decision:
     if note.kind is NoteKind.BARE or mode == "none":
         return Decision(Act.INDEX if file.at_head else Act.PLAIN, None, file.data, said)
     return Decision(Act.INDEX if file.at_head else Act.EDIT, None, file.data, said)
+
+
+def _left_to_git(path: str, attribute: str) -> dict[str, Any]:
+    return finding(
+        path, "info", f"git's attributes have {attribute} for it, so it is found as it is, and neither written nor committed",
+        "nothing need be done; commit it yourself",
+    )  # fmt: skip
 
 
 def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: Adopt) -> Decision:

@@ -20,7 +20,8 @@ from ormahd.settings import VaultSettings
 from ormahd.vault import create as creation
 from ormahd.vault import git_purge_swap
 from ormahd.vault.apply import Applier
-from ormahd.vault.change import Clock, Entropy, Kind, OpIds, sha256
+from ormahd.vault.attributes import Attributes
+from ormahd.vault.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.create import Card
 from ormahd.vault.disk import Flusher
@@ -78,6 +79,7 @@ class Vault:
         inside = os.path.relpath(root, os.path.realpath(place.top))
         self.prefix = "" if inside == "." else inside + "/"
         """Where the vault lies in its repository: "" or a path with a slash at its end."""
+        self.attributes = Attributes(self.git, self.prefix)
         self.oplog = OpLog(self.git, self.prefix)
         self.versions = Versions(self.git, self.prefix)
         self.touched = Touched(self.oplog, self.versions)
@@ -239,8 +241,12 @@ class Vault:
         `first`: the subject of a commit that goes before the op's own, with the `first` bytes of its files; both or none."""
         return Transaction(
             self._ops(), subject, kind=kind, source=source, body=body, run=run, person=person, trailers=trailers,
-            queue=queue, first=first, commit=self._writer.commit,
+            queue=queue, first=first, commit=self._commit,
         )  # fmt: skip
+
+    def _commit(self, tx: Transaction) -> Committed | None:
+        self.attributes.refuse([path for path, wish in tx.wishes.items() if wish.data is not None])
+        return self._writer.commit(tx)
 
     def announced(self) -> AbstractContextManager[None]:
         """Within the block this thread works out what it will write: who writes meanwhile waits a moment for it, that both go together."""

@@ -116,7 +116,7 @@ def test_a_repository_with_sha256(tmp_path: Path) -> None:
     sound(tmp_path / "v")
 
 
-def test_their_hooks_signing_filters_and_line_endings_are_not_ours(theirs: Path) -> None:
+def test_their_hooks_signing_and_line_endings_are_not_ours(theirs: Path) -> None:
     for hook in (
         "pre-commit",
         "commit-msg",
@@ -130,17 +130,14 @@ def test_their_hooks_signing_filters_and_line_endings_are_not_ours(theirs: Path)
         (theirs / ".git/hooks" / hook).chmod(0o755)
     for key, value in {
         "commit.gpgsign": "true", "gpg.program": "/bin/false", "core.autocrlf": "true", "core.eol": "crlf",
-        "filter.shout.clean": "tr a-z A-Z", "filter.shout.required": "true", "core.hooksPath": str(theirs / ".git/hooks"),
+        "core.hooksPath": str(theirs / ".git/hooks"),
         "core.fsmonitor": "false", "commit.template": "/nowhere", "core.ignorecase": "true",
     }.items():  # fmt: skip
         git(theirs, "config", key, value)
-    (theirs / ".git/info").mkdir(exist_ok=True)
-    (theirs / ".git/info/attributes").write_text("*.shout filter=shout\n")
     with open_vault(theirs) as vault:
-        put(vault, (NOTE, b"unix\n"), ("ormah/dos.md", b"dos\r\n"), ("ormah/x.shout", b"quiet\r\n"))
+        put(vault, (NOTE, b"unix\n"), ("ormah/dos.md", b"dos\r\n"))
         assert vault.committed(NOTE) == b"unix\n"
         assert vault.committed("ormah/dos.md") == b"dos\r\n"
-        assert vault.committed("ormah/x.shout") == b"quiet\r\n"
         assert (theirs / NOTE).read_bytes() == b"unix\n"
     assert not (theirs / "ran").exists()
     assert git(theirs, "status", "--porcelain", "--", "*.md") == ""
