@@ -21,6 +21,8 @@ NEARLY = 0.25
 """The same where they share one."""
 SCRIPT = 0.85
 """The same for texts in Chinese."""
+MOSTLY = 0.4
+"""Share of one of two texts in Chinese that the other has, from which they may."""
 COMPARED = 3
 """Pairs of sentences that are aligned word by word: those that share most."""
 
@@ -94,6 +96,13 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> Evidence:
         "state_changed": numbers["state_rival"] * changed,
         "domain_rival": numbers["domain_share"] * numbers["rival"],
         "domain_changed": numbers["domain_share"] * changed,
+        "dates_happened": numbers["happenings"] * max(numbers["rival_date"], numbers["rival_when"]) * (1.0 - numbers["changed"]),
+        "turned_other_names": numbers["turned"] * numbers["other_names"] * numbers["heads_apart"],
+        "rival_now": numbers["rival"] * max(numbers["now"], numbers["changed_alone"]),
+        "rival_titles_apart": numbers["rival"] * numbers["titles_apart"],
+        "changed_titles_apart": changed * numbers["titles_apart"],
+        "own_changed": numbers["domain_own"] * changed * numbers["subject"],
+        "rival_now_about": numbers["rival"] * max(numbers["now"], numbers["changed_alone"]) * about * (1.0 - numbers["scope_apart"]),
         "rival_far": numbers["rival"] * numbers["far"],
         "changed_far": changed * numbers["far"],
         "denied_far": numbers["denied"] * numbers["far"],
@@ -121,9 +130,13 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> Evidence:
 def _related(older: Statement, newer: Statement, cosine: float, shared: float, numbers: Mapping[str, float]) -> bool:
     """Near in meaning, or near enough and with a word in common, or both on where the user lives or works. Two texts in
     Chinese look alike to a model that reads little of it, whatever they say."""
+    if numbers["self_domain"]:
+        return True
     if "zh" in (older.language, newer.language):
-        return cosine >= SCRIPT or shared >= 2 * HAN_WEIGHT or bool(numbers["self_domain"])
-    return cosine >= ALIKE or (cosine >= NEARLY and shared >= 1.0) or bool(numbers["self_domain"])
+        return cosine >= SCRIPT or (shared >= 3 * HAN_WEIGHT and numbers["cover_most"] >= MOSTLY)
+    if older.language != "en" or newer.language != "en":  # the model reads them less well, and finds more alike
+        return cosine >= NEARLY and shared >= 1.0
+    return cosine >= ALIKE or (cosine >= NEARLY and shared >= 1.0)
 
 
 def _met(keys: Mapping[str, float], others: Mapping[str, float]) -> frozenset[str]:
@@ -131,10 +144,10 @@ def _met(keys: Mapping[str, float], others: Mapping[str, float]) -> frozenset[st
     found = {key for key in keys if key in others}
     starts: dict[str, list[str]] = {}
     for other in others:
-        if len(other) >= 4:
-            starts.setdefault(other[:4], []).append(other)
+        if len(other) >= 3:
+            starts.setdefault(other[:3], []).append(other)
     for key in keys:
-        if key not in found and any(alike(key, other) for other in starts.get(key[:4], ())):
+        if key not in found and any(alike(key, other) for other in starts.get(key[:3], ())):
             found.add(key)
     return frozenset(found)
 
@@ -197,6 +210,10 @@ def _valued(older: Statement, newer: Statement, rivals: Sequence[tuple[Token, To
         "values_same": float(bool(old_values & new_values)),
         "values_kept": float(bool(old_values) and old_values == new_values),
         "bounds_apart": float(any(a.lead != b.lead and {a.lead, b.lead} <= BOUNDS for a, b in rivals)),
+        "bounds_turned": float(any(
+            a.key == b.key and a.lead != b.lead and {a.lead, b.lead} & BOUNDS
+            for a in _tokens(older) if a.sort in VALUES for b in _tokens(newer) if b.sort in VALUES
+        )),
         "next_same": float(any(a.next == b.next and a.next for a, b in rivals)),
         "next_apart": float(any(a.next != b.next and a.next and b.next for a, b in rivals)),
         "value_added": float(any(
@@ -239,7 +256,11 @@ def _align(one: Sentence, other: Sentence) -> Aligned:
         if what == "equal":
             shared += sum(token.weight for token in one.tokens[a:b])
         elif what == "replace":
-            places.append(Place(one.tokens[a:b], other.tokens[c:d], b <= one.head and d <= other.head))
+            old, new = one.tokens[a:b], other.tokens[c:d]
+            valued = any(
+                token.sort in VALUES for token in (*old, *new)
+            )  # Node 18 is required: a value, not the subject
+            places.append(Place(old, new, b <= one.head and d <= other.head and not valued))
         elif what == "insert":
             more += sum(token.weight for token in other.tokens[c:d])
         else:
@@ -269,7 +290,7 @@ def _where(best: Aligned | None) -> dict[str, float]:
         "one_place": float(one) * best.share,
         "one_place_head": float(one and head), "one_place_tail": float(one and not head),
         "name_place": float(named),
-        "word_place": float(any(old <= {Sort.WORD} and new <= {Sort.WORD} for old, new in sorts)),
+        "word_place": float(best.share >= 0.5 and any(old <= {Sort.WORD} and new <= {Sort.WORD} for old, new in sorts)),
         "value_place": float(any(old & VALUES and new & VALUES for old, new in sorts)),
         "long_place": float(place is not None and len(place.old) + len(place.new) > 5),
         "only_more": float(not best.places and best.more > 0 and best.less == 0),
@@ -285,7 +306,7 @@ def _where(best: Aligned | None) -> dict[str, float]:
         "more_values": float(any(
             sum(t.sort in VALUES for t in place.old) > 1 and sum(t.sort in VALUES for t in place.new) > 1 for place in best.places
         )),
-        "apart_twice": float(head and any(not place.head for place in best.places)),
+        "apart_twice": float(best.share >= 0.3 and head and any(not place.head for place in best.places)),
         "names_twice": float(sum(Sort.NAME in old and Sort.NAME in new for old, new in sorts) > 1),
         "equal": float(not best.places and best.more + best.less == 0),
     }  # fmt: skip

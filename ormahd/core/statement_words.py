@@ -47,7 +47,7 @@ NO_LONGER = re.compile(
 )
 CHANGED = _set(
     """
-    left became grown grew shrank shrunk risen rose fell fallen sold born broke broken split freed shut rebuilt rewritten rewrote cut quit swapped
+    left became grown shrank shrunk risen rose fell fallen sold born broke broken split freed shut rebuilt rewritten rewrote cut quit swapped
     moved moving taken taking handed gone inherited died succeeds replaces supersedes switches
     gezogen umgezogen zog zieht abgelost ersetzt gewechselt wechselt umgestellt geandert andert erhoht gesenkt steigt stieg gestiegen sank gesunken
     sinkt verschoben verlegt verlangert verkurzt halbiert verdoppelt ubernahm ubernimmt ubernommen ubergeben ubergab abgeschafft eingestellt aufgehort
@@ -151,7 +151,7 @@ LABELLED = _set(
     level tier week day quarter tenant box rack shelf order invoice contract
     camera line run step phase ticket issue error chapter room server machine lane slot stage sprint batch section part table figure
     episode gate platform group page question bug task channel pin axis layer row column core gpu disk shard zone warehouse
-    floor flat bus tram flight worker node host class grade test exam round milestone draft option plan variant building track bay
+    floor flat bus tram flight class grade test exam round milestone draft option plan variant building track bay
     kamera raum zimmer gruppe linie etappe phase halle gleis stock haus sala linea fase grupo habitacion etapa salle ligne etape
     groupe chambre quai
     """

@@ -18,9 +18,11 @@ def alike(one: str, other: str) -> bool:
     """Whether two keys are forms of one word: deploy and deployment, Rechnung and Rechnungen."""
     if one == other:
         return True
-    if not (one.isalpha() and other.isalpha()) or min(len(one), len(other)) < 4:
+    if not (one.isalpha() and other.isalpha()) or min(len(one), len(other)) < 3:
         return False
     short, long = sorted((one, other), key=len)
+    if len(short) == 3:
+        return len(long) == 4 and long.startswith(short)
     shared = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
     return shared >= 4 and shared >= len(short) - 1 and len(long) - shared <= 5
 

@@ -31,6 +31,8 @@ PROPOSALS = 25
 """New ones in a run: a person reads each."""
 BATCH = 20
 """Pairs that a judge is asked about at once."""
+FARTHER = 0.15
+"""By so much less near than another one that a memory is in conflict with, it speaks of something else."""
 LATER = timedelta(days=1)
 """So much later a belief has to be noted for the one before to count as replaced rather than contradicted."""
 PREVIEW = 600
@@ -71,6 +73,8 @@ def _ruled(turn: Turn) -> Iterator[Step]:
     search = Search(turn, judged=False)
     found = sorted((one for chunk in search.chunks() for one in chunk), key=lambda one: one.rank)
     left = PROPOSALS
+    nearest: dict[str, float] = {}
+    """Of each memory that is proposed, the cosine of the nearest other one."""
     for candidate in found:
         by_words = candidate.by_words
         both = search.fresh(candidate)
@@ -79,6 +83,10 @@ def _ruled(turn: Turn) -> Iterator[Step]:
         if search.series(candidate):
             search.settle(candidate, {"kind": "none", "rule": "series"})
             continue
+        if any(candidate.cosine < nearest.get(node_id, 0.0) - FARTHER for node_id in (both[0].id, both[1].id)):
+            search.settle(candidate, {"kind": "none", "rule": "farther"})
+            continue
+        nearest |= {row.id: max(candidate.cosine, nearest.get(row.id, 0.0)) for row in both}
         if not left:
             yield Done(more=True)
             return

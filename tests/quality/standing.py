@@ -28,7 +28,7 @@ NEAR = 0.2
 """Least cosine of two of one space that are compared although nobody made a pair of them."""
 FAR = 0.5
 """Below it such two count as unrelated."""
-BYSTANDERS = 600.0
+BYSTANDERS = 1200.0
 """Pairs that all of those count for together."""
 PRECISION = 0.95
 
