@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from ormahd import paths, way
 from ormahd.config import Config
 from ormahd.core import note as codec
@@ -243,9 +241,7 @@ class Ormah:
             return
         changes = itertools.chain.from_iterable(done.changes for done in some)
         upserts, removals = as_files(self.vault.root, changes)
-        if self.vault.folders:
-            space_at = self.reconciler.context.space_at
-            upserts = {path: (data, replace(state, space=space_at(path))) for path, (data, state) in upserts.items()}
+        self.reconciler.complete(upserts)
         known = some[0].parent is not None and self.index.position == some[0].parent
         whole = all(one.commit == other.parent for one, other in itertools.pairwise(some))
         self.index.apply(upserts, removals, head=some[-1].commit if known and whole else None)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from ormahctl import render
+from ormahctl.asking import asked
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Place, Verb
 from ormahd.rpc.schema import AdoptParams, AdoptResult, Progress
 
-ASKED_FROM = 3
-"""Files of a person's that are written to without a question."""
 SHOWN = 20
 LONG_SECONDS = 6 * 3600.0
 
@@ -68,14 +67,11 @@ def adopt(
     """
     params = AdoptParams(
         paths=[_place(path) for path in paths], folders=[_place(path) for path in folders], patterns=list(patterns),
-        everything=everything, space=space, index=index, dry_run=True,
+        everything=everything, space=space, index=index, dry_run=dry_run,
     )  # fmt: skip
-    found = _call(session, params)
-    if not dry_run:
-        if found.people > ASKED_FROM and not yes:
-            _ask(session, found)
-        params.dry_run = False
-        found = _call(session, params)
+    found = asked(session, lambda agreed: _call(session, replace(params, yes=agreed)), yes=yes)
+    if found is None:
+        return
     if session.json:
         render.emit(found)
     else:
@@ -95,14 +91,6 @@ def _call(session: Session, params: AdoptParams) -> AdoptResult:
             bar.set(at.done, at.total, what=at.stage)
 
         return session.client.call("admin.adopt", params, AdoptResult, on_progress=draw, timeout=LONG_SECONDS)
-
-
-def _ask(session: Session, found: AdoptResult) -> None:
-    what = f"{render.count(found.people, 'file')} of yours would be written to"
-    if session.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError(f"{what}; look with --dry-run, then say --yes", click.get_current_context())
-    if not click.confirm(f"{what}. Go on?"):
-        raise click.Abort
 
 
 def _say(found: AdoptResult, *, dry_run: bool, index: bool) -> None:

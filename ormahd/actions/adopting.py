@@ -13,8 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd import way
+from ormahd.actions.asking import UNASKED
 from ormahd.core.note import NoteKind
-from ormahd.errors import BadRequest, NotFound
+from ormahd.errors import BadRequest, NotFound, Unconfirmed
 from ormahd.vault import released
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.create import CARD, Folder, with_choices
@@ -74,12 +75,14 @@ def adopt(
     wish: Wish,
     *,
     dry_run: bool,
+    yes: bool = False,
     progress: Callable[[int, int, str], None] = lambda _done, _total, _stage: None,
 ) -> Adopted:
     """Adopt what was asked for, or with `dry_run` say what that would be.
 
     Raises:
-        BadRequest: nothing was asked for, or a space for what is no folder. NotFound: there is no such file or folder.
+        BadRequest: nothing was asked for, or a space for what is no folder. NotFound: there is no such file or folder. Unconfirmed: it would write to more than a few of the
+            person's files, and nobody agreed.
     """
     paths, folders = _named(ormah, wish)
     if not (paths or folders or wish.patterns or wish.everything):
@@ -98,6 +101,12 @@ def adopt(
     plan.left_out.sort(key=lambda one: one.path)
     plan.folders = sorted(folders) if not wish.everything else [""]
     if not dry_run:
+        if plan.people > UNASKED and not yes:
+            raise Unconfirmed(
+                f"the adoption would write to {plan.people} files that you made; nothing was changed",
+                hint="--dry-run lists them; if that is meant, say --yes",
+                data={"count": plan.people},
+            )
         _carry_out(ormah, wish, folders, chosen, plan)
     return plan
 

@@ -100,7 +100,10 @@ class AdminMethods:
             tuple(params.paths), tuple(params.folders), tuple(params.patterns), params.everything, params.space,
             "index" if params.index else "all",
         )  # fmt: skip
-        return result(adopt(self.ormah, wish, dry_run=params.dry_run, progress=steps(progress)), schema.AdoptResult)
+        return result(
+            adopt(self.ormah, wish, dry_run=params.dry_run, yes=params.yes, progress=steps(progress)),
+            schema.AdoptResult,
+        )
 
     def import_(self, params: schema.ImportParams, caller: Caller, progress: ProgressFn) -> schema.Result:
         done = import_lines(

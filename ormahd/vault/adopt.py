@@ -252,6 +252,27 @@ class Reconciler:
         space = self.context.space_at(file.path)
         return FileState(file.path, seen.size, seen.mtime_ns, seen.inode, digest or file.digest, lent, space)
 
+    def lent(self, path: str, data: bytes, renamed: Mapping[str, str] | None = None) -> str | None:
+        """Under which id a file is found that holds none of ours; None: it is none of those. `renamed`: as it was in another state."""
+        context, note = self.context, parse(data, path)
+        mode = context.mode_at(path)
+        if note.kind in {NoteKind.BROKEN, NoteKind.APART, NoteKind.CONFLICTED} or mode == "none" or not data.strip():
+            return None
+        if note.kind is not NoteKind.FOREIGN and (mode != "index" or context.is_ours(path, data, note)):
+            return None
+        own = note.id if note.kind is NoteKind.NOTE else None
+        return own or self.identity.lent(context.vault_id, path, renamed)
+
+    def complete(self, upserts: dict[str, tuple[bytes, FileState]]) -> None:
+        """Say of files that a commit of ours wrote what only the reconciler knows: the space of their folder, and, of what an undo gives
+        back to the person, under which id it is found as it was before it was adopted."""
+        context = self.context
+        for path, (data, state) in upserts.items():
+            theirs = context.mode_at(path) == "index" and not path.startswith(f"{context.home}/")
+            lent = self.lent(path, data) if theirs else None
+            if lent is not None or context.folders:
+                upserts[path] = data, replace(state, lent=lent, space=context.space_at(path))
+
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
         """Which of several files with one id had it first (the index asks)."""
         return self.identity.first_path(node_id, paths)

@@ -116,6 +116,10 @@ class Context(Struct, frozen=True):
             return True
         return self.identity.followed(path, node_id)
 
+    def is_ours(self, path: str, data: bytes, note: Note) -> bool:
+        """Whether a file may be committed, and was not released."""
+        return self.ours(path, claim(note.kind, note.id)) and not self.released(path, data)
+
     def writes(self, file: File) -> bool:
         """Whether taking a file in may need a commit."""
         note = file.note
@@ -253,7 +257,7 @@ def subject(verb: str, names: list[str], paths: Collection[str] = ()) -> str:
         return f"{verb}: {names[0]}"
     if len(names) <= 3:
         return f"{verb} {len(names)} notes: {', '.join(names)}"
-    if verb == "Adopt" and paths:
+    if verb in {"Adopt", "Take in"} and paths:
         return f"{verb} {len(names)} notes{_where(paths)}"
     return f"{verb} {len(names)} notes: {', '.join(names[:2])} and {len(names) - 2} more"
 

@@ -47,13 +47,9 @@ class State:
         """Under which id a file was found that holds none of ours (None: it is none of those), and the space of its folder; by the choices
         of today."""
         context, note = self._reconciler.context, parse(data, path)
-        mode = context.mode_at(path)
-        hidden = note.kind in {NoteKind.BROKEN, NoteKind.APART, NoteKind.CONFLICTED} or not data.strip()
-        if hidden or mode == "none" or (note.kind is not NoteKind.FOREIGN and (mode != "index" or self._ours(path))):
+        if note.kind is not NoteKind.FOREIGN and self._ours(path):
             return None, context.space_at(path)
-        own = note.id if note.kind is NoteKind.NOTE else None
-        lent = own or context.identity.lent(context.vault_id, path, read_renamed(self.file(RENAMED)))
-        return lent, context.space_at(path)
+        return self._reconciler.lent(path, data, read_renamed(self.file(RENAMED))), context.space_at(path)
 
     def _ours(self, path: str) -> bool:
         vault, mode = self._vault, self._reconciler.context.mode_at(path)

@@ -156,9 +156,11 @@ def test_one_note_and_a_folder_with_its_space(person: Person) -> None:
     assert {person.first(path)["space"] for path in kestrel[:3]} == {"kestrel"}
     (house.vault / "Projects/Kestrel/New.md").write_text("A note about zwiebelfisch.\n")
     wait_until(
-        lambda: b"id: " in (house.vault / "Projects/Kestrel/New.md").read_bytes(), "a new note of the folder follows"
+        lambda: "zwiebelfisch" in house.ctl("recall", "zwiebelfisch").stdout, "a new note of the folder is found"
     )
-    assert house.json("recall", "zwiebelfisch", "-n", "1")["results"][0]["space"] == "kestrel"
+    (new,) = house.json("recall", "zwiebelfisch", "-n", "1")["results"]
+    wait_until(lambda: b"id: " in (house.vault / "Projects/Kestrel/New.md").read_bytes(), "and follows the others")
+    assert (new["path"], new["space"]) == ("Projects/Kestrel/New.md", "kestrel")
     house.json("vault", "adopt", "--folder", "Meetings", "--space", "meet", "--index")
     assert person.first(theirs.groups["meeting"][0])["space"] == "meet"
     assert house.json("vault", "adopt", "--folder", "Projects/Kestrel", "--yes")["already"] == 16
@@ -166,3 +168,11 @@ def test_one_note_and_a_folder_with_its_space(person: Person) -> None:
     house.restart()
     assert person.first(theirs.groups["meeting"][0])["space"] == "meet"
     assert person.first(kestrel[0])["space"] == "kestrel"
+    op = house.json("vault", "adopt", "Reference/Staged.md")["op"]
+    before = person.first("Reference/Staged.md")["id"]
+    house.json("undo", op)
+    assert "Reference/Staged.md" not in theirs.changed()
+    assert person.first("Reference/Staged.md")["id"] == before  # found as before, and nothing is written into it
+    house.ctl("jobs", "run", "index_updater")
+    assert person.first("Reference/Staged.md")["id"] == before
+    assert house.ctl("verify").returncode == 0

@@ -180,6 +180,8 @@ class AdoptParams(Params):
     index: bool = False
     """Only find the notes of the folders (or all): nothing is written into them."""
     dry_run: bool = False
+    yes: bool = False
+    """Write also to more than three of the person's files."""
 
 
 class PlannedAdoption(Result):
