@@ -18,10 +18,10 @@ from ormahd.rpc.sockets import LAUNCHD_NAME
 from ormahd.supervisor import LABEL
 
 ROOT = Path(__file__).parent.parent.parent
-UNITS = ROOT / "ormahctl/setup/units"
-SERVICE = (UNITS / "ormahd.service").read_text("utf-8")
-SOCKET = (UNITS / "ormahd.socket").read_text("utf-8")
-PLIST = UNITS / f"{LABEL}.plist"
+SYSTEMD = ROOT / "systemd"
+SERVICE = (SYSTEMD / "ormahd.service").read_text("utf-8")
+SOCKET = (SYSTEMD / "ormahd.socket").read_text("utf-8")
+PLIST = ROOT / "launchd" / f"{LABEL}.plist"
 
 LAUNCHD_KEYS = {
     "Label": str, "ProgramArguments": list, "Sockets": dict, "RunAtLoad": bool, "KeepAlive": dict, "ThrottleInterval": int,
@@ -115,7 +115,7 @@ def test_the_commands_know_the_same_names():
     assert managers.LABEL == LABEL
     assert managers.UNIT == "ormahd.service"
     assert managers.SOCKET_UNIT == "ormahd.socket"
-    assert (UNITS / managers.SOCKET_UNIT).is_file()
+    assert (SYSTEMD / managers.SOCKET_UNIT).is_file()
 
 
 @pytest.mark.skipif(sys.platform != "darwin", reason="only macOS has plutil")

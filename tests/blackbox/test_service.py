@@ -173,8 +173,8 @@ def test_another_vault_and_paths_of_every_kind(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_wheel_has_what_the_service_is_made_of(tmp_path: Path) -> None:
-    for name in ("ormahd", "ormahctl"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("ormahd", "ormahctl", "systemd", "launchd"):  # the package holds links to the last two
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path / name)
     code = "from setuptools import build_meta; print(build_meta.build_wheel('out'))"
@@ -186,6 +186,6 @@ def test_a_wheel_has_what_the_service_is_made_of(tmp_path: Path) -> None:
         said.seek(0)
         assert done.returncode == 0, said.read().decode()
     (wheel,) = (tmp_path / "out").glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    for name in ("ormahd.service", "ormahd.socket", "io.ormah.ormahd.plist"):
-        assert f"ormahctl/setup/units/{name}" in names
+    with zipfile.ZipFile(wheel) as packed:
+        for name in ("systemd/ormahd.service", "systemd/ormahd.socket", "launchd/io.ormah.ormahd.plist"):
+            assert packed.read(f"ormahctl/setup/units/{Path(name).name}") == (ROOT / name).read_bytes()
