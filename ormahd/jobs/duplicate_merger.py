@@ -25,6 +25,7 @@ from ormahd.jobs.duplicates import QUESTION, Found, Search, candidates, shown, w
 from ormahd.jobs.job import Ask, Change, Step, Turn
 from ormahd.jobs.merged_text import unfit, united
 from ormahd.jobs.merging import keeper, merge, persons, why_apart
+from ormahd.jobs.restated import meaning
 from ormahd.judge.port import Duplicate, JudgeGone
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class DuplicateMerger:
                 continue
             made = persons(turn.ormah, (fresh.one, fresh.other))
             keep, remove = keeper(fresh.one, fresh.other, made)
-            bad = unfit(verdict.title, verdict.content, keep, remove)
+            bad = unfit(verdict.title, verdict.content, keep, remove, meaning(turn.ormah))
             if bad is None and not fresh.ids <= made and pair.like.composite >= at_once:
                 change = _merged(turn, fresh, verdict, f"judged to say the same by {_name(turn)}: {verdict.reason}")
                 yield replace(change, done=partial(search.settle, pair))
@@ -157,7 +158,7 @@ def _ask(turn: Turn, pair: Found, verdict: Duplicate, bad: str | None) -> Ask:
     keep, remove = keeper(pair.one, pair.other, persons(turn.ormah, (pair.one, pair.other)))
     judged = verdict is not UNASKED
     title = verdict.title if judged and bad is None else None
-    content = verdict.content if judged and bad is None else united(keep, remove)
+    content = verdict.content if judged and bad is None else united(keep, remove, meaning(turn.ormah))
     reason = f"{_name(turn)} says that they are the same: {verdict.reason}" if judged else "They are much alike."
     if bad is not None:
         reason += f" Its text was not taken: {bad}."

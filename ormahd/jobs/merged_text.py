@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ormahd.core.markdown import conflict_line, normalise
 from ormahd.core.node import MAX_CONTENT, MAX_TITLE
-from ormahd.core.sameness import same
 from ormahd.core.secrets import redact
+from ormahd.core.text_diff import clip
+from ormahd.jobs.restated import MOST, Cosine, missing, said_twice, sentences
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -16,27 +17,37 @@ if TYPE_CHECKING:
 LONGEST = 2.0
 """A judge's text may have so many times the characters of the longer of the two: what is longer was made up."""
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
-_SENTENCE = re.compile(r"(?<=[.!?\u2026])\s+(?=[^\W\d_a-z])|(?<=[\u3002\uff01\uff1f])|\n+")
 
 
-def united(keep: NodeRow, gone: NodeRow) -> str:
-    """The keeper's text, and behind it what only the other says, sentence by sentence: nothing that was said is lost."""
-    known = _sentences(keep.content)
-    new = [
-        one for one in _sentences(gone.content) if not any(same(None, one, None, said) is not None for said in known)
-    ]
+def united(keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str:
+    """The keeper's text, and behind it what only the other says, sentence by sentence: nothing that was said is lost, and what
+    both say in other words stands there once, in the fuller form."""
+    fenced = any(mark in row.content for row in (keep, gone) for mark in ("```", "~~~"))
+    known, said = sentences(keep.content), sentences(gone.content)
+    if fenced or len(known) + len(said) > MOST:
+        cosine = None
+    new, better = missing(known, said, cosine)
+    text = keep.content
+    for old, fuller in better.items():
+        text = text.replace(old, fuller, 1)
     if not new:
-        return keep.content
-    if "```" in gone.content or "~~~" in gone.content:
+        return text
+    if fenced:
         return f"{keep.content}\n\n{gone.content}"  # sentences of code are none
-    return f"{keep.content}\n\n{' '.join(new)}"
+    return f"{text}\n\n{' '.join(new)}"
 
 
-def _sentences(text: str) -> list[str]:
-    return [one.strip() for one in _SENTENCE.split(text) if one and one.strip()]
+def repeated(content: str, keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str | None:
+    """The sentence by which a united text says twice what each of the two says once; None: it does not."""
+    twice = said_twice(content, cosine)
+    if twice is None or any(said_twice(row.content, cosine) is not None for row in (keep, gone)):
+        return None
+    return twice
 
 
-def unfit(title: str | None, content: str | None, keep: NodeRow, gone: NodeRow) -> str | None:
+def unfit(
+    title: str | None, content: str | None, keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None
+) -> str | None:
     """Why a judge's text cannot stand for these two, as the end of "its text was not taken: …"; None: it can."""
     if content is not None and not normalise(content):
         return "it is empty"
@@ -56,6 +67,8 @@ def unfit(title: str | None, content: str | None, keep: NodeRow, gone: NodeRow) 
         return "it is no valid Unicode"
     if "\x00" in text:
         return "it holds a NUL character"
+    if content is not None and (twice := repeated(content, keep, gone, cosine)) is not None:
+        return f"it says the same twice: “{clip(twice)}”"
     said = set(_NUMBER.findall(text))
     lost = [
         one for row in (keep, gone) for one in _NUMBER.findall(f"{row.title or ''}\n{row.content}") if one not in said

@@ -29,8 +29,9 @@ LIST: Final[Mapping[str, str]] = {
     "edges": batches.LINKS, "conflicts": batches.CONFLICTS, "merges": batches.MERGES,
     "consolidations": batches.CLUSTERS,
 }  # fmt: skip
-"""Each list of results, in the order in which they are applied, and the batch that it answers: what removes or archives a
-memory comes after what connects it."""
+"""Each list of results, in the order in which they are applied, and the batch that it answers first of all: what removes or
+archives a memory comes after what connects it. Whoever judges may find a pair to be something else than it was asked about, so a
+list answers pairs of every batch."""
 
 Id = Annotated[str, StringConstraints(max_length=100)]
 Reason = Annotated[Text, Field(max_length=2_000)]
@@ -88,11 +89,12 @@ class Refused(Struct, frozen=True):
 
 
 class Taken(Struct, frozen=True):
-    """An item that may be applied: what it says, and the question that it answers."""
+    """An item that may be applied: what it says, and the question that it answers, with the batch that this is of."""
 
     name: str
     result: Any
     asked: Item
+    batch: str
 
 
 class Checked(Struct):
@@ -108,10 +110,10 @@ class Checked(Struct):
     verdicts: dict[tuple[str, tuple[str, ...]], Mapping[str, Any]] = field(default_factory=dict)
     """By batch and ids, what is to be remembered of those that were applied."""
 
-    def refuse(self, name: str, item: str, blamed: str, why: str, *asked: Item) -> None:
-        """`asked`: the questions that stay open for it."""
+    def refuse(self, item: str, blamed: str, why: str, *asked: tuple[str, Item]) -> None:
+        """`asked`: the questions that stay open for it, each with its batch."""
         self.refused.append(Refused(item, blamed[:100], why[:1_000]))
-        self.open += [(LIST[name], one) for one in asked]
+        self.open += asked
 
 
 def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
@@ -122,11 +124,38 @@ def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
         if value is None:
             continue
         if not isinstance(value, list) or len(value) > MOST:
-            checked.refuse(name, name, "", f"it is no list of at most {MOST:,} items")
+            checked.refuse(name, "", f"it is no list of at most {MOST:,} items")
             checked.unread.add(batch)
             continue
-        _List(ormah, name, issued.of(batch), checked).check(value)
+        _List(ormah, name, _in_order(issued, batch), checked).check(value)
+    _said_of_several(checked)
     return checked
+
+
+Asked = tuple[str, Item]
+"""A question with the batch that it is of."""
+
+
+def _in_order(issued: Issued, first: str) -> list[Asked]:
+    """All questions, those that a list is meant for before the others."""
+    batches_ = sorted(issued.items, key=lambda batch: batch != first)
+    return [(batch, one) for batch in batches_ for one in issued.of(batch)]
+
+
+def _said_of_several(checked: Checked) -> None:
+    """Refuse what two lists say of the same two memories, where one of them was not asked for it."""
+    verdicts: dict[frozenset[str], list[tuple[str, Taken]]] = {}
+    for name, taken in checked.taken.items():
+        for one in taken:
+            verdicts.setdefault(frozenset(_ids(one.result)), []).append((name, one))
+    for said in verdicts.values():
+        if len({name for name, _ in said}) < 2 or all(LIST[name] == one.batch for name, one in said):
+            continue  # each answers a question of its own
+        names = " and ".join(one.name for _, one in said)
+        for name, one in said:
+            checked.taken[name].remove(one)
+            why_ = f"of the same memories {names} say different things"
+            checked.refuse(one.name, _ids(one.result)[0], why_, (one.batch, one.asked))
 
 
 R = TypeVar("R", bound=Result)
@@ -135,32 +164,33 @@ R = TypeVar("R", bound=Result)
 class _List:
     """The items of one list."""
 
-    def __init__(self, ormah: Ormah, name: str, asked: Sequence[Item], checked: Checked) -> None:
+    def __init__(self, ormah: Ormah, name: str, asked: Sequence[Asked], checked: Checked) -> None:
         self.ormah = ormah
         self.name = name
         self.asked = asked
         self.checked = checked
-        self.rows = ormah.index.notes([node_id for one in asked for node_id in one.ids], connections=False)
-        self.known = {node_id for one in asked for node_id in one.ids}
+        self.rows = ormah.index.notes([node_id for _, one in asked for node_id in one.ids], connections=False)
+        self.known = {node_id for _, one in asked for node_id in one.ids}
 
     def check(self, values: Sequence[Any]) -> None:
         read = [(number, self._read(number, value)) for number, value in enumerate(values)]
         results = [(number, result) for number, result in read if result is not None]
         bad = {**_circles(self.name, results), **_repeated(self.name, results)}
         for number, result in results:
-            item = self._question(number, result)
-            if item is None:
+            found = self._question(number, result)
+            if found is None:
                 continue
+            batch, item = found
             blame = bad.get(number) or self._wrong(result, item)
             if blame is not None:
-                self._refuse(number, *blame, item)
+                self._refuse(number, *blame, found)
             elif getattr(result, "edge_type", None) == NONE or getattr(result, "kind", None) == NONE:
                 self.checked.said_none += 1
             else:
-                self.checked.taken[self.name].append(Taken(f"{self.name}[{number}]", result, item))
+                self.checked.taken[self.name].append(Taken(f"{self.name}[{number}]", result, item, batch))
 
-    def _refuse(self, number: int, blamed: str, why: str, *asked: Item) -> None:
-        self.checked.refuse(self.name, f"{self.name}[{number}]", blamed, why, *asked)
+    def _refuse(self, number: int, blamed: str, why: str, *asked: Asked) -> None:
+        self.checked.refuse(f"{self.name}[{number}]", blamed, why, *asked)
 
     def _read(self, number: int, value: Any) -> Result | None:
         if not isinstance(value, dict):
@@ -174,24 +204,23 @@ class _List:
             self._refuse(number, _first_id(value), str(found), *self._about(_ids_in(value)))
             return None
 
-    def _about(self, ids: Iterable[str]) -> Iterator[Item]:
+    def _about(self, ids: Iterable[str]) -> Iterator[Asked]:
         """The questions that somebody who names these ids may have meant."""
         known = self.known.intersection(ids)
-        return (one for one in self.asked if known and known <= set(one.ids))
+        return ((batch, one) for batch, one in self.asked if known and known <= set(one.ids))
 
-    def _question(self, number: int, result: Result) -> Item | None:
+    def _question(self, number: int, result: Result) -> Asked | None:
         """The question that an item answers; None, and refused, where nobody asked it."""
         ids = _ids(result)
         unknown = next((one for one in ids if one not in self.known), None)
         if unknown is not None:
-            self._refuse(
-                number, unknown, f"this id was not issued in {LIST[self.name]} of this receipt", *self._about(ids)
-            )
+            self._refuse(number, unknown, "this id was not issued with this receipt", *self._about(ids))
             return None
+        if len(set(ids)) > 1 or len(ids) > 2:
+            for batch, item in self.asked:
+                if set(ids) == set(item.ids) or (batch == batches.CLUSTERS and set(ids) <= set(item.ids)):
+                    return batch, item
         whole = self.name == "consolidations"
-        for item in self.asked:
-            if set(ids) <= set(item.ids) if whole else set(ids) == set(item.ids):
-                return item
         apart = "these memories are of different clusters" if whole else "these two were not issued as a pair"
         self._refuse(number, ids[0], apart if len(set(ids)) > 1 else "the same memory twice")
         return None

@@ -9,13 +9,16 @@ from ormahd.actions.amend import Outcome, clean
 from ormahd.actions.caller import PERSON
 from ormahd.core.facts import lost
 from ormahd.core.node import EdgeType
+from ormahd.core.text_diff import clip
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError
 from ormahd.jobs import batches
 from ormahd.jobs.apply import apply
 from ormahd.jobs.batches import stale
 from ormahd.jobs.linking import Draft, Wish, count_of
+from ormahd.jobs.merged_text import repeated
 from ormahd.jobs.merging import merge
 from ormahd.jobs.opposing import evolution, tension
+from ormahd.jobs.restated import meaning
 from ormahd.jobs.results import LIST, why
 from ormahd.jobs.uniting import consolidate
 
@@ -81,9 +84,9 @@ class Settling:
                 if draft.add(self._wish(one)):
                     drawn.append(one)
                 else:
-                    checked.refuse("edges", one.name, one.asked.ids[0], SO_ALREADY)
+                    checked.refuse(one.name, one.asked.ids[0], SO_ALREADY)
             except REFUSING as exc:
-                self._refuse(checked, "edges", one, exc)
+                self._refuse(checked, one, exc)
         if not drawn:
             return
         body = "\n".join([self._judged(), "", *(draft.sentence(wish) for wish in draft.made)])
@@ -92,7 +95,7 @@ class Settling:
             done = apply(self._ormah, change, self._caller, run=self.run)
         except REFUSING as exc:
             for one in drawn:
-                self._refuse(checked, "edges", one, exc)
+                self._refuse(checked, one, exc)
         else:
             self._count(checked, "edges", drawn, done)
 
@@ -102,10 +105,10 @@ class Settling:
             self._fresh(one)
             done = apply(self._ormah, build(one), self._caller, run=self.run)
         except REFUSING as exc:
-            self._refuse(checked, name, one, exc)
+            self._refuse(checked, one, exc)
             return
         if done is None:
-            checked.refuse(name, one.name, one.asked.ids[0], SO_ALREADY)
+            checked.refuse(one.name, one.asked.ids[0], SO_ALREADY)
         else:
             self._count(checked, name, [one], done)
 
@@ -114,20 +117,21 @@ class Settling:
         if (changed := stale(rows, one.asked)) is not None:
             raise Conflict(changed[1], data={"id": changed[0]})
 
-    def _refuse(self, checked: Checked, name: str, one: Taken, error: OrmahError) -> None:
-        checked.refuse(name, one.name, str(error.data.get("id") or one.asked.ids[0]), why(error), one.asked)
+    def _refuse(self, checked: Checked, one: Taken, error: OrmahError) -> None:
+        checked.refuse(one.name, str(error.data.get("id") or one.asked.ids[0]), why(error), (one.batch, one.asked))
 
     def _count(self, checked: Checked, name: str, taken: Sequence[Taken], done: Outcome | None) -> None:
         self.counts[name] += len(taken)
         if done is not None and done.commit is not None:
             self.commits.append(done.commit)
         for one in taken:
-            checked.verdicts[LIST[name], one.asked.ids] = _yes(one.result)
+            if LIST[name] == one.batch:
+                checked.verdicts[one.batch, one.asked.ids] = _yes(one.result)
 
     # ------------------------------------------------------------ the changes
 
     def _wish(self, one: Taken) -> Wish:
-        weight = one.result.weight or one.asked.score
+        weight = one.result.weight or one.asked.score or 0.5
         return Wish(one.result.source_id, one.result.target_id, EdgeType(one.result.edge_type), weight, self._said(one))
 
     def _conflict(self, one: Taken) -> Change:
@@ -148,6 +152,8 @@ class Settling:
             if len(content) > most:
                 raise BadRequest(f"content: it has {len(content):,} characters; {most:,} are enough for these two")
         keep, gone = rows[one.result.keep_id], rows[one.result.remove_id]
+        if content is not None and (twice := repeated(content, keep, gone, meaning(self._ormah))) is not None:
+            raise BadRequest(f"content: it says the same twice: “{clip(twice)}”", hint="say it once")
         united = (title or keep.title, keep.content if content is None else content)
         both = [(row.title, row.content) for row in (keep, gone)]
         long = sum(len(content) for _, content in both) > READ

@@ -104,11 +104,11 @@ def unite(**changed: Any) -> dict[str, Any]:
 
 
 WRONG: list[tuple[str, str, Any, str, str]] = [
-    ("edges", "an unknown id", edge(target_id="11111111-2222-4333-8444-555555555555"), "1111", "not issued in link_candidates"),
-    ("merges", "an unknown id", merge(remove_id="11111111-2222-4333-8444-555555555555"), "1111", "not issued in merge_cand"),
-    ("consolidations", "an unknown id", unite(node_ids=["a", "b", "nobody"]), "nobody", "not issued in consolidation_clusters"),
-    ("conflicts", "an unknown id", GOOD | {"source_id": "*"}, "*", "not issued in conflict_candidates"),
-    ("edges", "issued in another batch only", edge(source_id="x", target_id="y"), "x", "not issued in link_candidates"),
+    ("edges", "an unknown id", edge(target_id="11111111-2222-4333-8444-555555555555"), "1111", "not issued with this receipt"),
+    ("merges", "an unknown id", merge(remove_id="11111111-2222-4333-8444-555555555555"), "1111", "not issued with this receipt"),
+    ("consolidations", "an unknown id", unite(node_ids=["a", "b", "nobody"]), "nobody", "not issued with this receipt"),
+    ("conflicts", "an unknown id", GOOD | {"source_id": "*"}, "*", "not issued with this receipt"),
+    ("edges", "of two questions", edge(source_id="x", target_id="uv"), "x", "not issued as a pair"),
     ("edges", "no pair", edge(source_id="uv", target_id="a"), "uv", "not issued as a pair"),
     ("merges", "the keeper of another pair", merge(keep_id="uv"), "uv", "not issued as a pair"),
     ("edges", "the same memory twice", edge(target_id="a"), "a", "the same memory twice"),
@@ -160,6 +160,46 @@ def test_what_is_wrong_is_refused_by_name_and_the_rest_applied(
     assert done.summary == {"edges": 0, "merges": 0, "consolidations": 0, "conflicts": 1, "skipped": 1}
     assert set(two.ormah.index.notes(sorted(before))) == before, "nothing is lost"
     assert SECRET.encode() not in b"".join(data for _, data, _ in two.ormah.files())
+
+
+OTHERWISE: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "conflicts",
+        {"source_id": "also uv", "target_id": "uv", "kind": "tension", "reason": "two tools"},
+        "a pair to merge",
+    ),
+    ("edges", {"source_id": "uv", "target_id": "also uv", "edge_type": "related_to"}, "a pair to merge"),
+    ("merges", {"keep_id": "x", "remove_id": "y"}, "a pair that may conflict"),
+    ("edges", {"source_id": "x", "target_id": "y", "edge_type": "supports", "weight": 0.6}, "a pair that may conflict"),
+    ("merges", {"keep_id": "a", "remove_id": "b"}, "a pair to link, or of a cluster"),
+    (
+        "conflicts",
+        {"source_id": "b", "target_id": "a", "kind": "tension", "reason": "?"},
+        "a pair to link, or of a cluster",
+    ),
+    ("merges", {"keep_id": "a", "remove_id": "c"}, "two of a cluster"),
+]
+
+
+@pytest.mark.parametrize(("name", "item", "asked"), OTHERWISE, ids=[f"{asked}: {name}" for name, _, asked in OTHERWISE])
+def test_a_pair_may_be_judged_to_be_something_else_than_was_asked(
+    two: House, name: str, item: dict[str, Any], asked: str
+) -> None:
+    done = two.judge(**{name: [item]})
+    assert done.refused == []
+    assert done.summary[name] == 1
+    assert len(done.commits) == 1
+    assert not two.maintenance().hand_out().batches[MERGES], "what was asked counts as answered"
+
+
+def test_two_lists_that_say_different_things_of_a_pair_are_both_refused(two: House) -> None:
+    done = two.judge(
+        merges=[{"keep_id": "x", "remove_id": "y"}], conflicts=[GOOD], edges=[edge(source_id="a", target_id="b")]
+    )
+    assert {one.item for one in done.refused} == {"merges[0]", "conflicts[0]"}
+    assert all("say different things" in one.why for one in done.refused)
+    assert done.summary["edges"] == 1
+    assert two.ids["y"] in two.ormah.index.notes([two.ids["y"]])
 
 
 def test_one_wrong_character_is_another_id(two: House) -> None:
