@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NamedTuple
 
 import click
 
@@ -18,10 +19,12 @@ from ormahd.rpc.schema import (
     ResolveProposalParams,
     ResolveProposalResult,
 )
-from ormahd.rpc.wire import OrmahError
+from ormahd.rpc.wire import BadRequest, NotFound, OrmahError
 
 DOES = {"approve": "approved", "reject": "rejected"}
+KEPT = ("newer", "older", "both")
 STATUSES = ("pending", "approved", "rejected", "stale", "all")
+DECLINED = 1
 LINES = 8
 """Lines of a preview that are shown; all of it: --json."""
 SECONDS = 120.0
@@ -31,23 +34,31 @@ SECONDS = 120.0
 @click.command(
     cls=Verb,
     short_help="What the jobs leave to you: list, approve, reject.",
-    example="ormahctl proposals\normahctl proposals approve 1f3a9c2e\normahctl proposals reject 1f3a9c2e 77b0d412",
+    example="ormahctl proposals\normahctl proposals approve 1f3a9c2e --keep newer\normahctl proposals approve 1f3a9c2e --edit\normahctl proposals reject 1f3a9c2e 77b0d412",
 )
 @click.argument("words", metavar="[approve|reject ID...]", nargs=-1, type=Words(dict.fromkeys(DOES, ProposalId())))
 @click.option("--status", type=OneOf(STATUSES), help="Which ones (pending).")
 @click.option("--all", "everything", is_flag=True, help="Also those that were decided on, or are stale.")
 @click.option("--type", "kind", type=OneOf(["merge", "conflict", "decay"]), help="Only of this type.")
 @click.option(
+    "--keep",
+    type=OneOf(KEPT),
+    help="With approve: whose words hold; both: both do, and nothing of the kind is proposed again.",
+)
+@click.option("--edit", is_flag=True, help="With approve and one ID: write the text that stays in your editor.")
+@click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), metavar="N", default=200, show_default=True, help="How many at most."
 )
 @pass_session
 def proposals(
-    session: Session, words: tuple[str, ...], status: str | None, everything: bool, kind: str | None, limit: int
-) -> int:
+    session: Session, words: tuple[str, ...], status: str | None, everything: bool, kind: str | None, keep: str | None,
+    edit: bool, limit: int,
+) -> int:  # fmt: skip
     """List what the jobs propose, newest first, each with what it would come to; or decide on some.
 
     An approved change is a commit like any other, and `ormahctl undo` takes it back. What is rejected is not proposed again
-    while the memories say what they say; undone, the proposal is open again.
+    while the memories say what they say; undone, the proposal is open again. With `--keep` you choose whose words hold, with
+    `--edit` you write them yourself.
     """
     context = click.get_current_context()
     if words:
@@ -57,7 +68,20 @@ def proposals(
             raise click.UsageError("give nothing, or: approve ID..., reject ID...", context)
         if status or everything or kind:
             raise click.UsageError("--status, --all and --type belong to the list", context)
-        return _decide(session, DOES[words[0]], words[1:])
+        if (keep or edit) and words[0] != "approve":
+            raise click.UsageError("--keep and --edit belong to: approve ID", context)
+        if edit and (keep == "both" or len(words) > 2):
+            raise click.UsageError("--edit is for one ID, of which one text stays", context)
+        choice = Choice(keep)
+        if edit:
+            written = _written(session, words[1], keep)
+            if written is None:
+                render.note("the text is empty; nothing was done")
+                return DECLINED
+            choice = written
+        return _decide(session, DOES[words[0]], words[1:], choice)
+    if keep or edit:
+        raise click.UsageError("--keep and --edit belong to: approve ID", context)
     if status and everything:
         raise click.UsageError("--status and --all exclude each other", context)
     wanted = "all" if everything else status or "pending"
@@ -115,12 +139,41 @@ def _value(value: object) -> str:
     return str(value)
 
 
-def _decide(session: Session, action: str, ids: tuple[str, ...]) -> int:
+class Choice(NamedTuple):
+    """How it is approved: whose words hold, or the title and text that are to stay."""
+
+    keep: str | None = None
+    title: str | None = None
+    content: str | None = None
+
+
+def _written(session: Session, proposal_id: str, keep: str | None) -> Choice | None:
+    """The text that stays, as the person's editor leaves it; None: an empty one."""
+    found = session.client.call("agent.proposals", ProposalsParams(limit=1000), ProposalsResult).proposals
+    rows = [row for row in found if row.id.startswith(proposal_id.strip().casefold())]
+    if len(rows) != 1:
+        raise NotFound(f"no pending proposal has the id '{proposal_id[:60]}'", hint="see: ormahctl proposals")
+    title, content = rows[0].title, rows[0].content
+    if keep is not None and len(rows[0].nodes) == 2:
+        older, newer = sorted(rows[0].nodes, key=lambda node: (node.created, node.id))
+        title, content = (newer.title, newer.content) if keep == "newer" else (older.title, older.content)
+    if content is None:
+        raise BadRequest("it leaves no text to edit", hint="approve or reject it as it is")
+    text = click.edit((f"# {title}\n\n" if title else "") + content + "\n", extension=".md", require_save=False) or ""
+    head, _, rest = text.partition("\n")
+    if title and head.startswith("# "):
+        title, text = head[2:].strip(), rest
+    return Choice(keep, title, text.strip("\n")) if text.strip() else None
+
+
+def _decide(session: Session, action: str, ids: tuple[str, ...], choice: Choice) -> int:
     """Each by itself: one that cannot be decided on does not keep the others from it. The first failure is the command's."""
     done: list[ResolveProposalResult] = []
     failed: list[OrmahError] = []
     for one in dict.fromkeys(ids):
-        params = ResolveProposalParams(proposal_id=one, action=action)
+        params = ResolveProposalParams(
+            proposal_id=one, action=action, keep=choice.keep, title=choice.title, content=choice.content
+        )
         try:
             made = session.client.call("agent.resolve_proposal", params, ResolveProposalResult, timeout=SECONDS)
         except OrmahError as exc:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ormahd.jobs.auto_cluster import AutoCluster
 from ormahd.jobs.auto_linker import AutoLinker
+from ormahd.jobs.choosing import ChangeOf
 from ormahd.jobs.conflict_detector import ConflictDetector, change_of
 from ormahd.jobs.consolidator import Consolidator
 from ormahd.jobs.decay_manager import DecayManager
@@ -14,7 +15,6 @@ from ormahd.jobs.importance_scorer import ImportanceScorer
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Job, ProposalType
 from ormahd.jobs.merging import from_payload
-from ormahd.jobs.proposals import ChangeOf
 
 JOBS: tuple[Job, ...] = (
     ImportanceScorer(),

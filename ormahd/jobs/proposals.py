@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -23,7 +23,8 @@ from ormahd.core.node import ProposalType, short_id
 from ormahd.core.note import digest
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.apply import apply
-from ormahd.jobs.job import Ask, Change
+from ormahd.jobs.choosing import BOTH, PAIRED, ChangeOf, Choice, check, chosen_change
+from ormahd.jobs.job import Ask
 from ormahd.journal import proposals as book
 from ormahd.journal.line_files import LineFiles
 from ormahd.journal.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Row, Status
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ormahd.jobs")
 
-ChangeOf = Callable[["Ormah", Mapping[str, Any]], Change]
-"""Makes the change of an approved proposal from its payload."""
 BEHIND = 10
 """Times `jobs.max_proposals` that are kept for when there is room; a job that has more to ask stops there."""
 NAMED = 120
@@ -163,9 +162,9 @@ class Proposals:
             len(waiting) if status in (PENDING, "all") else self.pending(), len(behind),
         )  # fmt: skip
 
-    def resolve(self, proposal_id: str, action: str, caller: Caller) -> Resolved:
+    def resolve(self, proposal_id: str, action: str, caller: Caller, choice: Choice | None = None) -> Resolved:
         """Decide on the proposal whose id begins so: `approved` makes the change, `rejected` sees to it that the same thing
-        is never proposed again. Either is one commit, and can be undone.
+        is never proposed again. Either is one commit, and can be undone. `choice`: how it is approved.
 
         Raises:
             BadRequest: the action, the id. NotFound, Ambiguous: no proposal, or several.
@@ -175,22 +174,30 @@ class Proposals:
         verdict = VERDICTS.get(action.strip().casefold())
         if verdict is None:
             raise BadRequest(f"action is {action[:60]!r}", hint="approved or rejected")
+        chosen = choice or Choice()
+        check(chosen)
+        if verdict == REJECTED and chosen != Choice():
+            raise BadRequest("what is rejected is not chosen from", hint="keep and a text belong to: approved")
         row = book.find(self._ormah.state, proposal_id)
         self.follow()
-        return amending(self._ormah, lambda: self._resolve(row.id, verdict, caller))
+        return amending(self._ormah, lambda: self._resolve(row.id, verdict, caller, chosen))
 
     # ------------------------------------------------------------ deciding
 
-    def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller) -> Resolved:
+    def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller, choice: Choice) -> Resolved:
         row = book.get(self._ormah.state, proposal_id)
         self._check(row)
-        if verdict == REJECTED:
+        if choice.keep == BOTH:
+            verdict = "rejected"
+            done = self._note(row, verdict, caller, f"Both hold: {row.action}", types=PAIRED)
+            said = "both hold; neither a merge nor a conflict of the two is proposed again"
+        elif verdict == REJECTED:
             done, said = (
                 self._note(row, verdict, caller, f"Rejected: {row.action}"),
                 "rejected; it is not proposed again",
             )
         else:
-            done, said = self._approve(row, caller)
+            done, said = self._approve(row, caller, choice)
         book.done(self._ormah.state, row.id, verdict, done.op)
         return Resolved(
             f"{row.action}: {said}", row.id, row.type, verdict, list(row.nodes), done.op, done.commit, done.stored,
@@ -218,13 +225,13 @@ class Proposals:
             hint = "nothing was changed; what is still worth a proposal the next run of the job proposes anew"
             raise Conflict(f"{name} is stale: {why}", hint=hint, data=data | {"status": STALE})
 
-    def _approve(self, row: Row, caller: Caller) -> tuple[Outcome, str]:
+    def _approve(self, row: Row, caller: Caller, choice: Choice) -> tuple[Outcome, str]:
         put, change_of = self._line(row, "approved", caller), self._changes_of.get(row.type)
         if change_of is None:
             hint = "nothing was changed; reject it, if you do not want to see it again"
             raise Conflict(f"no job of this version makes a {row.type} that was approved", hint=hint)
         try:
-            change = change_of(self._ormah, row.payload)
+            change = chosen_change(self._ormah, row, choice, change_of)
             body = f"{change.body.rstrip()}\n\nProposed in the run {row.run}, and approved by {caller.source}.".lstrip()
             done = apply(self._ormah, change, caller, run=None, body=body, beside=put)
         except (BadRequest, NotFound) as exc:
@@ -237,14 +244,16 @@ class Proposals:
         change.done()
         return done, "approved"
 
-    def _note(self, row: Row, verdict: Verdict, caller: Caller, subject: str) -> Outcome:
-        """The decision alone."""
+    def _note(
+        self, row: Row, verdict: Verdict, caller: Caller, subject: str, types: Sequence[ProposalType] = ()
+    ) -> Outcome:
+        """The decision alone. `types`: of which proposals about these memories it is one; else of this one's."""
         body = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip()
         return commit(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body,
-                      fill=self._line(row, verdict, caller, node_id=row.nodes[0]))  # fmt: skip
+                      fill=self._line(row, verdict, caller, node_id=row.nodes[0], types=types))  # fmt: skip
 
     def _line(
-        self, row: Row, verdict: Verdict, caller: Caller, node_id: str | None = None
+        self, row: Row, verdict: Verdict, caller: Caller, node_id: str | None = None, types: Sequence[ProposalType] = ()
     ) -> Callable[[Transaction], None]:
         """Puts the decision into a transaction."""
         path = decision.FILES.path(self._ormah.clock())
@@ -253,8 +262,9 @@ class Proposals:
         data = self._ormah.vault.read(path)
         notes = self._notes([row.nodes])
         texts = tuple(text_key(notes[one].title, notes[one].content) for one in row.nodes)
-        made = Decision(row.type, row.nodes, texts, verdict, caller.source, self._ormah.clock())
-        new = decision.FILES.put(data or b"", made)
+        new = data or b""
+        for kind in types or (row.type,):
+            new = decision.FILES.put(new, Decision(kind, row.nodes, texts, verdict, caller.source, self._ormah.clock()))
         return lambda tx: tx.put(path, new, node_id=node_id, expect=None if data is None else digest(data))
 
     # ------------------------------------------------------------ following the vault

@@ -1,6 +1,6 @@
 """Phase two of two-phase maintenance: what an agent hands in, held against what it was handed (DESIGN section 12).
 
-Nothing of it is trusted: each item is read by itself, must be about a question of the receipt's own batch, and about
+Nothing of it is trusted: each item is read by itself, must be about a question of the receipt, and about
 memories that still read as they did. What does not pass is refused by name; the rest is taken.
 """
 

@@ -20,10 +20,11 @@ from ormahd.actions.caller import Caller
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.faults import near
 from ormahd.jobs.apply import apply
+from ormahd.jobs.choosing import ChangeOf
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Ask, Change, Done, Job, ProposalType, Stopped, Turn
 from ormahd.jobs.near import TEXT_STAYS, Near, wait_for_vectors
-from ormahd.jobs.proposals import ChangeOf, Kept, Proposals
+from ormahd.jobs.proposals import Kept, Proposals
 from ormahd.journal.runs import STOPPED, Past, Runs
 from ormahd.journal.verdicts import Verdicts
 from ormahd.judge.careful import Careful

@@ -7,6 +7,7 @@ from ormahd.actions.views import iso
 from ormahd.core.node import short_id
 from ormahd.errors import BadRequest
 from ormahd.index.rows import NodeRow
+from ormahd.jobs.choosing import Choice, text_of
 from ormahd.jobs.proposals import Proposals, Shown
 from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, result
@@ -33,17 +34,19 @@ class ProposalMethods:
         )
 
     def resolve(self, params: schema.ResolveProposalParams, caller: Caller, _: ProgressFn) -> schema.Result:
-        done = self._proposals.resolve(params.proposal_id, params.action, caller)
+        choice = Choice(params.keep, params.content, params.title)
+        done = self._proposals.resolve(params.proposal_id, params.action, caller, choice)
         return result(done, schema.ResolveProposalResult)
 
 
 def _row(shown: Shown) -> schema.ProposalRow:
     row = shown.row
+    title, content = text_of(row, shown.nodes) or (None, None)
     return schema.ProposalRow(
         id=row.id, short_id=short_id(row.id), type=row.type, status=row.status, source_nodes=list(row.nodes),
         proposed_action=row.action, reason=row.reason or None, created=iso(row.created) or "", resolved=iso(row.resolved),
         preview=row.preview, evidence=row.evidence, nodes=[_node(node) for node in shown.nodes], resolved_by=shown.by,
-        op=row.op,
+        op=row.op, title=title, content=content,
     )  # fmt: skip
 
 

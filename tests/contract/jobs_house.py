@@ -21,8 +21,9 @@ from ormahd.actions.caller import Caller
 from ormahd.actions.remember import remember
 from ormahd.core import note as codec
 from ormahd.core.node import CreateNodeRequest, ProposalType
+from ormahd.jobs.choosing import ChangeOf
 from ormahd.jobs.job import Ask, Change, Edit, Job, Step, Turn
-from ormahd.jobs.proposals import ChangeOf, Proposals
+from ormahd.jobs.proposals import Proposals
 from ormahd.jobs.runner import Ran, Runner
 from ormahd.ormah import Ormah
 from ormahd.vault.change import Kind

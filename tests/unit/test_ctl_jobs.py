@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from ormahd.rpc import schema
@@ -82,6 +83,56 @@ def test_what_a_dry_run_says(desk: Desk) -> None:
 
 
 # Proposals
+
+
+def test_whose_words_hold_and_a_text_of_ones_own(desk: Desk) -> None:
+    nodes = [
+        schema.ProposalNode(
+            id=f"{number}" * 36, short_id=f"{number}" * 8, type="fact", tier="working", space=None, title=title, content=text,
+            created=f"2026-11-0{number}T00:00:00Z", updated=None,
+        )
+        for number, title, text in ((1, "Node 18", "Node 18 it is."), (2, "Node 22", "Node 22 it is."))
+    ]  # fmt: skip
+    row = msgspec.structs.replace(proposal(), nodes=nodes, title="Node", content="Both it is.")
+    desk.answers["agent.proposals"] = listed(row)
+    desk.answers["agent.resolve_proposal"] = schema.ResolveProposalResult(
+        text="done", proposal_id=row.id, type="merge", status="approved", nodes=[], op="op", commit="c" * 40, stored=False,
+        degraded=[],
+    )  # fmt: skip
+    editor = desk.home / "editor"
+    editor.write_text('#!/bin/sh\ncp "$1" "$HOME/seen"\nprintf "# Node, newly\\n\\nWritten by hand.\\n" > "$1"\n')
+    editor.chmod(0o755)
+    env = {"EDITOR": str(editor), "VISUAL": str(editor), "HOME": str(desk.home)}
+    assert desk.ctl("proposals", "approve", row.id, "--keep", "both").returncode == 0
+    assert desk.ctl("proposals", "approve", row.id[:8], "--edit", env=env).returncode == 0
+    assert (desk.home / "seen").read_text() == "# Node\n\nBoth it is.\n"
+    assert desk.ctl("proposals", "approve", row.id[:8], "--edit", "--keep", "older", env=env).returncode == 0
+    assert (desk.home / "seen").read_text() == "# Node 18\n\nNode 18 it is.\n"
+    sent = [(one.keep, one.title, one.content) for one in desk.params("agent.resolve_proposal")]
+    own = ("Node, newly", "Written by hand.")
+    assert sent == [("both", None, None), (None, *own), ("older", *own)]
+    editor.write_text('#!/bin/sh\n: > "$1"\n')
+    done = desk.ctl("proposals", "approve", row.id, "--edit", env=env)
+    assert (done.returncode, len(desk.params("agent.resolve_proposal"))) == (1, 3)
+    assert "the text is empty; nothing was done" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--keep", "newer"), "--keep and --edit belong to: approve ID"),
+        (("reject", "x", "--keep", "newer"), "--keep and --edit belong to: approve ID"),
+        (("approve", "x", "y", "--edit"), "--edit is for one ID"),
+        (("approve", "x", "--edit", "--keep", "both"), "--edit is for one ID"),
+        (("aprove", "x"), "did you mean approve?"),
+        (("approve", "x", "--keep", "newest"), "did you mean newer?"),
+    ],
+)
+def test_a_choice_that_makes_no_sense_is_a_usage_error(desk: Desk, words: tuple[str, ...], said: str) -> None:
+    done = desk.ctl("proposals", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert desk.calls == []
 
 
 def test_a_proposal_for_people_is_harmless_and_short(desk: Desk) -> None:

@@ -116,6 +116,9 @@ class ProposalRow(Result):
     resolved_by: str | None = None
     op: str | None = None
     """Of the commit that the decision came to, where it was made on this machine."""
+    title: str | None = None
+    content: str | None = None
+    """The title and the text that an approval leaves, to be edited; null where it leaves none."""
 
 
 class ProposalsResult(Result):
@@ -131,6 +134,12 @@ class ResolveProposalParams(Params):
 
     proposal_id: str
     action: str
+    keep: str | None = None
+    """With approved, of two memories: `newer` or `older`, whose words hold, or `both`: both hold, and neither a merge nor a
+    conflict of them is proposed again. Null: as it was proposed."""
+    title: str | None = None
+    content: str | None = None
+    """With approved: the words of the memory that stays, in place of those that were proposed."""
     request_id: str | None = None
 
 
