@@ -164,7 +164,7 @@ def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
 @click.group(
     "ormahctl",
     cls=Verbs,
-    epilog="Exit status: 0 ok, 1 something was found (doctor, verify), 2 usage, 3 not found, 4 conflict, "
+    epilog="Exit status: 0 ok, 1 something was found (doctor, verify) or nothing was (recall), 2 usage, 3 not found, 4 conflict, "
     "5 invalid note or settings file, 6 too many changes, 69 the daemon is unavailable, 75 git is busy, 76 versions do not fit.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -123,18 +123,22 @@ config_option = click.option("--config", type=Place, help="The configuration fil
 @config_option
 @as_json
 def show(config: Path | None, as_json: bool) -> None:
-    """The settings in force, and where each comes from."""
+    """The settings in force, and where each comes from; those that were set first."""
     from ormahd.config import keys
+    from ormahd.settings import Settings
 
-    found = load(config=config)
+    found, usual = load(config=config), Settings().model_dump(mode="json")
     dumped = found.settings.model_dump(mode="json")
     rows = [(f"{group}.{name}", dumped[group][name], found.origin(f"{group}.{name}")) for group, name in keys()]
     if as_json:
-        settings = {key: {"value": value, "origin": origin} for key, value, origin in rows}
+        settings = {
+            key: {"value": value, "origin": origin, "default": usual[key.partition(".")[0]][key.partition(".")[2]]}
+            for key, value, origin in rows
+        }
         click.echo(json.dumps({"file": str(found.file), "settings": settings}, indent=2, ensure_ascii=False))
         return
     click.echo(f"# {found.file}{'' if found.file.exists() else ' (not there)'}")
-    for key, value, origin in rows:
+    for key, value, origin in sorted(rows, key=lambda row: row[2] == "default"):
         click.echo(f"{key} = {json.dumps(value, ensure_ascii=False)}{'' if origin == 'default' else f'    # {origin}'}")
 
 

@@ -16,6 +16,9 @@ from ormahd.rpc.schema import (
     DoctorParams,
     DoctorResult,
     Finding,
+    HealthResult,
+    HelloParams,
+    HelloResult,
     NoParams,
     Progress,
     RebuildResult,
@@ -48,6 +51,7 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
     session.starts = False
     try:
         found = session.client.call("admin.doctor", DoctorParams(fix=fix), DoctorResult, timeout=LONG_SECONDS)
+        daemon = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult).version
     except Unavailable as exc:
         if exc.data.get("reason") not in {"absent", "refused"}:
             raise
@@ -55,6 +59,10 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
             render.note("the daemon is not running; looking without it")
         said = house.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
         found = msgspec.json.decode(said, type=DoctorResult)
+        daemon = None
+    from ormahctl.setup import versions
+
+    found.findings += versions.findings(daemon)
     if session.json:
         render.emit(found)
     else:
@@ -66,7 +74,24 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
                 _print_kind(kind)
         if not found.findings:
             render.out("all is well")
+        if verbose and daemon is not None:
+            _model(session)
     return FOUND if any(finding.level != "info" for finding in found.findings) else 0
+
+
+def _model(session: Session) -> None:
+    """What runs the embedding model, and what was measured of it."""
+    health = session.client.call("admin.health", NoParams(), HealthResult)
+    found = health.embedding
+    if found is None:
+        return
+    about = [f"{found.runtime} {found.version}", found.precision, *([found.why] if found.why else [])]
+    if found.vectors is not None and found.tokens is not None:
+        digits = 7 if found.precision == "fp32" else 4
+        about.append(f"as sentence-transformers: cosine {min(found.vectors, found.tokens):.{digits}f}")
+    if found.milliseconds is not None:
+        about.append(f"{found.milliseconds} ms a short note, not {found.full_milliseconds}")
+    render.out(f"model {render.line(health.index.model)}: {render.line('; '.join(about))}")
 
 
 def _kinds(findings: list[Finding]) -> list[list[Finding]]:

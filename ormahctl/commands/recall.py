@@ -18,6 +18,8 @@ from ormahctl.times import Then, When
 from ormahctl.verbs import Verb
 from ormahd.rpc.schema import AsOf, RecallHit, RecallParams, RecallResult
 
+NOTHING = 1
+"""The exit status of a search that finds nothing, as grep has it."""
 SNIPPET = 220
 """Columns of a result's text: two or three lines, enough to tell whether it is the one."""
 
@@ -67,11 +69,13 @@ def recall(
     before: str | None,
     as_of: str | None,
     explain: bool,
-) -> None:
+) -> int:
     """Search the memories for QUERY, by words and by meaning; best first. The id of a memory, or its beginning, shows that one.
 
     Memories of the project you are in (or of ORMAH_SPACE) are favoured; --space keeps only those of one. With --as-of the
     notes answer as they were then; that state is brought back first, which takes a moment, and kept for a while.
+
+    Exit status 1 when nothing is found.
     """
     text = text_or_stdin(" ".join(query), "the query")
     params = RecallParams(
@@ -95,7 +99,7 @@ def recall(
         fields = msgspec.to_builtins(found)
         fields.pop("text")
         render.emit(fields)
-        return
+        return 0 if found.results else NOTHING
     for number, hit in enumerate(found.results, 1):
         _print(number, hit)
     if not found.results:
@@ -108,6 +112,7 @@ def recall(
         told(found.as_of, found.degraded)
     else:
         render.degraded(found.degraded)
+    return 0 if found.results else NOTHING
 
 
 def _print(number: int, hit: RecallHit) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
+import msgspec
 
 from ormahctl import render
 from ormahctl.session import Session, pass_session
@@ -22,11 +23,14 @@ SECONDS = 10.0
 )
 @pass_session
 def status(session: Session) -> None:
-    """Show the daemon's phase, vault, index and whatever is missing. Exit status 69 when it does not answer."""
+    """Show the daemon's phase, vault, index, who is connected, and whatever is missing. Exit status 69 when it does not answer."""
     session.starts = False
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
+    from ormahctl.setup import look, service
+
+    connected, starts = list(look.connected()), service.starts_at_login()
     if session.json:
-        render.emit(health)
+        render.emit(msgspec.to_builtins(health) | {"agents": connected, "starts_at_login": starts})
         return
     colour = "green" if health.phase == "ready" and not health.degraded else "yellow"
     since = render.lasting(health.uptime_seconds)
@@ -38,6 +42,12 @@ def status(session: Session) -> None:
     state = "up to date" if index.fresh else "catching up"
     _line("index", f"{state}, {render.count(index.notes, 'note')}, {render.size(index.bytes)}{pending}")
     _line("model", render.line(index.model) + _served(health.embedding))
+    _line("agents", f"{', '.join(connected)} connected" if connected else "none is connected: ormahctl setup")
+    last = "nothing yet, as far as the log goes back"
+    if health.last_whisper is not None:
+        last = f"last {render.moment(health.last_whisper)}, for {render.line(health.last_whisper_agent or '?').removeprefix('agent:')}"
+    _line("whispers", last)
+    _line("at login", "starts by itself" if starts else "does not start by itself: ormahctl setup service")
     _line("watcher", render.line(health.watcher))
     _line("socket", render.line(health.socket))
     clients = render.count(health.clients, "client")
@@ -47,6 +57,9 @@ def status(session: Session) -> None:
         _line("git", render.paint(f"busy{busy}; {render.count(health.queued, 'write')} safe and waiting", "yellow"))
     if health.sync is not None:
         _sync(health.sync)
+    if health.conflicts:
+        waiting = render.count(health.conflicts, "conflict waits", "conflicts wait")
+        _line("conflicts", render.paint(f"{waiting} for you: ormahctl sync --conflicts", "yellow"))
     for name, job in health.jobs.items():
         if job.last_error:
             _line("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))
@@ -69,14 +82,7 @@ def _served(embedding: EmbeddingHealth | None) -> str:
     """What runs the model; nothing to say until it is loaded."""
     if embedding is None or embedding.runtime not in RUNTIMES:
         return ""
-    about = [] if embedding.why is None else [render.line(embedding.why)]
-    if embedding.vectors is not None and embedding.tokens is not None:
-        digits = 7 if embedding.precision == "fp32" else 4
-        about.append(f"as sentence-transformers: cosine {min(embedding.vectors, embedding.tokens):.{digits}f}")
-    if embedding.milliseconds is not None:
-        about.append(f"{embedding.milliseconds} ms a short note, not {embedding.full_milliseconds}")
-    said = f" ({'; '.join(about)})" if about else ""
-    return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}, {embedding.precision}{said}"
+    return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}, {embedding.precision}"
 
 
 def _sync(sync: SyncHealth) -> None:
@@ -89,9 +95,6 @@ def _sync(sync: SyncHealth) -> None:
         last = f"last {render.moment(sync.last)}" if sync.last else "not yet in this life of the daemon"
         every = f", every {sync.interval_minutes:g} min" if sync.interval_minutes else ""
         _line("sync", f"{render.line(sync.remote)}, {last}{every}")
-    if sync.conflicts:
-        waiting = render.count(sync.conflicts, "conflict waits", "conflicts wait")
-        _line("", render.paint(f"{waiting} for you: ormahctl sync --conflicts", "yellow"))
 
 
 def skew(version: str) -> None:

@@ -14,7 +14,8 @@ from ormahd import paths
 from ormahd.rpc.wire import BadRequest
 
 SHIM: Final = Path(__file__).resolve().parents[1] / "hook.py"
-_SHIM = "/ormahctl/hook.py"
+SHIM_END = "/ormahctl/hook.py"
+"""By which we know the path of our shim, wherever it is installed."""
 DEADLINE_MS: Final = 500
 """Milliseconds after which a hook gives up and the prompt goes on without memories."""
 SPARE_SECONDS: Final = 4
@@ -74,7 +75,7 @@ def words(handler: Any) -> list[str]:
 def ours(handler: Any) -> bool:
     """Whether a handler runs our shim's hooks, whatever interpreter, path and options an earlier setup gave it."""
     found = words(handler)
-    return "--hook" in found and any(word.endswith(_SHIM) for word in found)
+    return "--hook" in found and any(word.endswith(SHIM_END) for word in found)
 
 
 def option(handler: Any, name: str) -> str | None:
@@ -87,6 +88,6 @@ def option(handler: Any, name: str) -> str | None:
 def named(path: Path) -> bool:
     """Whether a file that cannot be parsed speaks of our shim."""
     try:
-        return _SHIM.encode() in path.read_bytes()
+        return SHIM_END.encode() in path.read_bytes()
     except OSError:
         return False

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ormahctl.setup import connect, entry
+from ormahctl.setup import agents, connect, entry
 from ormahctl.setup.harness import Harness
 from ormahd.rpc.wire import OrmahError
 
@@ -41,6 +41,20 @@ class Standing:
     trouble: str | None
     """Why it would not work, or what is wrong with the file."""
     mend: str | None
+
+
+def connected() -> dict[str, list[Mapping[str, Any]]]:
+    """The agents that have a hook of ours, each with its handlers; a settings file that cannot be read counts as none."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for harness in agents.AGENTS.values():
+        try:
+            _, document = connect.read(harness, harness.target())
+        except OrmahError:
+            continue  # `doctor` and `setup` name it
+        handlers = [handler for some in connect.ours(document).values() for handler in some]
+        if handlers:
+            found[harness.name] = handlers
+    return found
 
 
 def standing(harness: Harness, *, socket: str | None) -> Standing:

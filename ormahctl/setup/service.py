@@ -45,6 +45,11 @@ def installed() -> bool:
     return managers.plist().is_file() if managers.MACOS else (_units() / managers.UNIT).is_file()
 
 
+def starts_at_login() -> bool:
+    """Whether the manager starts the daemon, or listens for it, when the person logs in."""
+    return installed() if managers.MACOS else any(_units().glob(f"*.wants/{Path(managers.UNIT).stem}.*"))
+
+
 def left_out(environ: Mapping[str, str]) -> list[str]:
     """Settings of this shell that the service will not have."""
     ours = {*PLACES, *paths.SOCKET_VARIABLES, "ORMAH_SPACE"}

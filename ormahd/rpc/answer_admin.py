@@ -18,6 +18,8 @@ from ormahd.actions.purge import purge
 from ormahd.actions.views import iso
 from ormahd.core.node import Tier
 from ormahd.index.rows import Filter
+from ormahd.journal import whisper_log
+from ormahd.journal.whispers import SPOKEN
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
 from ormahd.rpc.answer_jobs import JobMethods
@@ -50,7 +52,7 @@ class AdminMethods:
     def health(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         ormah = self.ormah
         position, nodes = ormah.index.position, ormah.index.count()
-        degraded = ormah.degraded()
+        degraded, last = ormah.degraded(), whisper_log.last(ormah.state, spoken=SPOKEN)
         return schema.HealthResult(
             status="degraded" if degraded else "ok", phase=ormah.phase, version=__version__, protocol=schema.PROTOCOL,
             pid=os.getpid(), uptime_seconds=round((datetime.now(UTC) - ormah.started).total_seconds(), 3),
@@ -63,6 +65,8 @@ class AdminMethods:
             queued=ormah.vault.waiting, busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
             threads=threading.active_count(), clients=self._clients(), jobs=self._jobs.health(), sync=self._sync(),
             warnings=[*ormah.warnings, *ormah.vault.notices()], proposals=self._jobs.pending(),
+            conflicts=len(conflicts.waiting(ormah.vault.root)),
+            last_whisper=None if last is None else iso(last.time), last_whisper_agent=None if last is None else last.agent,
             embedding=None if ormah.index.embedder is None else result(ormah.index.embedder.served, schema.EmbeddingHealth),
         )  # fmt: skip
 

@@ -27,8 +27,10 @@ def test_config_show_says_where_each_setting_comes_from(house: House):
     done = ormahd(house, "config", "show", "--json", "--config", str(file))
     found = json.loads(done.stdout)
     assert found["file"] == str(file)
-    assert found["settings"]["search.rrf_k"] == {"value": 30, "origin": str(file)}
-    assert found["settings"]["embedding.model"] == {"value": "hashing", "origin": "ORMAH_EMBEDDING_MODEL"}
+    assert found["settings"]["search.rrf_k"] == {"value": 30, "origin": str(file), "default": 60}
+    assert found["settings"]["embedding.model"] == {
+        "value": "hashing", "origin": "ORMAH_EMBEDDING_MODEL", "default": "all-MiniLM-L6-v2",
+    }  # fmt: skip
     assert found["settings"]["daemon.threads"]["origin"] == "default"
     text = ormahd(house, "config", "show", "--config", str(file)).stdout
     assert f"search.rrf_k = 30    # {file}" in text

@@ -100,7 +100,7 @@ def test_recall_filters_by_space_and_favours_the_callers(desk: Desk) -> None:
         "global", "--tag", "t", "--after", "2026-11-01T00:00:00Z", "--before", "2026-11-02T00:00:00+00:00", "--explain",
         env={"ORMAH_SPACE": "mine", "TZ": "UTC"},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr  # as grep
     assert done.stdout == ""
     assert "nothing found for: which tea" in done.stderr
     assert desk.params("agent.recall") == [

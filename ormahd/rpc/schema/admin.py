@@ -93,6 +93,11 @@ class HealthResult(Result):
     """Null until something was synced, or is to be."""
     archived: int = 0
     """Of `nodes`, how many rest in the archive."""
+    conflicts: int = 0
+    """Versions that a sync set aside, and that wait for a person."""
+    last_whisper: str | None = None
+    """When something was last whispered, as far as the log goes back."""
+    last_whisper_agent: str | None = None
     warnings: list[str] = []
     log_file: str | None = None
     """Null where the log goes to stderr only (under systemd: the journal)."""

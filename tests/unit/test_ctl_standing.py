@@ -1,0 +1,119 @@
+"""What `status`, `doctor` and `config show` say of an installation: who is connected, of which version, what was set where."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ormahd import __version__
+from ormahd.rpc import schema
+from tests.unit.ctl_desk import Desk, health, open_desk
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with open_desk() as found:
+        found.answers["admin.doctor"] = schema.DoctorResult(findings=[])
+        (found.home / ".claude").mkdir()
+        yield found
+
+
+def connect(desk: Desk) -> Path:
+    """Connect an agent as a person does; its settings file."""
+    file = desk.home / ".claude" / "settings.json"
+    done = desk.ctl("setup", "claude-code", "--yes")
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+def test_status_says_who_is_connected_when_it_whispered_and_whether_it_starts_at_login(desk: Desk) -> None:
+    measured = schema.EmbeddingHealth(
+        runtime="onnx", version="1.32.0", precision="int8", why=None, vectors=0.9931, tokens=0.99, texts=9, milliseconds=2.5,
+        full_milliseconds=6.5,
+    )  # fmt: skip
+    desk.answers["admin.health"] = health(
+        last_whisper="2026-11-21T20:00:00Z", last_whisper_agent="agent:claude-code", archived=3, conflicts=2, embedding=measured,
+    )  # fmt: skip
+    said = desk.ctl("status", env={"TZ": "UTC"}).stdout
+    assert "agents    none is connected: ormahctl setup\n" in said
+    assert "whispers  last 2026-11-21 20:00, for claude-code\n" in said
+    assert "at login  does not start by itself: ormahctl setup service\n" in said
+    assert "3 of them archived" in said
+    assert "conflicts 2 conflicts wait for you: ormahctl sync --conflicts\n" in said
+    assert "ONNX Runtime 1.32.0, int8\n" in said  # figures are the doctor's
+    assert "cosine" not in said
+    connect(desk)
+    found = json.loads(desk.ctl("--json", "status").stdout)
+    assert (found["agents"], found["starts_at_login"], found["last_whisper"]) == (
+        ["claude-code"],
+        False,
+        "2026-11-21T20:00:00Z",
+    )
+    assert "claude-code connected\n" in desk.ctl("status").stdout
+    told = desk.ctl("doctor", "--verbose").stdout
+    assert "all is well\nmodel " in told
+    assert "cosine 0.9900; 2.5 ms a short note, not 6.5\n" in told
+
+
+@pytest.mark.skipif("os.uname().sysname == 'Darwin'", reason="launchd starts what lies in its folder")
+def test_a_service_that_is_enabled_starts_at_login(desk: Desk) -> None:
+    desk.answers["admin.health"] = health()
+    units = Path(desk.env["XDG_CONFIG_HOME"]) / "systemd" / "user"
+    (units / "sockets.target.wants").mkdir(parents=True)
+    (units / "ormahd.service").write_text("[Service]\n")
+    assert json.loads(desk.ctl("--json", "status").stdout)["starts_at_login"] is False  # it is there and not enabled
+    (units / "sockets.target.wants" / "ormahd.socket").symlink_to(units / "ormahd.socket")
+    assert json.loads(desk.ctl("--json", "status").stdout)["starts_at_login"] is True
+    assert "at login  starts by itself\n" in desk.ctl("status").stdout
+
+
+def test_doctor_sees_a_daemon_of_another_version(desk: Desk) -> None:
+    hello = desk.answers["hello"]
+    assert isinstance(hello, schema.HelloResult)
+    assert desk.ctl("doctor").returncode == 0
+    hello.version = "9.9.9"
+    done = desk.ctl("doctor")
+    assert done.returncode == 1
+    assert done.stdout == (
+        f"warning: the daemon that runs is version 9.9.9, and {__version__} is installed\n  ormahctl restart\n"
+    )
+
+
+def test_doctor_sees_hooks_of_another_version_and_hooks_that_are_gone(desk: Desk) -> None:
+    file = connect(desk)
+    assert desk.ctl("doctor").stdout == "all is well\n"
+    old = desk.home / "old"
+    (old / "ormahctl").mkdir(parents=True)
+    (old / "ormahctl" / "hook.py").write_text("")
+    (old / "ormahd").mkdir()
+    (old / "ormahd" / "__init__.py").write_text('__version__ = "0.0.1"\n')
+    here = str(Path(__file__).parents[2])
+    written = file.read_text()
+    file.write_text(written.replace(f"{here}/ormahctl/hook.py", f"{old}/ormahctl/hook.py"))
+    done = desk.ctl("--json", "doctor")
+    assert done.returncode == 1
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert finding["what"] == f"the hooks of claude-code are of version 0.0.1, and {__version__} is installed"
+    assert finding["mend"] == "ormahctl setup claude-code"
+    (old / "ormahctl" / "hook.py").unlink()
+    (finding,) = json.loads(desk.ctl("--json", "doctor").stdout)["findings"]
+    assert finding["what"] == f"the hooks of claude-code run {old}/ormahctl/hook.py, which is not there"
+
+
+def test_config_show_begins_with_what_was_set_and_where(desk: Desk) -> None:
+    config = Path(desk.env["XDG_CONFIG_HOME"]) / "ormah" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[vault]\nquiet_seconds = 2.5\n[log]\nlevel = "debug"\n')
+    lines = desk.ctl("config", "show", env={"ORMAH_SEARCH_RRF_K": "10"}).stdout.splitlines()
+    assert lines[:2] == [f"# {config}", "# set by you"]
+    chosen = lines[2 : lines.index("")]
+    assert "vault.quiet_seconds = 2.5  # the file; default 1.5" in chosen
+    assert any(one.startswith("search.rrf_k = 10  # ORMAH_SEARCH_RRF_K; default ") for one in chosen)
+    assert any(one.startswith('log.level = "debug"  # the file; default ') for one in chosen)
+    assert "# as they are by default" in lines
+    assert not any(one.startswith("vault.quiet_seconds") for one in lines[lines.index("") :])
+    found = json.loads(desk.ctl("--json", "config", "show").stdout)["settings"]["vault.quiet_seconds"]
+    assert found == {"value": 2.5, "origin": str(config), "default": 1.5}
