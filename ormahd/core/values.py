@@ -211,7 +211,7 @@ def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[P
     if not low:
         return None, at
     if low in AMOUNTS:
-        return _number(piece, found, at)
+        return _number(piece, found, at, low)
     if low in WEEKDAYS and (word[0].isupper() or low in ("lunes", "lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche",
                                                         "martes", "miercoles", "jueves", "viernes", "sabado", "domingo", "montags", "dienstags", "mittwochs", "donnerstags", "freitags")):  # fmt: skip
         return Piece(WEEKDAYS[low], Sort.WEEKDAY, word, start), at
@@ -221,14 +221,14 @@ def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[P
     return Piece(low, Sort.NAME if named else Sort.WORD, word, start), at
 
 
-def _number(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Piece, int]:
+def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str = "") -> tuple[Piece, int]:
+    """An amount, and behind its last word. `word`: the number's word, as `AMOUNTS` has it, where it is none in digits."""
     start, text = piece.start(), piece[0]
     if piece["hannumber"]:
         amount = _han(piece["hannumber"])
     elif piece["number"]:
         amount = _amount(piece["number"])
     else:
-        word = fold(piece["plain"] or piece["word"]).strip("'")
         amount = AMOUNTS[word]
         if word in TENS and at < len(found) and (more := AMOUNTS.get(fold(found[at][0]), 0.0)) and 1 <= more <= 9:
             amount += more
