@@ -1,13 +1,16 @@
-"""For all tests: the model, loaded once, how many random examples they try, and a terminal's signals, whoever started us."""
+"""For all tests: directories of their own, the model, loaded once, how many random examples they try, and a terminal's signals, whoever started us."""
 
 import os
 import signal
+from collections.abc import Iterator
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from ormahd.index.embedder import Embedder
 from tests import models
+from tests.surroundings import surroundings
 
 # Nothing here depends on the machine's speed: no deadline, no complaint about slow data. Each run of the suite tries the same
 # examples, so that it gives the same verdict twice; `--hypothesis-profile soak` tries others, and many more of them (tests/examples.py).
@@ -22,6 +25,14 @@ settings.register_profile(
 )
 settings.register_profile("soak", settings.get_profile("suite"), max_examples=2_500, derandomize=False, print_blob=True)
 settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def directories_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An Ormah that is opened in this process leaves nothing in the folders of the person who runs the tests."""
+    ours = surroundings(tmp_path_factory.mktemp("home"))
+    with mock.patch.dict(os.environ, {name: value for name, value in ours.items() if name.startswith("XDG_")}):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
