@@ -62,6 +62,11 @@ def setup_dir() -> Path:
     return _dirs().user_state_path / "setup"
 
 
+def released_marker(root: Path) -> Path:
+    """A file that is there once the folder was released with all its data, so that no daemon begins a vault there unasked."""
+    return _dirs().user_state_path / "released" / _key(root)
+
+
 class Wired(TypedDict):
     """What `ormahctl setup` knows of an agent's way to us: how its shell calls ormahctl, quoted."""
 

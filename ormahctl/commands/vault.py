@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ormahctl import render
 from ormahctl.asking import asked
+from ormahctl.commands.vault_release import release
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Place, Verb
@@ -33,6 +34,9 @@ class Group(click.Group):
 @click.group(cls=Group, short_help="Which of your notes Ormah looks after.")
 def vault() -> None:
     """Which of your own notes Ormah looks after, and how."""
+
+
+vault.add_command(release)
 
 
 @vault.command(

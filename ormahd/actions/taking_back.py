@@ -21,6 +21,7 @@ from ormahd.core import note as codec
 from ormahd.core.note import NoteKind
 from ormahd.errors import Conflict
 from ormahd.vault.change import Kind
+from ormahd.vault.create import CARD, read_card
 from ormahd.vault.custody import TAKEN_IN, join_left, join_taken
 from ormahd.vault.three_way import Joined, Pair, Version, join, key_of, node_of
 
@@ -172,7 +173,11 @@ def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
         put(ormah.vault, tx, found.pieces)
     if tx.committed is None:
         return Left()
-    if (TAKEN_IN in said) and any(piece.now == piece.wanted for piece in found.pieces.values()):
+    card = any(piece.wanted is not None and piece.wanted.path == CARD for piece in found.pieces.values())
+    if card:
+        ormah.vault.become(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
+        ormah.reconciler.renew()
+    if card or (TAKEN_IN in said and any(piece.now == piece.wanted for piece in found.pieces.values())):
         ormah.reconciler.scan()  # nothing in these files changed: no watcher tells that they are ours to look after again
     return undone(task, found, tx.op, tx.committed.commit)
 

@@ -15,6 +15,7 @@ from ormahd.actions.caller import Caller
 from ormahd.actions.exporting import export
 from ormahd.actions.importing import import_lines
 from ormahd.actions.purge import purge
+from ormahd.actions.releasing import release
 from ormahd.actions.views import iso
 from ormahd.core.node import Tier
 from ormahd.index.rows import Filter
@@ -47,6 +48,7 @@ class AdminMethods:
             "admin.import": self.import_,
             "admin.export": self.export,
             "admin.purge": self.purge,
+            "admin.release": self.release,
         }
 
     def health(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
@@ -117,6 +119,13 @@ class AdminMethods:
 
     def export(self, params: schema.ExportParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         return result(export(self.ormah, after=params.after, limit=params.limit), schema.ExportResult)
+
+    def release(self, params: schema.ReleaseParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+        done = release(
+            self.ormah, params.paths, caller, steps(progress), everything=params.everything,
+            remove_data=params.remove_data, dry_run=params.dry_run,
+        )  # fmt: skip
+        return result(done, schema.ReleaseResult)
 
     def purge(self, params: schema.PurgeParams, caller: Caller, progress: ProgressFn) -> schema.Result:
         done = purge(

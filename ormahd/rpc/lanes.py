@@ -35,7 +35,7 @@ WRITING: Final = frozenset({
     "agent.undo_merge", "agent.resolve_proposal", "history.undo",
 })  # fmt: skip
 BULK: Final = frozenset({
-    "admin.import", "admin.adopt", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge",
+    "admin.import", "admin.adopt", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge", "admin.release",
     "agent.maintenance", "ingest.conversation", "ingest.file", "admin.sync", "admin.sync_setup",
 })  # fmt: skip
 MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})

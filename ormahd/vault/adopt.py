@@ -76,17 +76,14 @@ class Reconciler:
         self.identity = Identity(self.look, vault.home)
         self.released = ReleasedFiles(vault)
         self.reverts = Reverts(vault)
+        self.staged: set[str] = set()
+        """Files that are no memories yet because the person has staged them."""
+        self._staged_now: set[str] | None = None
         self.context = Context(
-            vault.id,
-            vault.adopt,
-            vault.home,
-            self.identity,
-            clock,
-            check_secrets,
-            self.released.holds,
-            vault.folders,
-            lambda path: vault.attributes.changing([path]).get(path),
-        )
+            vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets,
+            released=self.released.holds, staged=self._is_staged, folders=vault.folders,
+            changing=lambda path: vault.attributes.changing([path]).get(path),
+        )  # fmt: skip
         self.excluded = Excluded(vault.root, self._ignored, self.look.ignore_files)
         self.rest = Rest(settings.quiet_seconds)
         self._scanning = threading.Lock()
@@ -304,6 +301,7 @@ class Reconciler:
         its way adds to that is told of soon, and asking git for all of it instead takes longer the more is written."""
         head = self.head
         tree = self.look.tree(head)
+        self._staged_now = None
 
         def read(path: str) -> str | None:
             file = self.read(found.changed[path], tree)
@@ -322,6 +320,14 @@ class Reconciler:
         note = parse(data, seen.path)
         self.identity.saw(seen.path, note, oid if at_head else None)
         return File(seen, data, note, at_head)
+
+    def _is_staged(self, path: str) -> bool:
+        """Whether the file is part of a commit that the person prepares; git is asked once a scan."""
+        if self._staged_now is None:
+            self._staged_now = self.look.staged()
+        if path in self._staged_now:
+            self.staged.add(path)
+        return path in self._staged_now
 
     def _ignored(self, paths: Iterable[str]) -> set[str]:
         """What git leaves out; what HEAD has is not asked about (10,000 questions cost a second)."""

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 
 def decided_anew(scan: Round) -> None:
-    """Files that the person gave back to us, or of which they chose something else."""
-    paths = scan.owner.released.take_dropped().union(scan.again).difference(scan.decided)
+    """Files that the person gave back to us, of which they chose something else, or that they had staged and have committed."""
+    owner = scan.owner
+    committed = owner.staged - owner.look.staged() if owner.staged else set()
+    owner.staged -= committed
+    paths = (owner.released.take_dropped() | committed).union(scan.again).difference(scan.decided)
     scan.take(_seen(scan, filter(scan.owner.identity.present, paths)), forced=True)
 
 

@@ -219,7 +219,7 @@ class Applier:
     @staticmethod
     def _writes(intent: Intent) -> list[tuple[int, Write]]:
         return [
-            (number, Write(step.path, step.old, step.data, intent.token(number)))
+            (number, Write(step.path, step.old, step.data, intent.token(number), step.first is not None))
             for number, step in enumerate(intent.steps)
             if step.base != step.data
         ]

@@ -41,6 +41,7 @@ class Kind(StrEnum):
     INGEST = "ingest"
     SYNC = "sync"
     PURGE = "purge"
+    RELEASE = "release"
 
 
 Stat = tuple[int, int, int]

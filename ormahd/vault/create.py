@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 from uuid import UUID
 
 from msgspec import Struct, ValidationError, convert
@@ -60,6 +60,14 @@ class Card(Struct, frozen=True):
     adopt: Adopt
     folders: Mapping[str, Folder] = {}
     """By path, without a slash at its end."""
+    released: bool = False
+    """Whether the person took the folder out of our hands: nothing is adopted here, whatever a setting says."""
+
+    def chosen(self, setting: str) -> tuple[Adopt, Mapping[str, Folder]]:
+        """What may be adopted, where the setting `vault.adopt` is this: everywhere, and by folder."""
+        if self.released:
+            return "none", self.folders
+        return self.adopt if setting == "auto" else cast("Adopt", setting), self.folders
 
 
 def write_card(card: Card) -> bytes:
@@ -72,6 +80,8 @@ def write_card(card: Card) -> bytes:
     document.add("self", card.self_id)
     document.add("home", card.home)
     document.add("adopt", card.adopt)
+    if card.released:
+        document.add("released", True)
     return with_choices(tomlkit.dumps(document).encode(), card.folders)
 
 
@@ -82,6 +92,7 @@ def with_choices(data: bytes, folders: Mapping[str, Folder], adopt: Adopt | None
     document = tomlkit.parse(data.decode())
     if adopt is not None:
         document["adopt"] = adopt
+        document.pop("released", None)  # it is ours to look after again
     document.pop("folders", None)
     if folders:
         table = tomlkit.table(is_super_table=True)
@@ -117,7 +128,7 @@ def read_card(data: bytes, root: Path) -> Card:
         folders = convert(found.get("folders", {}), dict[str, Folder])
     except ValidationError as exc:
         raise Unavailable(f"{root / CARD} has a wrong folder: {exc}", hint=mend) from exc
-    return Card(vault_id, self_id, home, adopt, folders)  # type: ignore[arg-type]
+    return Card(vault_id, self_id, home, adopt, folders, found.get("released") is True)  # type: ignore[arg-type]
 
 
 def find_card(root: Path) -> Card | None:

@@ -78,6 +78,8 @@ class Context(Struct, frozen=True):
     check_secrets: bool = True
     released: Callable[[str, bytes], bool] = lambda _path, _data: False
     """Whether a file of these bytes at that path was released: it is the person's alone."""
+    staged: Callable[[str], bool] = lambda _path: False
+    """Whether the person has staged the file for a commit of their own."""
     folders: Mapping[str, Folder] = {}
     changing: Callable[[str], str | None] = lambda _path: None
     """The attribute by which git would change what is committed at a path: nothing is written there."""
@@ -136,7 +138,18 @@ def of_codec(path: str, problems: tuple[Problem, ...]) -> tuple[dict[str, Any], 
 
 
 def decide(file: File, context: Context) -> Decision:
-    """What happens with a changed file that has come to rest."""
+    """What happens with a changed file that has come to rest. One that is no memory yet waits for the commit that the person
+    prepares with it."""
+    decision = _decide(file, context)
+    new = decision.act in {Act.ADOPT, Act.EDIT} and not file.at_head and context.identity.at_head(file.path) is None
+    if new and context.staged(file.path):
+        said = finding(file.path, "info", "it is staged for a commit of yours, and becomes a memory after that",
+                       "commit it, or take it out of the index: git restore --staged")  # fmt: skip
+        return Decision(Act.PLAIN, None, file.data, (said,))
+    return decision
+
+
+def _decide(file: File, context: Context) -> Decision:
     note = file.note
     if note.kind is NoteKind.CONFLICTED:
         return Decision(Act.HOLD, None, file.data, of_codec(file.path, note.problems))

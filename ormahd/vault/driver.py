@@ -14,9 +14,10 @@ from typing import Any
 
 from ormahd.errors import OrmahError, VaultBusy
 from ormahd.vault.change import Kind, sha256
-from ormahd.vault.create import ATTRIBUTES
+from ormahd.vault.create import ATTRIBUTES, ROOT_IGNORED
 from ormahd.vault.decide import finding
 from ormahd.vault.disk import sync, sync_directory
+from ormahd.vault.origin import made_by_person
 from ormahd.vault.vault import Vault
 
 KEY = "merge.ormah.driver"
@@ -124,4 +125,34 @@ def findings(vault: Vault) -> list[dict[str, Any]]:
         found.append(
             finding(None, "info", what, "look into .gitattributes, .git/info/attributes and core.attributesFile")
         )
+    return found
+
+
+def remove(vault: Vault) -> list[str]:
+    """Take our settings out of the repository's configuration; what was taken out. A person's own driver stays."""
+    now = _get(vault, KEY)
+    apart = "--worktree" if _get(vault, "extensions.worktreeConfig") == "true" else "--local"
+    said = []
+    if now is not None and _OURS in now:
+        vault.git.run("config", apart, "--remove-section", "merge.ormah")
+        said.append("git's merge driver for notes (merge.ormah)")
+    out = vault.git.run("config", apart, "-z", "--name-only", "--get-regexp", r"^ormah\.", ok=(0, 1))
+    for key in dict.fromkeys(os.fsdecode(out).split("\0")[:-1]):
+        vault.git.run("config", apart, "--unset-all", key)
+        said.append(f"git's setting {key}")
+    return said
+
+
+def without_ours(vault: Vault) -> dict[str, tuple[bytes, bytes]]:
+    """Git's files of rules that hold lines of ours, outside of `.ormah`: (as they are, without our lines)."""
+    wanted = {f"{vault.home}/.gitattributes" if vault.home else ".gitattributes": ATTRIBUTES.encode()}
+    if not vault.home and not made_by_person(vault, [(".gitignore", None)]):
+        wanted[".gitignore"] = ROOT_IGNORED.encode()
+    found = {}
+    for path, lines in wanted.items():
+        now, ours = vault.read(path), set(lines.splitlines())
+        if now is not None:
+            then = b"".join(line for line in now.splitlines(keepends=True) if line.rstrip(b"\r\n") not in ours)
+            if then != now:
+                found[path] = (now, then)
     return found

@@ -76,6 +76,8 @@ class Write(Struct):
     old: str | None
     data: bytes | None
     token: str
+    keeps_time: bool = False
+    """Whether the new version gets the time of the one that it replaces: what changes in it is not the person's work."""
     placed: bool = False
     beside: bool = False
     """The twin stands beside the file instead of in `.ormah/tmp`: the folder is another file system."""
@@ -171,17 +173,19 @@ class Worktree:
         """Write the new version under its token, durably, with the mode that the file has now."""
         if write.data is None:
             return
-        mode = None
+        before = None
         if write.old is not None:
             with contextlib.suppress(FileNotFoundError), self.parent(write.path) as (folder, name):
-                mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+                before = os.stat(name, dir_fd=folder, follow_symlinks=False)
         with self._twin(write) as (staging, token):
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(token, flags, 0o666, dir_fd=staging)
             try:
                 write_all(fd, write.data)
-                if mode is not None:
-                    os.fchmod(fd, mode)
+                if before is not None:
+                    os.fchmod(fd, stat.S_IMODE(before.st_mode))
+                    if write.keeps_time:
+                        os.utime(fd, ns=(before.st_atime_ns, before.st_mtime_ns))
                 found = os.fstat(fd)
                 write.stat = found.st_size, found.st_mtime_ns, found.st_ino
                 sync(fd)

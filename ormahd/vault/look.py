@@ -113,6 +113,15 @@ class Look:
                 found.add(os.fsdecode(name).removeprefix(prefix))
         return found.intersection(paths)
 
+    def staged(self) -> set[str]:
+        """Paths of what the person has staged and not committed."""
+        vault = self.vault
+        if vault.head() is None:
+            return set()
+        where = ["--", vault.prefix.rstrip("/")] if vault.prefix else []
+        out = vault.git.run("diff-index", "--cached", "--name-only", "--no-renames", "-z", "HEAD", *where)
+        return {os.fsdecode(name).removeprefix(vault.prefix) for name in out.split(b"\0") if name}
+
     def wrote(self, path: str) -> bool:
         """Whether a commit of ours ever added or changed the file."""
         if self._ours is None:

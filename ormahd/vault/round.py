@@ -95,7 +95,8 @@ class Round:
         if self.paths is None:
             owner.skipped = found.skipped
             if owner.cold or self.behind:
-                found.gone += unseen(found, self.tree, self.known, owner.excluded)
+                missed = unseen(found, self.tree, self.known, owner.excluded)
+                found.gone += [path for path in missed if owner.identity.at_head(path) is not None]
         self.renamed = follow(self, found)
         self.take(found.changed)
         again.decided_anew(self)

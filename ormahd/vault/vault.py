@@ -35,6 +35,7 @@ from ormahd.vault.git_refs import find_commit
 from ormahd.vault.git_remote import set_value, value
 from ormahd.vault.git_tidy import tidy
 from ormahd.vault.intent import Intents
+from ormahd.vault.leftovers import refuse_released, remove_leftovers
 from ormahd.vault.lock import VaultLock
 from ormahd.vault.oplog import OpLog
 from ormahd.vault.recovery import sweep
@@ -72,8 +73,9 @@ class Vault:
         self.id = card.id
         self.self_id = card.self_id
         self.home = card.home
-        self.folders = card.folders
-        self.adopt = card.adopt if settings.adopt == "auto" else settings.adopt
+        self.adopt, self.folders = card.chosen(settings.adopt)
+        self.gone = False
+        """Whether our data was removed from the folder: what we keep there for ourselves goes at the end."""
         self.settings = settings
         self.git = Git(place)
         inside = os.path.relpath(root, os.path.realpath(place.top))
@@ -120,6 +122,8 @@ class Vault:
         if not (root / creation.CARD).exists() and not create:
             raise NotFound(f"there is no vault in {root}", hint="start ormahd once, or set vault.path")
         beginning = None if (root / creation.CARD).exists() else creation.choose(root)
+        if beginning is not None:
+            refuse_released(root)
         creation.lay_ground(root)
         lock = VaultLock(root)
         lock.take()
@@ -362,8 +366,8 @@ class Vault:
         """The vault has joined another one, and is that one from now on. The former id stands in git's configuration, so
         that what is kept elsewhere under it is found (`former`)."""
         self._writer.rename(card.id)
-        self.id, self.self_id, self.home, self.folders = card.id, card.self_id, card.home, card.folders
-        self.adopt = card.adopt if self.settings.adopt == "auto" else self.settings.adopt
+        self.id, self.self_id, self.home = card.id, card.self_id, card.home
+        self.adopt, self.folders = card.chosen(self.settings.adopt)
 
     def remember_id(self) -> None:
         """Note the id before it changes."""
@@ -378,6 +382,8 @@ class Vault:
         """Let go of everything. What waits stays promised, and is written by `recover` of the next life."""
         self._stop()
         self._lock.release()
+        if self.gone:
+            remove_leftovers(self.root)
 
     def _stop(self) -> None:
         self._writer.close()

@@ -248,6 +248,33 @@ class ExportResult(Result):
     next: str | None
 
 
+class ReleaseParams(Params):
+    """The person's files at or below `paths` are theirs alone again, or `everything`; see `ormahctl vault release`."""
+
+    paths: list[str] = []
+    """Relative to the vault, or absolute."""
+    everything: bool = False
+    remove_data: bool = False
+    """`.ormah` and our settings in git's files go too. The daemon is to be stopped then."""
+    dry_run: bool = False
+
+
+class ReleaseResult(Result):
+    dry_run: bool
+    released: list[str]
+    kept: list[str]
+    """Changes of Ormah's that could not be taken out, because the person edited the same lines."""
+    removed: list[str]
+    """What of Ormah's own went."""
+    stays: list[str]
+    """What of Ormah's stays, and how to remove it."""
+    ops: list[str]
+    run: str | None
+    """Undoing it brings all of it back."""
+    stopped: bool
+    """The folder is no vault any more: the daemon has nothing to do here."""
+
+
 class PurgeParams(Params):
     """`node_id`: a memory, also one that is forgotten already; `texts`: exact texts, wherever they stand. At least one
     of the two. Of `dry_run` the result says what would be done."""
@@ -310,4 +337,5 @@ ADMIN: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "admin.import": (ImportParams, ImportResult),
     "admin.export": (ExportParams, ExportResult),
     "admin.purge": (PurgeParams, PurgeResult),
+    "admin.release": (ReleaseParams, ReleaseResult),
 }

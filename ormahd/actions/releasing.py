@@ -1,0 +1,170 @@
+"""Take a folder, or some of its files, out of Ormah's hands: our lines go, the person's files stay as the person has them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ormahd.core.note import parse
+from ormahd.errors import BadRequest, NotFound
+from ormahd.paths import released_marker
+from ormahd.vault import driver, releasing
+from ormahd.vault.change import Kind, sha256
+from ormahd.vault.create import CARD, read_card, write_card
+from ormahd.vault.custody import LEFT_OUT
+from ormahd.vault.decide import label, subject
+from ormahd.vault.disk import write_durably
+from ormahd.vault.files import safe_path
+from ormahd.vault.origin import made_by_person
+from ormahd.vault.released import PATH, Released, with_files
+
+if TYPE_CHECKING:
+    from ormahd.actions.caller import Caller
+    from ormahd.ormah import Ormah
+    from ormahd.vault.releasing import Release
+
+AT_ONCE = 500
+"""Files in one op."""
+DATA = ".ormah/"
+
+
+class Outcome(Struct):
+    """What was released, or would be. `stays`: what of Ormah is left, each with how to remove it."""
+
+    dry_run: bool
+    released: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    stays: list[str] = field(default_factory=list)
+    ops: list[str] = field(default_factory=list)
+    run: str | None = None
+    stopped: bool = False
+
+
+def release(
+    ormah: Ormah, chosen: Sequence[str], caller: Caller, progress: Callable[[int, int, str], None], *, everything: bool,
+    remove_data: bool, dry_run: bool,
+) -> Outcome:  # fmt: skip
+    """Release the person's files at or below the `chosen` paths, or `everything`: then nothing is adopted here any more.
+
+    `remove_data`: `.ormah` and our settings in git's files go too; the folder is no vault then.
+
+    Raises:
+        BadRequest: nothing, or too much, was chosen. NotFound: nothing of Ormah's is there. Conflict: a file is being edited.
+    """
+    if everything == bool(chosen):
+        raise BadRequest("name files or folders, or everything", hint="ormahctl vault release PATH…, or --all")
+    if remove_data and not everything:
+        raise BadRequest("the data of Ormah goes only when everything is released", hint="give --all too")
+    progress(0, 0, "looking at the history")
+    ormah.vault.wait_for_git()
+    if not dry_run:
+        ormah.reconciler.scan()
+    files = releasing.plan(ormah.vault, None if everything else [_inside(ormah, path) for path in chosen])
+    if not files and not everything:
+        raise NotFound(
+            f"there is nothing of Ormah's in {', '.join(chosen)}", hint="`ormahctl history` says what was done"
+        )
+    out = Outcome(dry_run, [one.path for one in files], [f"{one.path}: {why}" for one in files for why in one.kept])
+    out.stays = _stays(ormah, files, remove_data) if everything else []
+    if not dry_run:
+        with ormah.writing:
+            _carry_out(ormah, files, caller, out, progress, everything=everything)
+            if remove_data:
+                _remove(ormah, caller, out)
+    return out
+
+
+def _inside(ormah: Ormah, path: str) -> str:
+    """A path as the vault has it: relative to its root, from an absolute one too."""
+    root = ormah.vault.root
+    given = Path(path)
+    inside = (
+        given.relative_to(root).as_posix() if given.is_absolute() and given.is_relative_to(root) else given.as_posix()
+    )
+    return safe_path(inside.rstrip("/"))
+
+
+def _carry_out(
+    ormah: Ormah, files: Sequence[Release], caller: Caller, out: Outcome, progress: Callable[[int, int, str], None], *,
+    everything: bool,
+) -> None:  # fmt: skip
+    vault = ormah.vault
+    out.run = ormah.new_run()
+    card = vault.read(CARD)
+    for at in range(0, max(len(files), 1), AT_ONCE):
+        some = files[at : at + AT_ONCE]
+        last = at + AT_ONCE >= len(files)
+        progress(at, len(files), "releasing")
+        names = [label(parse(one.wanted, one.path)) for one in some]
+        words = subject("Release", names) if names else "Release the folder"
+        tx = vault.transaction(
+            words, kind=Kind.RELEASE, source=caller.source, person=True, run=out.run, queue=False, trailers=[LEFT_OUT],
+            first=subject("Take Ormah's lines out", names) if names else None,
+            body="The files stay in the folder, without Ormah's lines, and are not adopted again.",
+        )  # fmt: skip
+        with tx:
+            for one in some:
+                tx.leave(
+                    one.path, one.wanted, node_id=one.node_id, expect=sha256(one.now), held=one.held, first=one.wanted
+                )
+            listed = vault.read(PATH)
+            lines = with_files(listed or b"", [Released(one.path, sha256(one.wanted), one.node_id) for one in some])
+            if some:
+                tx.put(PATH, lines, node_id=None, expect=None if listed is None else sha256(listed))
+            if everything and last and card is not None:
+                closed = write_card(replace(read_card(card, vault.root), released=True, folders={}))
+                tx.put(CARD, closed, node_id=None, expect=sha256(card))
+        if tx.committed is not None:
+            out.ops.append(tx.op)
+    if everything and card is not None:
+        vault.become(read_card(vault.read(CARD) or card, vault.root))
+        ormah.reconciler.renew()
+
+
+def _remove(ormah: Ormah, caller: Caller, out: Outcome) -> None:
+    """Take what Ormah keeps of its own out of the folder and out of git's settings. Nobody may write here after that."""
+    vault = ormah.vault
+    marker = released_marker(vault.root)
+    marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_durably(marker, os.fsencode(vault.root) + b"\n")  # first: nothing may begin here anew once the card is gone
+    going = {path: vault.read(path) for path in vault.tree() if path.startswith(DATA)}
+    rules = driver.without_ours(vault)
+    with vault.transaction(
+        "Release: remove Ormah's data from the folder", kind=Kind.RELEASE, source=caller.source, person=True,
+        run=out.run, queue=False,
+    ) as tx:  # fmt: skip
+        for path, now in going.items():
+            tx.remove(path, node_id=None, expect=None if now is None else sha256(now))
+        for path, (now, then) in rules.items():
+            if then:
+                tx.put(path, then, node_id=None, expect=sha256(now))
+            else:
+                tx.remove(path, node_id=None, expect=sha256(now))
+    out.ops.append(tx.op)
+    out.removed = [DATA, *rules, *driver.remove(vault)]
+    out.stopped = vault.gone = True
+
+
+def _stays(ormah: Ormah, files: Sequence[Release], remove_data: bool) -> list[str]:
+    """What of Ormah is left, a sentence each, with how to remove it."""
+    vault = ormah.vault
+    going = {one.path for one in files}
+    theirs = made_by_person(vault, [(path, None) for path in vault.tree() if path not in going])
+    ours = [path for path in vault.tree() if path[-3:].lower() == ".md" and path not in going and path not in theirs]
+    where = f"{vault.home}/" if vault.home else "the folder"
+    found = (
+        [f"{len(ours)} memories that Ormah wrote, below {where}: delete the files if you do not want them"]
+        if ours
+        else []
+    )
+    ops = sum(entry.op is not None for entry in vault.oplog.view().entries)
+    found.append(f"{ops:,} commits of Ormah's in the history of {vault.git.top}; they change nothing in the folder")
+    if not remove_data:
+        found.append(".ormah/ and Ormah's lines in git's settings: ormahctl vault release --all --remove-data")
+    return found

@@ -1,0 +1,37 @@
+"""A folder that was released with all its data: what a running daemon keeps there for itself goes, and none begins there anew."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ormahd.errors import Unavailable
+from ormahd.paths import released_marker
+
+LOCAL = ("lock", "intent", "tmp", "creating", ".gitignore", ".gitattributes")
+
+
+def remove_leftovers(root: Path) -> None:
+    """Remove what the running daemon kept below `.ormah` for itself; versions that were set aside stay."""
+    data = root / ".ormah"
+    for name in LOCAL:
+        place = data / name
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+    aside = data / "conflicts"
+    if aside.is_dir() and not any(path.is_file() for path in aside.rglob("*")):
+        shutil.rmtree(aside)
+    if data.is_dir() and not any(data.iterdir()):
+        data.rmdir()
+
+
+def refuse_released(root: Path) -> None:
+    """Raise Unavailable where a person removed our data from the folder: no vault begins there unasked."""
+    marker = released_marker(root)
+    if marker.exists():
+        raise Unavailable(
+            f"{root} was released: Ormah's data was removed from it",
+            hint=f"set vault.path to another folder; to begin again in this one: rm {marker}",
+        )
