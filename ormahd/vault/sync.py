@@ -17,9 +17,11 @@ from msgspec import Struct, field
 from ormahd.core.merge import merge_file
 from ormahd.core.node import short_id
 from ormahd.errors import BadRequest, Conflict, Unavailable
+from ormahd.vault import released
 from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.conflicts import Versions, drop, set_aside
 from ormahd.vault.create import CARD, Card, read_card
+from ormahd.vault.custody import join_left
 from ormahd.vault.entries import EXECUTABLE, LINK, REMOVED, SUBMODULE, PathEntry
 from ormahd.vault.files import safe_path
 from ormahd.vault.three_way import Joined, Pair, Version, changed, join, node_of, write
@@ -43,6 +45,9 @@ class Plan(Struct):
     entries: list[PathEntry] = field(default_factory=list)
     conflicts: list[Versions] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    left: dict[str, tuple[Version, Version]] = field(default_factory=dict)
+    """Files of the person's that the other side released: what is there now, and that without our lines. Git forgets them,
+    and they stay in the folder."""
 
     @property
     def nodes(self) -> set[str]:
@@ -123,8 +128,30 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
         wanted[key] = settle(out, key, before, now[key], theirs)
     part(vault, out, wanted)
     out.changes = {key: (now[key], wanted[key]) for key in wanted if now[key] != wanted[key]}
+    _leave_released(vault, out, there)
     out.entries = link_entries(vault, out, wanted)
     return out
+
+
+def _leave_released(vault: Vault, out: Plan, there: Mapping[str, Pair]) -> None:
+    """What the other side released is not removed here: it loses our lines, and stays."""
+    line = vault.git.resolve(f"{out.other}:{vault.prefix}{released.PATH}")
+    listed = {} if line is None else released.read(vault.blob(line))
+    for key, (now, wanted) in list(out.changes.items()):
+        if now is None or wanted is not None or now.path not in listed or there.get(key, (None, None))[0] is None:
+            continue
+        removed = (
+            vault.git.run("log", "-1", "--format=%H", "--diff-filter=D", out.other, "--", vault.prefix + now.path)
+            .decode()
+            .strip()
+        )
+        blob = vault.git.resolve(f"{removed}^1:{vault.prefix}{now.path}") if removed else None
+        before = there[key][0]
+        if blob is None or before is None:
+            continue
+        joined = join_left(before, now, Version(now.path, vault.blob(blob)))
+        out.left[key] = (now, joined.version or now)
+        del out.changes[key]
 
 
 def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
@@ -261,6 +288,8 @@ def carry_out(
     try:
         with tx:
             write(tx, found.changes)
+            for key, (now, then) in found.left.items():
+                tx.leave(then.path, then.data, node_id=node_of(key), expect=sha256(now.data), held=None)
             _as_it_is(vault, tx)
             tx.join(found.other, on=found.head, entries=found.entries)
     finally:
