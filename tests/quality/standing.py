@@ -30,7 +30,7 @@ FAR = 0.5
 """Below it such two count as unrelated."""
 BYSTANDERS = 1200.0
 """Pairs that all of those count for together."""
-PRECISION = 0.95
+PRECISION = 0.98
 
 
 def label(pair: Pair, cosine: float) -> Standing:
