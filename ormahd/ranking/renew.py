@@ -20,6 +20,8 @@ FIRST = 10
 """Results that are compared with others: those that somebody reads."""
 PARTNERS = 3
 """Younger memories that each of those is compared with: the nearest."""
+PAIRS = 12
+"""Pairs of one question that are compared, the nearest ones: reading two texts for the first time takes a millisecond."""
 NEAR = 0.25
 """Least cosine of two that are compared."""
 BEHIND = 0.999
@@ -76,7 +78,7 @@ def _near(index: Searchable, ids: Sequence[str], pool: Mapping[str, Candidate]) 
         ]  # fmt: skip
         near.sort(key=lambda one: (-one[0], one[1]))
         found += [(node_id, newer, cosine) for cosine, newer in near[:PARTNERS]]
-    return found
+    return sorted(found, key=lambda pair: (-pair[2], pair[:2]))[:PAIRS]
 
 
 def _together(one: str | None, other: str | None) -> bool:
