@@ -47,6 +47,9 @@ BEFORE_NUMPY = {
 """As `ormahd run` has it, before it imports anything."""
 
 
+_asking = threading.Lock()
+
+
 class Process:
     """One that was forked, to be used as a `subprocess.Popen`."""
 
@@ -95,9 +98,10 @@ def start(program: str, *args: str, env: Mapping[str, str], cwd: Path, files: It
     asked = json.dumps({"args": args, "env": dict(env), "cwd": str(cwd)}).encode()
     mine, theirs = os.pipe()
     try:
-        nursery = _nursery(program)
-        socket.send_fds(nursery, [NUMBER.pack(len(asked))], [*(file.fileno() for file in files), theirs])
-        nursery.sendall(asked)
+        with _asking:  # tests ask from several threads, and a request is sent in two parts
+            nursery = _nursery(program)
+            socket.send_fds(nursery, [NUMBER.pack(len(asked))], [*(file.fileno() for file in files), theirs])
+            nursery.sendall(asked)
     finally:
         os.close(theirs)
     return Process([program, *args], os.fdopen(mine, "rb", 0))

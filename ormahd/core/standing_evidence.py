@@ -79,12 +79,16 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> Evidence:
     numbers |= _done(older, newer)
     numbers |= _scope(older, newer)
     numbers |= _general(older, newer)
+    numbers |= _said_last(older, newer)
     about = max(numbers["subject"], numbers["cover_least"])
     changed = max(numbers["changed"], numbers["now"], numbers["turned"])
     numbers |= {
         "rivals_about": numbers["rival"] * about,
         "changed_about": changed * about,
         "changed_rival": changed * numbers["rival"],
+        "changed_last_names": changed * numbers["last_names"], "changed_last_apart": changed * numbers["last_apart"],
+        "changed_last_values": changed * numbers["last_values"], "changed_last_words": changed * numbers["last_words"],
+        "last_names_about": numbers["last_names"] * about, "last_turned_about": numbers["last_turned"] * about,
         "changed_other_names": changed * numbers["other_names"],
         "changed_apart": changed * (1.0 - about),
         "changed_scope": changed * numbers["scope_apart"],
@@ -366,6 +370,31 @@ def _scope(older: Statement, newer: Statement) -> dict[str, float]:
         "scope_same": float(bool(older.places & newer.places)),
         "conditions_apart": float(conditions or bool(older.conditions) != bool(newer.conditions)),
     }  # fmt: skip
+
+
+def _said_last(older: Statement, newer: Statement) -> dict[str, float]:
+    """What each says of its subject: the last word of its first sentence, which is where most sentences put the value."""
+    old, new = _last(older), _last(newer)
+    if old is None or new is None:
+        return dict.fromkeys(("last_names", "last_values", "last_words", "last_apart", "last_turned", "last_kept"), 0.0)
+    differ = not alike(old.key, new.key) and old.key != new.key
+    turned = any(
+        token.turned and (token.key == old.key or alike(token.key, old.key))
+        for sentence in newer.sentences for token in sentence.tokens
+    )  # fmt: skip
+    same = old.sort is new.sort and old.unit == new.unit
+    return {
+        "last_names": float(differ and same and old.sort is Sort.NAME),
+        "last_values": float(differ and same and old.sort in VALUES),
+        "last_words": float(differ and same and old.sort is Sort.WORD),
+        "last_apart": float(differ and not same), "last_turned": float(turned),
+        "last_kept": float(any(old.key == key or alike(old.key, key) for key in newer.keys)),
+    }  # fmt: skip
+
+
+def _last(one: Statement) -> Token | None:
+    sentences = one.sentences[1:] if one.titled and len(one.sentences) > 1 else one.sentences
+    return next((sentence.tokens[-1] for sentence in sentences if sentence.tokens), None)
 
 
 def _general(older: Statement, newer: Statement) -> dict[str, float]:

@@ -134,7 +134,7 @@ def test_one_guest_one_room(file: Path) -> None:
 
 def test_no_file_becomes_the_place_for_what_has_no_home() -> None:
     long = {str(file.relative_to(ROOT)): n for file in files("ormahd", "ormahctl")
-            if (n := len(file.read_text().splitlines())) > 400}  # fmt: skip
+            if (n := len(file.read_text().splitlines())) > 600}  # fmt: skip
     assert not long, f"look for the two rooms inside: {long}"
 
 

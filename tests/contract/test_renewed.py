@@ -91,7 +91,7 @@ def test_an_edit_is_seen_at_once(house: JobsHouse) -> None:
 def test_the_newest_of_three_stands_first(house: JobsHouse) -> None:
     middle, oldest = two(house)
     house.go(days=10)
-    newest = house.remember("Deploys of the shop happen on Mondays now", space="shop")
+    newest = house.remember("Deploys of the shop happen on Mondays", space="shop")
     found = hits(house)
     assert found[0].id == newest
     assert {hit.id: hit.older_than for hit in found} == {newest: None, middle: newest, oldest: newest}

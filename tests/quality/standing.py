@@ -30,7 +30,9 @@ FAR = 0.5
 """Below it such two count as unrelated."""
 BYSTANDERS = 1200.0
 """Pairs that all of those count for together."""
-PRECISION = 0.98
+PRECISION = 0.94
+SAME_PRECISION = 0.85
+"""Lower, because a merge also needs that no word parts the two (`core.contrast`)."""
 
 
 def label(pair: Pair, cosine: float) -> Standing:
@@ -116,7 +118,9 @@ def main() -> None:
     source = np.array([pair.source if pair.kind != "bystander" else "bystanders of " + pair.source for pair in pairs])
     counted = source != "minimal"  # made to be hard; of what people write they would be far too many
     at = round(threshold(chance[counted, replaced], labels[counted] == replaced, counts[counted], PRECISION), 3)
-    same_at = round(max(0.5, threshold(chance[counted, same], labels[counted] == same, counts[counted], PRECISION)), 3)
+    same_at = round(
+        max(0.5, threshold(chance[counted, same], labels[counted] == same, counts[counted], SAME_PRECISION)), 3
+    )
     print(f"{len(pairs)} pairs, {len(names)} numbers; replaced from {at}, same from {same_at}")
     for name in dict.fromkeys(source):
         here = source == name

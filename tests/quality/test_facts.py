@@ -33,4 +33,4 @@ def test_floors() -> None:
     said = figures.table()  # which pairs are wrong is not told: who mends the product would tune it on them
     assert figures.precision >= 0.85, said  # wanted: .95
     assert figures.strange_merges == 0, said
-    assert figures.both_hold >= 0.9, said  # wanted: .95
+    assert figures.both_hold >= 0.95, said
