@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct, ValidationError, convert
 
 from ormahd.core.node import ABOUT_SELF, NodeType, Tier, is_node_id
-from ormahd.core.note import compose, path_for
+from ormahd.core.note import NoteKind, compose, parse, path_for
 from ormahd.errors import Incompatible, Unavailable
 from ormahd.vault.change import Entropy
 from ormahd.vault.disk import sync_directory, write_durably
@@ -211,12 +211,15 @@ def begin(root: Path, beginning: Beginning) -> Place:
 
 
 def first_files(
-    root: Path, beginning: Beginning, who: Identity | None, *, now: datetime, entropy: Entropy
+    root: Path, beginning: Beginning, who: Identity | None, *, setting: str, now: datetime, entropy: Entropy
 ) -> tuple[Card, Mapping[str, bytes]]:
-    """The card and the files of the first commit, the self node's note among them (seeds/data-model, "Self node")."""
+    """The card and the files of the first commit, the self node's note among them (seeds/data-model, "Self node"). `setting`: what
+    `vault.adopt` says."""
     vault_id, self_id = (str(UUID(bytes=entropy(16), version=4)) for _ in range(2))
     home = "" if beginning.fresh else HOME
-    card = Card(vault_id, self_id, home, "all" if beginning.fresh else "index")
+    theirs = bool(home) and setting in {"auto", "index"} and _has_notes_of_a_person(root / home)
+    folders = {home: Folder("index")} if theirs else {}
+    card = Card(vault_id, self_id, home, "all" if beginning.fresh else "index", folders)
     title = who.name if who else UNNAMED
     content = f"{title}{SELF_TEXT}"
     note = compose(
@@ -235,3 +238,19 @@ def first_files(
     return card, {
         path: data for path, data in files.items() if not (root / path).exists() or path.startswith(".ormah/")
     }
+
+
+def _has_notes_of_a_person(folder: Path) -> bool:
+    """Whether a folder with the name of ours has notes in it that are none of ours. One that cannot be read counts as
+    the person's."""
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = Path(where, name)
+            if path.suffix.lower() == ".md" and path.is_file() and not path.is_symlink():
+                try:
+                    data = path.read_bytes()
+                except OSError:
+                    return True
+                if parse(data, name).kind is not NoteKind.NOTE:
+                    return True
+    return False

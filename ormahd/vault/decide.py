@@ -107,16 +107,17 @@ class Context(Struct, frozen=True):
         """Whether the file may be committed, and become a memory, at all (the setting `vault.adopt`)."""
         if self.changing(path) is not None:
             return False
-        below = not self.home or path.startswith(self.home + "/")
+        return path in self.wanted or self.chosen(path) or self.identity.followed(path, node_id)
+
+    def chosen(self, path: str) -> bool:
+        """Whether any note at that path is to be a memory. Ormah's own folder is for that, but where it was said that its notes are only
+        found."""
         mode = self.mode_at(path)
-        if (
-            path in self.wanted
-            or mode == "all"
-            or (mode in {"ours", "index"} and self.home and below)
-            or (mode == "ours" and below)
-        ):
-            return True
-        return self.identity.followed(path, node_id)
+        if mode != "index":
+            return mode == "all" or (mode == "ours" and (not self.home or path.startswith(self.home + "/")))
+        said = [folder for folder, found in self.folders.items() if found.adopt == "index"]
+        only_found = any(f"{folder}/".startswith(f"{self.home}/") and path.startswith(f"{folder}/") for folder in said)
+        return bool(self.home) and path.startswith(self.home + "/") and not only_found
 
     def is_ours(self, path: str, data: bytes, note: Note) -> bool:
         """Whether a file may be committed, and was not released."""

@@ -52,8 +52,6 @@ class State:
         return self._reconciler.lent(path, data, read_renamed(self.file(RENAMED))), context.space_at(path)
 
     def _ours(self, path: str) -> bool:
-        vault, mode = self._vault, self._reconciler.context.mode_at(path)
-        below = not vault.home or path.startswith(vault.home + "/")
-        if mode == "all" or (mode == "ours" and below) or (mode == "index" and vault.home and below):
+        if self._reconciler.context.chosen(path):
             return True
         return self._reconciler.look.wrote(path)

@@ -167,7 +167,7 @@ class Vault:
                 f"{root / creation.CARD} is missing: without it the vault does not know itself",
                 hint=f"git -C {root} restore --staged --worktree {creation.CARD}",
             )
-        card, files = creation.first_files(root, beginning, who, now=clock(), entropy=entropy)
+        card, files = creation.first_files(root, beginning, who, setting=settings.adopt, now=clock(), entropy=entropy)
         vault = cls(root, card, place, lock, settings, clock=clock, entropy=entropy, at=at)
         try:
             with vault.transaction("init: a vault for memories", kind=Kind.INIT, source="system:self") as tx:

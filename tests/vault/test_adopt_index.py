@@ -154,3 +154,37 @@ def test_all_writes_the_ids_that_the_notes_were_found_under(house: House, theirs
     assert {path: node_id for path, node_id in ids(house).items() if path in before} == before
     assert before["Books/Momo by Ende.md"].encode() in house.read("Books/Momo by Ende.md")
     house.close()
+
+
+def test_a_folder_of_the_persons_that_is_called_as_ours_is_theirs(tmp_path: Path) -> None:
+    root = tmp_path / "notes"
+    (root / "ormah/deep").mkdir(parents=True)
+    theirs = {f"ormah/{name}.md": f"My notes on the {name}.\n" for name in ("loom", "mill", "deep/well")}
+    for path, text in theirs.items():
+        (root / path).write_text(text)
+    house = House(root)
+    house.settle()
+    assert {path: house.read(path).decode() for path in theirs} == theirs
+    assert set(theirs) <= set(ids(house))
+    assert house.log() == ["init: a vault for memories"]
+    (root / "ormah/kiln.md").write_text("Written later.\n")
+    house.settle()
+    assert house.read("ormah/kiln.md") == b"Written later.\n"
+    own = next(path for path in ids(house) if "/person/" in path)
+    (root / own).write_bytes(house.read(own) + b"\nA line more.\n")
+    house.settle()
+    assert house.log()[0].startswith("Edit"), "what Ormah keeps there stays a memory"
+    house.close()
+
+
+def test_notes_of_ours_that_were_there_before_the_vault_are_taken_in(house: House, tmp_path: Path) -> None:
+    own = next(path for path in ids(house) if "/person/" in path)
+    root = tmp_path / "restored"
+    (root / own).parent.mkdir(parents=True)
+    (root / own).write_bytes(house.read(own))
+    other = House(root)
+    other.settle()
+    (root / "ormah/new.md").write_text("A note for Ormah.\n")
+    other.settle()
+    assert other.log()[0] == "Adopt: new"
+    other.close()
