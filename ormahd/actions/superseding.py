@@ -80,9 +80,10 @@ def check(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
     if newer.id == older.id:
         raise BadRequest("a memory cannot replace itself", hint="name two different ids", data={"id": newer.id})
     refuse_self(ormah, newer.id, older.id)
-    if newer.created < older.created - CLEARLY:
+    said = max(newer.created, newer.updated)  # an old memory with a new text may replace a younger one
+    if said < older.created - CLEARLY:
         raise BadRequest(
-            f"{name(newer)} is of {newer.created:%Y-%m-%d}, before {name(older)} of {older.created:%Y-%m-%d}: "
+            f"{name(newer)} is of {said:%Y-%m-%d}, before {name(older)} of {older.created:%Y-%m-%d}: "
             "it cannot have replaced it",
             hint=f"exchange the two ids, or: ormahctl outdated {older.short_id} --reason …", data={"id": newer.id},
         )  # fmt: skip

@@ -74,15 +74,17 @@ def _near(index: Searchable, ids: Sequence[str], pool: Mapping[str, Candidate]) 
         older = pool[node_id]
         near = [
             (float(cosines[at, column]), other.id) for at, other in enumerate(others)
-            if cosines[at, column] >= NEAR and other.created > older.created and _together(older.space, other.space)
+            if cosines[at, column] >= NEAR and other.created > older.created and _speaks_for(older.space, other.space)
         ]  # fmt: skip
         near.sort(key=lambda one: (-one[0], one[1]))
         found += [(node_id, newer, cosine) for cosine, newer in near[:PARTNERS]]
     return sorted(found, key=lambda pair: (-pair[2], pair[:2]))[:PAIRS]
 
 
-def _together(one: str | None, other: str | None) -> bool:
-    return one == other or one is None or other is None
+def _speaks_for(older: str | None, newer: str | None) -> bool:
+    """Whether a memory of the space `newer` can replace one of the space `older`: what holds in one project need not hold
+    everywhere, and its words belong to that project alone."""
+    return newer in (older, None)
 
 
 def _last(older: str, found: Mapping[str, str]) -> str:
