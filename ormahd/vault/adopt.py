@@ -252,7 +252,7 @@ class Reconciler:
     def lent(self, path: str, data: bytes, renamed: Mapping[str, str] | None = None) -> str | None:
         """Under which id a file is found that holds none of ours; None: it is none of those. `renamed`: as it was in another state."""
         context, note = self.context, parse(data, path)
-        mode = context.mode_at(path)
+        mode = context.mode_of(path, data)
         if note.kind in {NoteKind.BROKEN, NoteKind.APART, NoteKind.CONFLICTED} or mode == "none" or not data.strip():
             return None
         if note.kind is not NoteKind.FOREIGN and (mode != "index" or context.is_ours(path, data, note)):
@@ -265,7 +265,7 @@ class Reconciler:
         back to the person, under which id it is found as it was before it was adopted."""
         context = self.context
         for path, (data, state) in upserts.items():
-            theirs = context.mode_at(path) == "index" and not path.startswith(f"{context.home}/")
+            theirs = context.mode_of(path, data) == "index" and not path.startswith(f"{context.home}/")
             lent = self.lent(path, data) if theirs else None
             if lent is not None or context.folders:
                 upserts[path] = data, replace(state, lent=lent, space=context.space_at(path))

@@ -90,6 +90,11 @@ class Context(Struct, frozen=True):
         """What was chosen for the folder that a file is in, else for the vault."""
         return next((found.adopt for found in self._folders(path) if found.adopt is not None), self.mode)
 
+    def mode_of(self, path: str, data: bytes) -> Adopt:
+        """What holds for a file: one that was released among others that are adopted is only found."""
+        mode = self.mode_at(path)
+        return "index" if mode == "all" and self.released(path, data) else mode
+
     def space_at(self, path: str) -> str | None:
         """The space that was chosen for the folder that a file is in. What Ormah keeps below its own folder says its space itself."""
         if self.home and path.startswith(self.home + "/"):
@@ -154,8 +159,8 @@ def _decide(file: File, context: Context) -> Decision:
     note = file.note
     if note.kind is NoteKind.CONFLICTED:
         return Decision(Act.HOLD, None, file.data, of_codec(file.path, note.problems))
-    mode = context.mode_at(file.path)
-    ours = context.ours(file.path, claim(note.kind, note.id)) and not context.released(file.path, file.data)
+    mode = context.mode_of(file.path, file.data)
+    ours = context.is_ours(file.path, file.data, note)
     changed = context.changing(file.path)
     if changed is not None:
         mode = "index"

@@ -203,3 +203,30 @@ def test_a_revert_of_the_first_commit_alone_is_gits_own_conflict(house: House) -
     house.git("revert", "--abort")
     walk_home(house)
     assert bytes_of(house) == after
+
+
+WORDS = {"Plain.md": "Grüße", "Five.md": "five", "Six.md": "six", "Ideas/A thought.md": "rivers"}
+
+
+def found(house: House) -> dict[str, str]:
+    """The id under which each of these is found first."""
+    firsts = {path: house.json("recall", word, "-n", "1")["results"][0] for path, word in WORDS.items()}
+    assert {path: first["path"] for path, first in firsts.items()} == {path: path for path in WORDS}
+    return {path: first["id"] for path, first in firsts.items()}
+
+
+def test_what_is_released_where_all_is_adopted_is_still_found(house: House) -> None:
+    house.vault.mkdir()
+    write(house, FILES)
+    house.start()
+    commit = adopted(house)
+    house.json("undo", commit)
+    ids = found(house)
+    assert house.json("show", ids["Plain.md"])["path"] == "Plain.md"
+    refused = house.ctl("update", ids["Plain.md"], "--title", "x")
+    assert (refused.returncode, "ormahctl vault adopt Plain.md" in refused.stderr) == (5, True)
+    stays(house, FILES)
+    assert found(house) == ids
+    house.json("vault", "adopt", "Plain.md")
+    assert b"id: " in (house.vault / "Plain.md").read_bytes()
+    assert found(house).keys() == ids.keys()
