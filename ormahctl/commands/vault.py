@@ -67,7 +67,7 @@ def adopt(
     """Give notes of yours an id, commit them, and let jobs keep them tidy. Paths are relative to the vault.
 
     Only a line with the id is added, or a block with id, type and date where there is no frontmatter. Templates,
-    drawings, broken notes and notes with secrets are left out. `ormahctl undo` takes an adoption back.
+    drawings, broken notes and notes with secrets are left out. `ormahctl undo` takes an adoption back, with what it says of later notes.
     """
     params = AdoptParams(
         paths=[_place(path) for path in paths], folders=[_place(path) for path in folders], patterns=list(patterns),
@@ -123,5 +123,5 @@ def _say(found: AdoptResult, *, dry_run: bool, index: bool) -> None:
         render.note(
             f"{render.count(len(found.waiting), 'file was', 'files were')} saved a moment ago, and follow when they rest"
         )
-    if found.done and found.op and not index:
-        render.note(f"to take it back: ormahctl undo {found.op}")
+    if found.done and (found.run or found.op):
+        render.note(f"to take it back: ormahctl undo {f'--run {found.run}' if found.run else found.op}")

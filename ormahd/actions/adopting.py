@@ -53,6 +53,8 @@ class Adopted(Struct):
     done: bool
     waiting: list[str]
     op: str | None = None
+    run: str | None = None
+    """Where it took several ops, also the one that says what holds from now on: the run of all of them."""
 
     @property
     def people(self) -> int:
@@ -213,24 +215,27 @@ def _why_not(ormah: Ormah, path: str) -> str:
 def _carry_out(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Mapping[str, Seen], plan: Adopted) -> None:
     """Say what holds from now on, and have the reconciler adopt what that is about."""
     before = ormah.vault.head()
-    _choose(ormah, wish, folders, chosen)
+    run = ormah.new_run()
+    _choose(ormah, wish, folders, chosen, run)
     redo = {one.path for one in plan.adopt}
     if folders and (wish.space is not None or wish.mode == "index"):
         redo |= set(chosen)  # also those that are memories already: their space may be another one now
     end = time.monotonic() + SETTLES_S
     while redo:
-        redo = ormah.reconciler.take_again(redo, wanted=wish.mode == "all")
+        redo = ormah.reconciler.take_again(redo, wanted=wish.mode == "all", run=run)
         if not redo or time.monotonic() > end:
             break
         time.sleep(0.1)
-    entries = itertools.takewhile(lambda entry: entry.commit != before, ormah.vault.oplog.view().entries)
-    ops = [entry.op for entry in entries if entry.kind == Kind.ADOPT and entry.nodes]
+    since = itertools.takewhile(lambda entry: entry.commit != before, ormah.vault.oplog.view().entries)
+    entries = [entry for entry in since if entry.run == run and not entry.first]
+    ops = [entry.op for entry in entries if entry.nodes]
     plan.op = ops[0] if len(ops) == 1 else None
+    plan.run = run if len(entries) > 1 or (entries and not ops) else None
     plan.waiting = sorted(redo)
     plan.done = True
 
 
-def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection[str]) -> None:
+def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection[str], run: str) -> None:
     """The vault's card and the list of what was released, in one commit."""
     vault = ormah.vault
     with ormah.writing:
@@ -252,7 +257,7 @@ def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection
             else ", ".join(f"{folder}/" for folder in folders) or "notes that were released"
         )
         subject = f"Choose what becomes of {what}"
-        with vault.transaction(subject, kind=Kind.ADOPT, source="person", person=True) as tx:
+        with vault.transaction(subject, kind=Kind.ADOPT, source="person", person=True, run=run) as tx:
             if new != card:
                 tx.put(CARD, new, node_id=None, expect=sha256(card))
             if left is not None and left != held and held is not None:

@@ -21,7 +21,7 @@ from ormahd.core import note as codec
 from ormahd.core.note import NoteKind
 from ormahd.errors import Conflict
 from ormahd.vault.change import Kind
-from ormahd.vault.create import CARD, read_card
+from ormahd.vault.create import CARD, Folder, read_card
 from ormahd.vault.custody import TAKEN_IN, join_left, join_taken
 from ormahd.vault.three_way import Joined, Pair, Version, join, key_of, node_of
 
@@ -147,6 +147,15 @@ def foresee(ormah: Ormah, task: Task, ahead: Ahead) -> Plan | Left:
     return found
 
 
+def _choose_anew(ormah: Ormah, before: Mapping[str, Folder]) -> None:
+    """Have the notes of folders of which something else holds than `before` counted to the spaces that hold now."""
+    now = ormah.vault.folders
+    other = tuple(f"{path}/" for path in before.keys() | now.keys() if before.get(path) != now.get(path))
+    paths = {path for path in ormah.index.known() if path.startswith(other)} if other else set()
+    if paths:
+        ormah.reconciler.take_again(paths, wanted=False)
+
+
 def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
     now = _today(ormah, task)
     loose = _uncommitted(ormah, task, now)
@@ -175,8 +184,10 @@ def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
         return Left()
     card = any(piece.wanted is not None and piece.wanted.path == CARD for piece in found.pieces.values())
     if card:
+        before = dict(ormah.vault.folders)
         ormah.vault.become(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
         ormah.reconciler.renew()
+        _choose_anew(ormah, before)
     if card or (TAKEN_IN in said and any(piece.now == piece.wanted for piece in found.pieces.values())):
         ormah.reconciler.scan()  # nothing in these files changed: no watcher tells that they are ours to look after again
     return undone(task, found, tx.op, tx.committed.commit)

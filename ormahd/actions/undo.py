@@ -110,7 +110,7 @@ def undo(ormah: Ormah, wish: Wish, caller: Caller, progress: Callable[[int, int,
         raise BadRequest("a part of an op needs the one op that it is of", hint="give exactly one op")
     if wish.edge is not None and wish.node_id is None:
         raise BadRequest("an edge needs the note that it leaves", hint="give node_id too (--node ID)")
-    ops = _named(ormah, wish.ops) if by_name else _of_run_or_job(ormah, wish)
+    ops = _named(ormah, wish.ops, whole=wish.node_id is None) if by_name else _of_run_or_job(ormah, wish)
     if wish.dry_run or not wish.yes:
         would, going = _foreseen(ormah, ops, wish)
         if wish.dry_run:
@@ -214,15 +214,33 @@ def _task(ormah: Ormah, op: Op, wish: Wish, run: str | None) -> Task:
 # Which ops
 
 
-def _named(ormah: Ormah, names: Sequence[str]) -> list[Op]:
+def _named(ormah: Ormah, names: Sequence[str], *, whole: bool) -> list[Op]:
     """The ops that these names begin, newest first, each once; all of them can be undone. One that another of them undid
-    can: that one is newer, so it goes first."""
+    can: that one is newer, so it goes first. `whole`: with an adoption goes what was chosen with it."""
     found = {op.commit: op for op in [find_op(ormah.vault, name) for name in names]}
+    if whole:
+        found |= {op.commit: op for op in _choices(ormah, list(found.values()))}
     together = {op.name for op in found.values()}
     for op in found.values():
         if _undone_by(ormah, op) not in together:
             _check(ormah, op)
     return [found[entry.commit] for entry in ormah.vault.oplog.view().entries if entry.commit in found]
+
+
+def _choices(ormah: Ormah, ops: Sequence[Op]) -> list[Op]:
+    """What a person chose for folders, or for all notes, when they had these notes adopted; not while other notes are left of
+    what was adopted then."""
+    view = ormah.vault.oplog.view()
+    names = {op.name for op in ops}
+    runs = {op.run for op in ops if op.kind == Kind.ADOPT and op.run and op.nodes}
+    left = [
+        entry
+        for entry in view.entries
+        if entry.run in runs and entry.kind == Kind.ADOPT and not entry.first and entry.name not in names
+        and entry.name not in view.taken_back and entry.commit not in view.taken_back
+    ]  # fmt: skip
+    more = {entry.run for entry in left if entry.nodes}
+    return read_ops(ormah.vault, view, [entry for entry in left if not entry.nodes and entry.run not in more])
 
 
 def _of_run_or_job(ormah: Ormah, wish: Wish) -> list[Op]:

@@ -123,12 +123,12 @@ class Reconciler:
         with self._scanning:
             self.context = replace(self.context, mode=self.vault.adopt, folders=self.vault.folders)
 
-    def take_again(self, paths: Collection[str], *, wanted: bool) -> set[str]:
-        """Decide on files again that nobody touched, `wanted`: adopting them. Those that could not be taken in yet."""
+    def take_again(self, paths: Collection[str], *, wanted: bool, run: str | None = None) -> set[str]:
+        """Decide on files again that nobody touched, `wanted`: adopting them, as part of `run`. Those that could not be taken in yet."""
         with self._scanning:
             self.context = replace(self.context, wanted=set(paths) if wanted else set())
             try:
-                out = Round(self, None, None, lambda: False, again=paths).run()
+                out = Round(self, None, None, lambda: False, again=paths, run=run).run()
             finally:
                 self.context = replace(self.context, wanted=set())
         return out.waiting & set(paths)

@@ -38,8 +38,9 @@ class Item(Struct, frozen=True):
 
 
 def commit(
-    vault: Vault, verb: str, items: list[Item], *, kind: Kind, quiet: float, wait: Callable[[str, float], None]
-) -> int:
+    vault: Vault, verb: str, items: list[Item], *, kind: Kind, quiet: float, wait: Callable[[str, float], None],
+    run: str | None = None,
+) -> int:  # fmt: skip
     """One op; how many files it holds. A file that was saved again since it was read drops out and waits (`wait` gets
     path and seconds), the rest goes on: a newer save always wins."""
     left: Mapping[str, Item] = {item.path: item for item in items}
@@ -48,7 +49,7 @@ def commit(
         theirs = {item.path: item.name for item in left.values() if item.first is not None}
         first = subject("Take in", list(theirs.values()), theirs) if theirs else None
         try:
-            with vault.transaction(sentence, kind=kind, source="person", person=True, first=first) as tx:
+            with vault.transaction(sentence, kind=kind, source="person", person=True, first=first, run=run) as tx:
                 for item in left.values():
                     item.into(tx)
         except Conflict as exc:

@@ -46,13 +46,15 @@ class Round:
 
     def __init__(
         self, owner: Reconciler, paths: Collection[str] | None, progress: Callable[[int, int], None] | None,
-        stopping: Callable[[], bool], *, again: Collection[str] = (),
+        stopping: Callable[[], bool], *, again: Collection[str] = (), run: str | None = None,
     ) -> None:  # fmt: skip
         self.owner = owner
         self.vault = owner.vault
         self.paths = paths
         self.again = again
         """Files that are decided on again although nobody touched them."""
+        self.part_of = run
+        """The run that its adoptions are part of."""
         self.progress = progress
         self.stopping = stopping
         self.out = ScanResult()
@@ -372,7 +374,8 @@ class Round:
 
     def commit(self, verb: str, kind: Kind, items: list[Item]) -> int:
         quiet = self.owner.settings.quiet_seconds
-        return commit(self.vault, verb, items, kind=kind, quiet=quiet, wait=self.out.wait) if items else 0
+        run = self.part_of if kind is Kind.ADOPT else None
+        return commit(self.vault, verb, items, kind=kind, quiet=quiet, wait=self.out.wait, run=run) if items else 0
 
     def finish(self) -> None:
         """Tell the index of the commit that it has everything of; HEAD that moved meanwhile asks for another look."""

@@ -215,6 +215,35 @@ def found(house: House) -> dict[str, str]:
     return {path: first["id"] for path, first in firsts.items()}
 
 
+@pytest.mark.parametrize(("by", "which"), [("op", ["--all"]), ("run", ["--folder", "Ideas", "--space", "ideas"])])
+def test_what_was_chosen_goes_with_the_adoption(which: list[str], by: str) -> None:
+    with open_house() as house:
+        house.vault.mkdir()
+        write(house, FILES)
+        house.start()
+        wait_until(lambda: house.ctl("recall", "hills").returncode == 0, "the notes are found")
+        before, card = found(house), (house.vault / ".ormah/vault.toml").read_bytes()
+        space = house.json("recall", "rivers", "-n", "1")["results"][0]["space"]
+        done = house.json("vault", "adopt", *which, "--yes")
+        assert done["op"]
+        assert done["run"]
+        assert bytes_of(house) != FILES
+        undone = house.json("undo", *([done["op"]] if by == "op" else ["--run", done["run"]]))
+        assert (undone["undone"][0]["op"], undone["conflicts"]) == (done["op"], [])
+        assert (house.vault / ".ormah/vault.toml").read_bytes() == card
+        assert found(house) == before
+        assert house.json("recall", "rivers", "-n", "1")["results"][0]["space"] == space
+        later = house.vault / "Ideas/Later.md"
+        later.write_text("written later, about medlars\n")
+        wait_until(lambda: "medlars" in house.ctl("recall", "medlars").stdout, "the new note is found")
+        stays(house, FILES)
+        assert later.read_text() == "written later, about medlars\n"
+        assert found(house) == before
+        house.json("undo", "--run", undone["run"])
+        assert bytes_of(house) != FILES
+        wait_until(lambda: found(house) == before, "they are the same memories")
+
+
 def test_what_is_released_where_all_is_adopted_is_still_found(house: House) -> None:
     house.vault.mkdir()
     write(house, FILES)

@@ -213,6 +213,8 @@ class AdoptResult(Result):
     waiting: list[str]
     """Files that were saved a moment ago, and follow when they rest."""
     op: str | None = None
+    run: str | None = None
+    """Where it took several ops, the one that says what holds from now on among them: undoing the run takes all of it back."""
 
 
 class ImportParams(Params):
