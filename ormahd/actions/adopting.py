@@ -18,6 +18,7 @@ from ormahd.core.note import NoteKind
 from ormahd.errors import BadRequest, NotFound, Unconfirmed
 from ormahd.vault import released
 from ormahd.vault.change import Kind, sha256
+from ormahd.vault.choices import Choices, agreed
 from ormahd.vault.create import CARD, Folder, with_choices
 from ormahd.vault.decide import Act, decide
 from ormahd.vault.excluded import is_note_name
@@ -250,6 +251,7 @@ def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection
         held = vault.read(released.PATH)
         left = None if held is None or wish.mode == "index" else released.without_files(held, set(chosen))
         if new == card and left == held:
+            ormah.reconciler.renew_choices(_here(ormah, wish, folders))
             return
         what = (
             "all notes"
@@ -263,4 +265,13 @@ def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection
             if left is not None and left != held and held is not None:
                 tx.put(released.PATH, left, node_id=None, expect=sha256(held))
     vault.choose()
-    ormah.reconciler.renew_choices()
+    ormah.reconciler.renew_choices(_here(ormah, wish, folders))
+
+
+def _here(ormah: Ormah, wish: Wish, folders: Sequence[str]) -> Choices:
+    """What was chosen on this machine, with what the wish says."""
+    before = agreed(ormah.vault)
+    if wish.everything:
+        return Choices(ormah.vault.home, wish.mode)
+    said = {folder: Folder(wish.mode) for folder in folders}
+    return Choices(before.home, before.mode, {**before.folders, **said})

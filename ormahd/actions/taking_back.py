@@ -21,7 +21,8 @@ from ormahd.core import note as codec
 from ormahd.core.note import NoteKind
 from ormahd.errors import Conflict
 from ormahd.vault.change import Kind
-from ormahd.vault.create import CARD, Folder, read_card
+from ormahd.vault.choices import Choices, agreed
+from ormahd.vault.create import CARD, Adopt, Folder, read_card
 from ormahd.vault.custody import TAKEN_IN, join_left, join_taken
 from ormahd.vault.three_way import Joined, Pair, Version, join, key_of, node_of
 
@@ -147,6 +148,14 @@ def foresee(ormah: Ormah, task: Task, ahead: Ahead) -> Plan | Left:
     return found
 
 
+def _here(ormah: Ormah, mode: Adopt, before: Mapping[str, Folder]) -> Choices:
+    """What was chosen on this machine, with what the undo changed of the card."""
+    vault, known = ormah.vault, agreed(ormah.vault)
+    folders = {path: folder for path, folder in known.folders.items() if before.get(path) == vault.folders.get(path)}
+    folders |= {path: folder for path, folder in vault.folders.items() if before.get(path) != folder}
+    return Choices(known.home, known.mode if mode == vault.adopt else vault.adopt, folders)
+
+
 def _choose_anew(ormah: Ormah, before: Mapping[str, Folder]) -> None:
     """Have the notes of folders of which something else holds than `before` counted to the spaces that hold now."""
     now = ormah.vault.folders
@@ -184,9 +193,10 @@ def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
         return Left()
     card = any(piece.wanted is not None and piece.wanted.path == CARD for piece in found.pieces.values())
     if card:
-        before = dict(ormah.vault.folders)
+        before, mode = dict(ormah.vault.folders), ormah.vault.adopt
         ormah.vault.become(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
         ormah.reconciler.renew()
+        ormah.reconciler.renew_choices(_here(ormah, mode, before))
         _choose_anew(ormah, before)
     if card or (TAKEN_IN in said and any(piece.now == piece.wanted for piece in found.pieces.values())):
         ormah.reconciler.scan()  # nothing in these files changed: no watcher tells that they are ours to look after again

@@ -20,6 +20,7 @@ from ormahd.core.file_state import FileState
 from ormahd.core.note import Note, NoteKind, parse
 from ormahd.settings import VaultSettings
 from ormahd.vault.change import Committed, Kind, sha256
+from ormahd.vault.choices import Choices, agree, agreed
 from ormahd.vault.decide import Act, Context, Decision, File, decide, finding, plain
 from ormahd.vault.excluded import Excluded
 from ormahd.vault.identity import Identity, claim
@@ -81,7 +82,7 @@ class Reconciler:
         self._staged_now: set[str] | None = None
         self.context = Context(
             vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets,
-            released=self.released.holds, staged=self._is_staged, folders=vault.folders,
+            released=self.released.holds, staged=self._is_staged, folders=vault.folders, agreed=agreed(vault),
             changing=lambda path: vault.attributes.changing([path]).get(path),
         )  # fmt: skip
         self.excluded = Excluded(vault.root, self._ignored, self.look.ignore_files)
@@ -118,10 +119,12 @@ class Reconciler:
             )
             self.cold = True
 
-    def renew_choices(self) -> None:
-        """The vault's card says something else of folders, or of all notes, from now on."""
+    def renew_choices(self, here: Choices) -> None:
+        """The vault's card says something else of folders, or of all notes, from now on, and `here` was chosen on this machine."""
+        vault = self.vault
         with self._scanning:
-            self.context = replace(self.context, mode=self.vault.adopt, folders=self.vault.folders)
+            agree(vault, here)
+            self.context = replace(self.context, mode=vault.adopt, folders=vault.folders, agreed=agreed(vault))
 
     def take_again(self, paths: Collection[str], *, wanted: bool, run: str | None = None) -> set[str]:
         """Decide on files again that nobody touched, `wanted`: adopting them, as part of `run`. Those that could not be taken in yet."""
@@ -196,6 +199,12 @@ class Reconciler:
         found = [problem for problems in list(self.said.values()) for problem in problems]
         found += [finding(path, "warning", why, "make it readable, or move it out of the vault")
                   for path, why in self.skipped if not why.startswith("no regular")]  # fmt: skip
+        context = self.context
+        if context.agreed is not None:
+            for folder in Choices(context.home, context.mode, context.folders).beyond(context.agreed):
+                found.append(finding(f"{folder}/" if folder else None, "info",
+                                     "another machine chose to adopt all notes here; those that lie only on this one are left alone",
+                                     f"to adopt them too: ormahctl vault adopt {folder + '/' if folder else '--all'}"))  # fmt: skip
         if self.vault.notices():
             found.append(finding(None, "warning", "HEAD is detached: commits belong to no branch",
                                  "`git switch -c NAME` in the vault keeps them"))  # fmt: skip

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ormahd.core.node import short_id
 from ormahd.core.note import Note, NoteKind, Problem, adopt, adopted_id, parse
 from ormahd.core.secrets import redact
+from ormahd.vault.choices import Choices
 from ormahd.vault.create import Adopt, Folder
 from ormahd.vault.identity import Identity, claim
 from ormahd.vault.scan import Seen
@@ -81,14 +82,19 @@ class Context(Struct, frozen=True):
     staged: Callable[[str], bool] = lambda _path: False
     """Whether the person has staged the file for a commit of their own."""
     folders: Mapping[str, Folder] = {}
+    agreed: Choices | None = None
+    """What was chosen on this machine: a card that came by sync adopts no more than that. None: all that the card says."""
     changing: Callable[[str], str | None] = lambda _path: None
     """The attribute by which git would change what is committed at a path: nothing is written there."""
     wanted: set[str] = set()
     """Files that a person just asked to adopt."""
 
     def mode_at(self, path: str) -> Adopt:
-        """What was chosen for the folder that a file is in, else for the vault."""
-        return next((found.adopt for found in self._folders(path) if found.adopt is not None), self.mode)
+        """What was chosen for the folder that a file is in, else for the vault; by this machine, where the card says more."""
+        card = Choices(self.home, self.mode, self.folders)
+        if self.agreed is not None and card.adopts(path) and not self.agreed.adopts(path):
+            return self.agreed.mode_at(path)
+        return card.mode_at(path)
 
     def mode_of(self, path: str, data: bytes) -> Adopt:
         """What holds for a file: one that was released among others that are adopted is only found."""
@@ -115,14 +121,9 @@ class Context(Struct, frozen=True):
         return path in self.wanted or self.chosen(path) or self.identity.followed(path, node_id)
 
     def chosen(self, path: str) -> bool:
-        """Whether any note at that path is to be a memory. Ormah's own folder is for that, but where it was said that its notes are only
-        found."""
-        mode = self.mode_at(path)
-        if mode != "index":
-            return mode == "all" or (mode == "ours" and (not self.home or path.startswith(self.home + "/")))
-        said = [folder for folder, found in self.folders.items() if found.adopt == "index"]
-        only_found = any(f"{folder}/".startswith(f"{self.home}/") and path.startswith(f"{folder}/") for folder in said)
-        return bool(self.home) and path.startswith(self.home + "/") and not only_found
+        """Whether any note at that path is to be a memory, by the vault's card and by this machine."""
+        card = Choices(self.home, self.mode, self.folders)
+        return card.adopts(path) and (self.agreed is None or self.agreed.adopts(path))
 
     def is_ours(self, path: str, data: bytes, note: Note) -> bool:
         """Whether a file may be committed, and was not released."""

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from ormahd.core.note import adopted_id
-from ormahd.vault.create import CARD, read_card
+from ormahd.vault.change import Kind, sha256
+from ormahd.vault.choices import Choices
+from ormahd.vault.create import CARD, Folder, read_card, with_choices
 from tests.obsidian_vault import ObsidianVault, build
 from tests.vault.observed import House
 
@@ -188,3 +190,30 @@ def test_notes_of_ours_that_were_there_before_the_vault_are_taken_in(house: Hous
     other.settle()
     assert other.log()[0] == "Adopt: new"
     other.close()
+
+
+def test_what_another_machine_chose_writes_into_no_note_that_lies_only_here(tmp_path: Path) -> None:
+    root = tmp_path / "notes"
+    (root / "Tools").mkdir(parents=True)
+    theirs = {"own.md": "My notes on looms.\n", "Tools/mill.md": "My notes on mills.\n"}
+    for path, text in theirs.items():
+        (root / path).write_text(text)
+    House(root).close()
+    house = House(root)
+    house.settle()
+    for card in (with_choices(house.read(CARD), {"Tools": Folder("all")}), with_choices(house.read(CARD), {}, "all")):
+        with house.vault.transaction("Sync: a test", kind=Kind.SYNC, source="person") as tx:
+            tx.put(CARD, card, node_id=None, expect=sha256(house.read(CARD)))
+        house.close()
+        house = House(root)
+        house.settle()
+        assert {path: house.read(path).decode() for path in theirs} == theirs
+        assert set(theirs) <= set(ids(house))
+    assert [said["mend"] for said in house.reconciler.problems()] == ["to adopt them too: ormahctl vault adopt --all"]
+    house.reconciler.renew_choices(Choices("ormah", "all"))
+    house.close()
+    house = House(root)
+    house.settle()
+    assert house.log()[0] == "Adopt 2 notes: own, mill"
+    assert house.reconciler.problems() == []
+    house.close()
