@@ -146,13 +146,13 @@ def of_codec(path: str, problems: tuple[Problem, ...]) -> tuple[dict[str, Any], 
 
 def decide(file: File, context: Context) -> Decision:
     """What happens with a changed file that has come to rest. One that is no memory yet waits for the commit that the person
-    prepares with it."""
+    prepares with it, and is found until then."""
     decision = _decide(file, context)
-    new = decision.act in {Act.ADOPT, Act.EDIT} and not file.at_head and context.identity.at_head(file.path) is None
+    new = decision.act in {Act.ADOPT, Act.EDIT} and context.identity.at_head(file.path) is None
     if new and context.staged(file.path):
         said = finding(file.path, "info", "it is staged for a commit of yours, and becomes a memory after that",
                        "commit it, or take it out of the index: git restore --staged")  # fmt: skip
-        return Decision(Act.PLAIN, None, file.data, (said,))
+        return _find(file, context, (said,), "index")
     return decision
 
 

@@ -164,3 +164,27 @@ def test_a_foreign_commit_in_the_middle_of_a_merge_of_branches(house: House) -> 
     assert TWO not in house.index.nodes()
     assert house.log() == ["Adopt: bare"]
     house.settle()
+
+
+def test_what_is_staged_waits_for_the_persons_commit_and_is_found_meanwhile(house: House) -> None:
+    for name in ("edited", "put back", "kept"):
+        house.write(f"{name}.md", f"a note, {name}\n".encode())
+    house.git("add", "-A")
+    house.git("commit", "-qm", "mine")
+    house.write("new.md", b"a note, new\n")
+    house.write("edited.md", b"staged words\n")
+    house.write("put back.md", b"staged words\n")
+    house.git("add", "-A")
+    house.write("edited.md", b"other words\n")
+    house.write("put back.md", b"a note, put back\n")
+    house.git("rm", "-q", "--cached", "kept.md")
+    names = ("edited.md", "put back.md", "kept.md", "new.md")
+    staged, held = house.git("diff", "--cached"), {name: house.read(name) for name in names}
+    house.settle()
+    assert house.git("diff", "--cached") == staged
+    assert {name: house.read(name) for name in names} == held
+    found = {path: node_id for node_id, path in house.index.nodes().items()}
+    assert set(names) <= set(found)
+    house.git("commit", "-qm", "mine again")
+    house.settle()
+    assert {name for name in names if f"id: {found[name]}".encode() in house.read(name)} == set(names)
