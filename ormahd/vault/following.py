@@ -1,4 +1,4 @@
-"""Notes that are only indexed keep their ids when a person renames or moves them."""
+"""Notes that are only indexed keep their ids when a person renames or moves them, and released ones stay released."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ormahd.core.file_state import FileState
 from ormahd.errors import VaultBusy
+from ormahd.vault import released
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.person import BUSY_S
 from ormahd.vault.reading import read_stable
@@ -91,3 +92,56 @@ def follow(turn: Round, found: Walk) -> dict[str, str]:
         turn.out.wait(path, BUSY_S)
     found.gone = [path for path in found.gone if path not in waiting]
     return {}
+
+
+def follow_released(turn: Round, found: Walk) -> None:
+    """Have the list of released files say where they are by now. One is known by its inode, also when it was edited as well, or by its
+    bytes of today. While git is busy they wait, and what is `found` is without them."""
+    listed = turn.owner.released.files()
+    gone = [turn.known[path] for path in found.gone if path in listed and path in turn.known]
+    if not gone or turn.half_done:
+        return
+    new = [met for path, met in sorted(found.changed.items()) if path not in turn.known and path not in turn.tree]
+    moved: dict[str, FileState] = {}
+    for row in gone:
+        met = next((met for met in new if met.path not in moved and _is_same(turn, row, met)), None)
+        if met is not None:
+            moved[met.path] = row
+    if not moved or _relist(turn.vault, moved):
+        return
+    waiting = {*moved, *(row.path for row in moved.values())}
+    for path in waiting:
+        found.changed.pop(path, None)
+        turn.out.wait(path, BUSY_S)
+    found.gone = [path for path in found.gone if path not in waiting]
+
+
+def _is_same(turn: Round, row: FileState, met: Seen) -> bool:
+    if row.inode == met.inode:
+        return True
+    if row.size != met.size:
+        return False
+    try:
+        data = read_stable(turn.vault.root, met)
+    except OSError:
+        return False  # the scan names it
+    return data is not None and sha256(data) == row.digest
+
+
+def _relist(vault: Vault, moved: Mapping[str, FileState]) -> bool:
+    """Write the list with the new paths; False: git is busy."""
+    before = vault.read(released.PATH) or b""
+    listed = released.read(before)
+    lines = [
+        released.Released(path, row.digest, listed[row.path].node_id)
+        for path, row in moved.items()
+        if row.path in listed
+    ]
+    data = released.with_files(released.without_files(before, {row.path for row in moved.values()}), lines)
+    what = f"{next(iter(moved))}" if len(moved) == 1 else f"{len(moved)} files"
+    try:
+        with vault.transaction(f"Follow what was released: {what}", kind=Kind.EDIT, source="person", person=True) as tx:
+            tx.put(released.PATH, data, node_id=None, expect=sha256(before))
+    except VaultBusy:
+        return False
+    return True

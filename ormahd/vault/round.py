@@ -15,7 +15,7 @@ from ormahd.core.note import Note, NoteKind, parse
 from ormahd.vault import again
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.decide import Act, Decision, File, decide, label, plain
-from ormahd.vault.following import follow
+from ormahd.vault.following import follow, follow_released
 from ormahd.vault.git_busy import under_way
 from ormahd.vault.identity import claim
 from ormahd.vault.person import BUSY_S, Item, commit
@@ -100,6 +100,7 @@ class Round:
                 missed = unseen(found, self.tree, self.known, owner.excluded)
                 found.gone += [path for path in missed if owner.identity.at_head(path) is not None]
         self.renamed = follow(self, found)
+        follow_released(self, found)
         self.take(found.changed)
         again.decided_anew(self)
         self.gone(found, rested)

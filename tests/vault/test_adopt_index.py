@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.core.note import adopted_id
+from ormahd.vault import released
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.choices import Choices
 from ormahd.vault.create import CARD, Folder, read_card, with_choices
@@ -216,4 +217,29 @@ def test_what_another_machine_chose_writes_into_no_note_that_lies_only_here(tmp_
     house.settle()
     assert house.log()[0] == "Adopt 2 notes: own, mill"
     assert house.reconciler.problems() == []
+    house.close()
+
+
+def test_a_released_note_stays_released_when_it_is_edited_and_renamed(tmp_path: Path) -> None:
+    house = House(tmp_path / "notes", adopt="all")
+    texts = {"loom.md": b"My notes on looms.\n", "mill.md": b"My notes on mills.\n"}
+    with house.vault.transaction("Release", kind=Kind.EDIT, source="person") as tx:
+        lines = [released.Released(path, sha256(data)) for path, data in texts.items()]
+        tx.put(released.PATH, released.with_files(b"", lines), node_id=None, expect=None)
+    for path, data in texts.items():
+        (house.root / path).write_bytes(data)
+    house.settle()
+    (house.root / "loom.md").write_bytes(b"My other notes on looms.\n")
+    house.settle()
+    (house.root / "loom.md").rename(house.root / "weaving.md")
+    house.settle()
+    (house.root / "mill.md").rename(house.root / "grinding.md")
+    (house.root / "grinding.md").write_bytes(b"My other notes on mills.\n")  # both before anybody looks
+    house.settle()
+    assert house.read("weaving.md") == b"My other notes on looms.\n"
+    assert house.read("grinding.md") == b"My other notes on mills.\n"
+    assert set(released.read(house.read(released.PATH))) == {"weaving.md", "grinding.md"}
+    (house.root / "loom.md").write_bytes(b"A new note.\n")
+    house.settle()
+    assert house.log()[0] == "Adopt: loom"
     house.close()
