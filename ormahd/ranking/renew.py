@@ -117,7 +117,15 @@ def renew(
                 trace.numbers = {**trace.numbers, "renewed": round(trace.score * BEHIND, 6)}
                 trace.score = trace.recompute()
         found[trace.node_id] = trace
-    return list(found.values())[:limit]
+    return _cut(list(found.values()), limit)
+
+
+def _cut(traces: list[Trace], limit: int) -> list[Trace]:
+    """The first of them, and what contradicts one of them in the place of the last."""
+    kept = [trace for trace in traces if trace.source == "conflict"][:limit]
+    room = limit - len(kept)
+    rest = [trace for trace in traces if trace.source != "conflict"][:room]
+    return [trace for trace in traces if trace in kept or trace in rest]
 
 
 def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Callable[[str], dict[str, float]]) -> Trace:

@@ -69,7 +69,7 @@ def test_from_two_beliefs_to_one_and_back(house: House) -> None:
 
     (evolution,) = house.json("insights")["evolutions"]
     assert (evolution["newer"]["id"], evolution["older"]["id"]) == (newer, older)
-    assert "another date" in evolution["reason"]
+    assert "seems to replace" in evolution["reason"]
     text = house.ctl("insights").stdout
     assert text.index("Beliefs that changed") < text.index(newer[:8]) < text.index(older[:8])
 

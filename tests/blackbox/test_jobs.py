@@ -23,7 +23,7 @@ ORDER = [
     "consolidator", "decay_manager",
 ]  # fmt: skip
 OLD = "We deploy the payment service on Tuesday mornings after the backup has run"
-NEW = "We deploy the payment service on Tuesday mornings when the backup has run and the tests are green"
+NEW = "On Tuesday mornings after the backup has run we deploy the payment service"
 
 
 @pytest.fixture

@@ -88,7 +88,8 @@ def test_every_command_that_an_agent_is_told_runs_as_it_stands(house: House, tmp
     for command in (one for some in told.values() for one in some):
         exact = re.sub(r" ID\b", f" {node}", re.sub(r" E$", f" {event}", command))
         done = subprocess.run(exact, shell=True, env=shell, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, (exact, done.stderr)
+        nothing = "nothing found" in done.stderr  # what the paragraph asks for as an example is not in this vault
+        assert done.returncode == (1 if nothing else 0), (exact, done.stderr)
         assert "error" not in done.stderr
     assert "agent:claude-code" in house.ctl("history", "--limit", "20").stdout
     kept = house.json("recall", "…")["results"]
