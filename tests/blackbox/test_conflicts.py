@@ -99,10 +99,12 @@ def test_git_revert_takes_it_back_too(house: House) -> None:
 
 
 def test_what_contradicts_is_there_however_many_answer(house: House) -> None:
-    ids = [
-        house.call("agent.remember", content=f"The anchor of ship {number} weighs tons", space="harbour").node_id
+    when = datetime.now(UTC).isoformat()  # of one moment, so that none of them is the newer one of two
+    lines = [
+        json.dumps({"content": f"The anchor of ship {number} weighs tons", "space": "harbour", "created": when})
         for number in range(30)
     ]
+    assert house.call("admin.import", lines=lines).added == 30
     against = house.call("agent.remember", content="Nobody has ever seen one of those", space="harbour").node_id
     plain = found(house, "anchor weighs tons", "--space", "harbour", "-n", "10")
     assert against not in {node_id for node_id, _ in plain}
@@ -115,7 +117,6 @@ def test_what_contradicts_is_there_however_many_answer(house: House) -> None:
     said = house.call("agent.recall", query="anchor weighs tons", spaces=["harbour"]).text
     assert said.index("Conflicting context:") < said.index(against)
     assert found(house, "anchor weighs tons", "--space", "harbour", "-n", "1") == plain[:1]
-    del ids
 
 
 def test_of_two_that_contradict_each_other_the_lesser_hit_says_so(house: House) -> None:
