@@ -122,10 +122,13 @@ def renew(
 
 def _cut(traces: list[Trace], limit: int) -> list[Trace]:
     """The first of them, and what contradicts one of them in the place of the last."""
-    kept = [trace for trace in traces if trace.source == "conflict"][:limit]
-    room = limit - len(kept)
-    rest = [trace for trace in traces if trace.source != "conflict"][:room]
-    return [trace for trace in traces if trace in kept or trace in rest]
+    room = limit - sum(trace.source == "conflict" for trace in traces)
+    kept: list[Trace] = []
+    for trace in traces:
+        if trace.source == "conflict" or room > 0:
+            kept.append(trace)
+            room -= trace.source != "conflict"
+    return kept[:limit]
 
 
 def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Callable[[str], dict[str, float]]) -> Trace:
