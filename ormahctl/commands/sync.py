@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -155,15 +155,7 @@ def _replaced(one: ConflictItem) -> None:
 def _take_back(session: Session, name: str) -> None:
     params = ResolveConflictParams(name=name.strip())
     done = session.client.call("admin.sync_take_back", params, TakeBackResult)
-    if session.json:
-        render.emit(done)
-        return
-    for one in done.settled:
-        render.out(f"taken back {render.line(one.path)}")
-    for commit in done.commits:
-        render.out(f"  commit {commit[:8]}; the next sync brings it to the other machines")
-    if done.waiting:
-        render.out(f"{render.count(done.waiting, 'conflict waits', 'conflicts wait')} still")
+    _settled(session, done, "taken back", done.commits)
 
 
 def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> None:
@@ -243,11 +235,19 @@ def _differing(values: Mapping[str, str | None]) -> dict[str, str | None]:
 
 def _resolve(session: Session, name: str) -> None:
     params = ResolveConflictParams(name=name.strip())
-    done = session.client.call("admin.sync_resolve", params, ResolveConflictResult)
+    _settled(session, session.client.call("admin.sync_resolve", params, ResolveConflictResult), "settled")
+
+
+def _settled(
+    session: Session, done: ResolveConflictResult | TakeBackResult, verb: str, commits: Sequence[str] = ()
+) -> None:
+    """Print what was settled, the commits that it took, and how many conflicts are left."""
     if session.json:
         render.emit(done)
         return
     for one in done.settled:
-        render.out(f"settled {render.line(one.path)}")
+        render.out(f"{verb} {render.line(one.path)}")
+    for commit in commits:
+        render.out(f"  commit {commit[:8]}; the next sync brings it to the other machines")
     if done.waiting:
         render.out(f"{render.count(done.waiting, 'conflict waits', 'conflicts wait')} still")
