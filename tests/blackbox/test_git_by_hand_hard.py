@@ -97,23 +97,24 @@ def test_a_true_conflict_is_shown_named_and_kept_out_of_history_and_index(hand: 
 
 
 def test_files_that_are_no_notes_and_lines_of_ours(hand: Hand) -> None:
+    # the head cannot be read, so the daemon takes the file for no note and writes nothing into it
     readme, lines = hand.house.vault / "README.md", hand.house.vault / ".ormah/feedback/2026-11.jsonl"
     lines.parent.mkdir()
-    readme.write_text("---\ntype: book\n---\none\ntwo\nthree\n")
+    readme.write_text("---\ntype: [book\n---\none\ntwo\nthree\n")
     lines.write_text('{"id":"b"}\n')
     hand.git("add", "README.md", ".ormah/feedback")
     hand.git("commit", "-qm", "files")
     hand.leave()
     hand.git("switch", "-qc", "side")
-    readme.write_text("---\ntype: book\n---\none\ntwo\nTHREE\n")
+    readme.write_text("---\ntype: [book\n---\none\ntwo\nTHREE\n")
     lines.write_text('{"id":"a"}\n{"id":"b"}\n')
     hand.git("commit", "-qam", "there")
     hand.git("switch", "-q", "main")
-    readme.write_text("---\ntype: book\n---\nONE\ntwo\nthree\n")
+    readme.write_text("---\ntype: [book\n---\nONE\ntwo\nthree\n")
     lines.write_text('{"id":"b"}\n{"id":"c"}\n')
     hand.git("commit", "-qam", "here")
     hand.git("merge", "--no-edit", "side")
-    assert readme.read_text() == "---\ntype: book\n---\nONE\ntwo\nTHREE\n"
+    assert readme.read_text() == "---\ntype: [book\n---\nONE\ntwo\nTHREE\n"
     assert lines.read_text() == '{"id":"a"}\n{"id":"b"}\n{"id":"c"}\n'
     hand.follow()
 
