@@ -13,6 +13,7 @@ import msgspec
 from ormahctl import render
 from ormahctl.asking import asked
 from ormahctl.complete import NodeId, Op
+from ormahctl.options import Job
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.times import When
@@ -41,7 +42,7 @@ LINES = 12
 )
 @click.argument("ops", metavar="[OP]...", nargs=-1, type=Op())
 @click.option("--run", metavar="RUN", help="All that belongs to this run (of a job, of an import, of an undo).")
-@click.option("--job", metavar="NAME", help="All that this job did since then.")
+@click.option("--job", shell_complete=Job().shell_complete, metavar="NAME", help="All that this job did since then.")
 @click.option("--since", type=When(), help="With --job: 2026-11-21, 'last week', 7d, 12h.")
 @click.option("--node", type=NodeId(), metavar="ID", help="Only what the OP did to this memory.")
 @click.option("--edge", metavar="[TYPE:]ID", help="With --node: only its edges to that memory.")
