@@ -46,7 +46,7 @@ def test_without_later_edits_every_note_is_as_before_to_the_byte(kitchen: House,
     commits = tour.walk(kitchen, state)
     assert kitchen.notes() != before or len(commits) > 1
     take_back(kitchen, commits)
-    walk_home(kitchen)
+    tour.end(kitchen, state)
     assert kitchen.notes() == before
 
 
@@ -69,7 +69,7 @@ def test_later_edits_survive(kitchen: House, tour: Tour, take_back) -> None:
     commits = tour.walk(kitchen, state)
     expected = touched_and_edited(kitchen, before)
     take_back(kitchen, commits)
-    walk_home(kitchen)
+    tour.end(kitchen, state)
     assert kitchen.notes() == expected
 
 

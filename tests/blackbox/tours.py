@@ -132,6 +132,8 @@ class Tour:
     """Name -> the first line of a memory that is there beforehand."""
     ready: Callable[[House, State], None] = lambda house, state: None
     """What else happens beforehand."""
+    stays: Mapping[str, bytes] = field(default_factory=dict)
+    """Names in the state, of files that stay in the folder when the tour is taken back, with the bytes that the person wrote."""
 
     def prepare(self, house: House) -> State:
         state = {name: remember(house, content, title=name.capitalize()) for name, content in self.memories.items()}
@@ -146,6 +148,20 @@ class Tour:
         made = commits_since(house, before)
         assert made, "the tour changed nothing"
         return made
+
+    def end(self, house: House, state: State) -> None:
+        """Wait until all that was taken back is taken in. What stays is the person's: untracked, with the person's bytes; the
+        person removes it then."""
+        files = {state[name]: data for name, data in self.stays.items()}
+        if files:
+            untracked = [f'?? "{path}"' for path in files]
+            wait_until(
+                lambda: house.git("status", "--porcelain").splitlines() == untracked, "the person's files are left"
+            )
+        for path, data in files.items():
+            assert (house.vault / path).read_bytes() == data
+            (house.vault / path).unlink()
+        walk_home(house)
 
 
 def _update(house: House, s: State) -> None:
@@ -197,8 +213,16 @@ def _import(house: House, _: State) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _adopt(house: House, _: State) -> None:
-    (house.vault / "Dropped in.md").write_text("A note that a person dropped in.\n")
+DROPPED = b"A note that a person dropped in.\n"
+
+
+def _name_one(house: House, s: State) -> None:
+    """A new name each time: what was taken back is not adopted again."""
+    s["dropped"] = f"Dropped in {head(house)[:12]}.md"
+
+
+def _adopt(house: House, s: State) -> None:
+    (house.vault / s["dropped"]).write_bytes(DROPPED)
 
 
 def _edit(house: House, s: State) -> None:
@@ -307,7 +331,7 @@ TOURS = [
     Tour("connect and disconnect", _disconnect, KETTLE),
     Tour("outdated", _outdated, KETTLE),
     Tour("import", _import),
-    Tour("adopt", _adopt),
+    Tour("adopt", _adopt, ready=_name_one, stays={"dropped": DROPPED}),
     Tour("edit", _edit, KETTLE),
     Tour("move", _move, KETTLE),
     Tour("delete", _delete, KETTLE),
