@@ -44,9 +44,11 @@ check: lint
 	$(BIN)/pytest tests/architecture tests/unit -m "not soak" -n 2 --dist loadfile
 
 # Most tests wait for processes, disks and quiet files: four at a time keep two cores busy. In the order of the folders: the files
-# with the most tests first, as xdist would have it, leaves the long ones for the end.
+# with the most tests first, as xdist would have it, leaves the long ones for the end. Where something is broken for all, the
+# run ends and says so (--maxfail, --session-timeout) before a CI service would cut it off.
 test: lint
-	$(BIN)/pytest -m "not soak and not bench" -n 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -m "not soak and not bench" -n 4 --dist loadfile --no-loadscope-reorder \
+		--maxfail 20 --session-timeout 4000
 
 soak: install
 	$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile soak --timeout 14400 -rA

@@ -142,7 +142,7 @@ def _nursery(program: str) -> socket.socket:
     @atexit.register
     def end() -> None:
         ours.close()
-        process.wait(60)
+        process.wait(120)
         (home / "runtime_dir").rmdir()
         home.rmdir()
 

@@ -135,7 +135,7 @@ class House:
         assert self.process is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(60)
+        self.process.wait(120)
 
     def age(self, days: float) -> None:
         """As if nobody had been here for so long: every commit of the vault is older by it. The daemon is restarted."""
@@ -164,10 +164,10 @@ class House:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(60)
+                self.process.wait(120)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait(30)
+                self.process.wait(120)
         if self.socket.exists():  # one that `ormahctl up` started
             done = self.ctl("down")
             assert done.returncode == 0, done.stderr

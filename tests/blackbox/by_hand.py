@@ -35,7 +35,7 @@ class Hand:
     def run(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         env = self.house.env | {"GIT_EDITOR": "true"}
         folder = cwd or self.house.vault
-        return subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+        return subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
 
     def remember(self, content: str, **more: object) -> str:
         return self.house.call("agent.remember", content=content, **more).node_id

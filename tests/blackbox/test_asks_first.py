@@ -77,7 +77,7 @@ def test_on_a_terminal_it_asks(house: House, answer: str, status: int) -> None:
     while b"[y/N]" not in said:
         said += os.read(leader, 4096)
     os.write(leader, answer.encode() + b"\n")
-    assert asking.wait(60) == status
+    assert asking.wait(120) == status
     os.close(leader)
     assert b"4 files that you made" in said
     assert here(house, f"Asked {answer}") == ({} if answer == "y" else held)

@@ -56,7 +56,7 @@ def session(
     said = json.dumps({"hook_event_name": event, "session_id": "s", "cwd": str(house.home), **more}).encode()
     given = ["--harness", "claude-code", "--deadline", "9000", "--socket", socket]
     command = [sys.executable, "-I", "-S", str(SHIM), "--hook", event, *given]
-    done = subprocess.run(command, input=said, capture_output=True, env=house.env | (env or {}), timeout=60)
+    done = subprocess.run(command, input=said, capture_output=True, env=house.env | (env or {}), timeout=120)
     assert (done.returncode, done.stderr) == (0, b"")
     found: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
     return found

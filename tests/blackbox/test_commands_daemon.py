@@ -97,7 +97,7 @@ def test_logs_are_followed(daemon: House) -> None:
             # the daemon writes lines of its own in between
             assert any(line == "a new line \\x1b[2J\n" for line in process.stdout)
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130
+            assert process.wait(120) == 130
         finally:
             read.set()
             writer.join()

@@ -67,7 +67,7 @@ def test_it_listens_before_anything_heavy_is_imported():
                 lambda: "listening at" in (house.home / "stderr").read_text(errors="replace"), "it to listen", 60
             )
             with wire.connect(house.socket) as connection:
-                assert connection.call("hello", timeout=60).phase in {"starting", "reconciling", "warming", "ready"}
+                assert connection.call("hello", timeout=120).phase in {"starting", "reconciling", "warming", "ready"}
         finally:
             process.kill()
             process.wait()
@@ -91,7 +91,7 @@ def test_it_becomes_ready_and_stops_cleanly_by_either_signal(house: House):
         assert stat.S_IMODE(house.socket.lstat().st_mode) == 0o600
         house.signal(number)
         assert house.process is not None
-        assert house.process.wait(60) == 0
+        assert house.process.wait(120) == 0
         assert not house.socket.exists()
     log = log_of(house)
     order = [
@@ -125,7 +125,7 @@ def test_the_second_signal_ends_it_at_once(house: House):
     house.signal(signal.SIGINT)
     house.signal(signal.SIGCONT)
     assert house.process is not None
-    assert house.process.wait(60) in {128 + signal.SIGTERM, 128 + signal.SIGINT}
+    assert house.process.wait(120) in {128 + signal.SIGTERM, 128 + signal.SIGINT}
     house.start()
     assert house.call("admin.health").status
 
@@ -189,7 +189,7 @@ def test_running_requests_are_finished_before_it_stops(house: House):
     thread.start()
     wait_until(lambda: house.vault.is_dir() and len(house.notes()) > 1, "the import to begin")
     assert house.stop() == 0
-    thread.join(60)
+    thread.join(120)
     assert getattr(answer[0], "added", None) == 300, answer
     house.start()
     assert house.call("admin.stats").total_nodes >= 300
@@ -261,7 +261,7 @@ def test_systemd_hears_how_it_is(house: House):
         while "STOPPING=1" not in said:
             said += heard.recv(4096).decode() + "\n"
         assert house.process is not None
-        assert house.process.wait(60) == 0
+        assert house.process.wait(120) == 0
         del house.settings["NOTIFY_SOCKET"], house.settings["WATCHDOG_USEC"]
 
 
@@ -275,7 +275,7 @@ def test_under_a_supervisor_it_stays_in_the_foreground(house: House):
         assert process.poll() is None
         assert house.call("admin.health").pid == process.pid
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
 
 
 def test_the_first_connection_starts_it(house: House):
@@ -298,12 +298,12 @@ def test_the_first_connection_starts_it(house: House):
             return None
 
         with wait_until(connected, "systemd to take a connection") as connection:
-            assert connection.call("hello", timeout=60).version == __version__
-            health = connection.call("admin.health", timeout=60)
+            assert connection.call("hello", timeout=120).version == __version__
+            health = connection.call("admin.health", timeout=120)
         assert health.pid == process.pid, "it is the process that was activated"
         assert health.socket == str(house.socket)
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
         assert house.socket.exists(), "the socket is systemd's"
         house.socket.unlink()
     finally:

@@ -78,7 +78,7 @@ def live(house: House, calls: int) -> None:
                         if not last:
                             continue
                         params["node_id"] = last.pop() if method == "agent.forget" else last[-1]
-                    found = connection.call(method, params, timeout=60.0)
+                    found = connection.call(method, params, timeout=120)
                     if method == "agent.remember" and not found.existing:
                         last.append(found.node_id)
         except BaseException as exc:  # noqa: BLE001  # a thread's failure is shown by the test
@@ -104,7 +104,7 @@ def opened(house: House, part: str) -> bool:
 
 def at_rest(house: House) -> dict[str, int]:
     """What it holds once nobody asks: all parts were loaded, and what was to be given back is."""
-    wait_until(lambda: opened(house, "chroma"), "Chroma is told of what was written", 60)
+    wait_until(lambda: opened(house, "chroma"), "Chroma is told of what was written", 120)
     said: list[dict[str, int]] = []
 
     def steady() -> bool:
@@ -113,7 +113,7 @@ def at_rest(house: House) -> dict[str, int]:
         lately = [one["kb"] for one in said[-5:]]
         return len(lately) == 5 and max(lately) - min(lately) < 0.01 * max(lately) and said[-1]["children"] <= CHILDREN
 
-    wait_until(steady, "memory is steady and no child is left", 60)
+    wait_until(steady, "memory is steady and no child is left", 120)
     return said[-1]
 
 

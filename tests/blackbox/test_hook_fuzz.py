@@ -85,7 +85,7 @@ def valid(said: bytes, event: str) -> None:
 def shim(house: House, harness: str, event: str, given: bytes, deadline: int = 10_000) -> bytes:
     words = ["--hook", event, "--harness", harness, "--socket", str(house.socket), "--deadline", str(deadline)]
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(SHIM), *words], input=given, capture_output=True, timeout=60, cwd=house.home
+        [sys.executable, "-I", "-S", str(SHIM), *words], input=given, capture_output=True, timeout=120, cwd=house.home
     )
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout

@@ -281,9 +281,9 @@ def test_a_signal_does_not_give_it_another_status(home: Path) -> None:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
-            assert arrived.wait(30)
+            assert arrived.wait(120)
             process.send_signal(number)
-            assert process.communicate(timeout=30) == (b"", b"")
+            assert process.communicate(timeout=120) == (b"", b"")
             assert process.returncode == 0
 
 

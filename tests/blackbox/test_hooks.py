@@ -55,7 +55,7 @@ def run(
     words = ["--hook", event, "--harness", harness, "--socket", str(house.socket), "--deadline", str(deadline)]
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(SHIM), *words], input=json.dumps({"hook_event_name": event, **said}).encode(),
-        capture_output=True, timeout=60, cwd=cwd or house.home, env={"PATH": os.environ["PATH"], **(env or {})},
+        capture_output=True, timeout=120, cwd=cwd or house.home, env={"PATH": os.environ["PATH"], **(env or {})},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout

@@ -36,7 +36,7 @@ def file_of(house: House, node_id: str) -> Path:
 
 def git(house: House, *arguments: str, status: int = 0) -> str:
     env = house.env | {"GIT_EDITOR": "true"}
-    done = subprocess.run(["git", *arguments], cwd=house.vault, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["git", *arguments], cwd=house.vault, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == status, f"git {' '.join(arguments)}: {done.stdout}{done.stderr}"
     return done.stdout.strip()
 
@@ -324,7 +324,7 @@ def test_while_a_person_types_the_message_of_a_revert(house: House) -> None:
         assert house.call("agent.remember", content="Written meanwhile: the accordion.").stored
         assert git(house, "rev-parse", "HEAD") == commit
         gate.touch()
-        revert.communicate(timeout=60)
+        revert.communicate(timeout=120)
     assert revert.returncode == 0
     assert git(house, "log", "--format=%s", "--grep=Revert").count("Revert") == 1
     wait_until(lambda: words(house, "accordion")[:1] == ["Written meanwhile: the accordion."], "written")

@@ -201,7 +201,7 @@ def test_stopped_in_the_middle_of_a_run_it_ends_in_time_and_loses_nothing(house:
     wait_until(lambda: head(house) != start, "the first merge is there")
     assert house.stop() == 0
     assert "still at work" not in house.said()
-    asked.join(60)
+    asked.join(120)
     house.start()
     left = len(house.notes()) - 31
     assert 0 < left < 30, "it ended in the middle"
@@ -368,7 +368,7 @@ def test_hung_up_in_the_middle_the_run_goes_on(house: House) -> None:
     """The command is interrupted; what it asked for is done all the same, and another one waits for its turn."""
     same(house, 10)
     start = head(house)
-    done = threading.Thread(target=lambda: house.ctl("jobs", "run", "duplicate_merger", timeout=60), daemon=True)
+    done = threading.Thread(target=lambda: house.ctl("jobs", "run", "duplicate_merger", timeout=120), daemon=True)
     done.start()
     wait_until(lambda: head(house) != start, "it is at work")
     run(house, "importance_scorer")

@@ -33,7 +33,7 @@ def test_eight_clients_write_at_once(daemon: House, notes: int) -> None:
             with daemon.connect() as connection:
                 for number in range(notes):
                     done = connection.call(
-                        "agent.remember", {"content": f"client {client} wrote note {number}"}, timeout=60
+                        "agent.remember", {"content": f"client {client} wrote note {number}"}, timeout=120
                     )
                     assert done.commit
         except Exception as exc:  # noqa: BLE001 - told to the test, which fails with it
@@ -77,7 +77,7 @@ def test_an_import_that_is_killed_is_run_again(daemon: House) -> None:
     with subprocess.Popen(command, env=daemon.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         wait_until(lambda: daemon.call("admin.health").nodes > 300, "a part is in")
         daemon.kill()
-        assert process.wait(60) != 0
+        assert process.wait(120) != 0
     daemon.start()
     assert 0 < daemon.call("admin.health").nodes < 3000, "killed in the middle"
     daemon.ctl("import", str(file))

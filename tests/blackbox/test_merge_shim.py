@@ -62,7 +62,7 @@ class Place:
         where = ["--socket", str(daemon or self.home / "nobody")]
         words = [sys.executable, "-I", "-S", str(SHIM), "--merge", *where, "--git", str(self.git.pid)]
         words += [f"O{tag}", f"A{tag}", f"B{tag}", "7", PATH]
-        return subprocess.run(words, cwd=self.folder, env=self.env, capture_output=True, timeout=60)
+        return subprocess.run(words, cwd=self.folder, env=self.env, capture_output=True, timeout=120)
 
     def result(self, tag: str = "") -> bytes:
         return (self.folder / f"A{tag}").read_bytes()

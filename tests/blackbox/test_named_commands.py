@@ -87,7 +87,7 @@ def test_every_command_that_an_agent_is_told_runs_as_it_stands(house: House, tmp
     shell = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CLAUDECODE": "1"}
     for command in (one for some in told.values() for one in some):
         exact = re.sub(r" ID\b", f" {node}", re.sub(r" E$", f" {event}", command))
-        done = subprocess.run(exact, shell=True, env=shell, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(exact, shell=True, env=shell, cwd=tmp_path, capture_output=True, text=True, timeout=120)
         nothing = "nothing found" in done.stderr  # what the paragraph asks for as an example is not in this vault
         assert done.returncode == (1 if nothing else 0), (exact, done.stderr)
         assert "error" not in done.stderr

@@ -193,7 +193,7 @@ def test_an_obsidian_vault_is_not_adopted_until_chosen() -> None:
         house.stop()
         house.settings["ORMAH_VAULT_ADOPT"] = "all"
         house.start()
-        wait_until(lambda: house.call("admin.stats").total_nodes == 502, "adopted once chosen", 60)
+        wait_until(lambda: house.call("admin.stats").total_nodes == 502, "adopted once chosen", 120)
         assert (house.vault / "note 7.md").read_bytes().endswith(before[house.vault / "note 7.md"])
 
 

@@ -125,8 +125,8 @@ def typed(house: House, answer: bytes, *args: str) -> tuple[str, int]:
     reader.start()
     wait_until(lambda: process.poll() is not None or b"?" in b"".join(shown) or b"(not shown)" in b"".join(shown), "it")
     os.write(controller, answer)
-    code = process.wait(60)
-    reader.join(10)
+    code = process.wait(120)
+    reader.join(120)
     os.close(controller)
     return b"".join(shown).decode(), code
 
@@ -280,8 +280,8 @@ def test_others_write_and_ask_meanwhile(house: House) -> None:
                 count += 1
                 try:
                     text = f"Beside it, writer {number} said {count}."
-                    stored.append(connection.call("agent.remember", {"content": text}, timeout=60.0).node_id)
-                    connection.call("agent.recall", {"query": "what was said"}, timeout=60.0)
+                    stored.append(connection.call("agent.remember", {"content": text}, timeout=120).node_id)
+                    connection.call("agent.recall", {"query": "what was said"}, timeout=120)
                 except OrmahError as fault:
                     faults.append(fault)
 
@@ -317,7 +317,7 @@ def test_killed_on_the_way(house: House, stage: str) -> None:
             house.kill()
 
     with pytest.raises(wire.Unavailable), house.connect() as connection:
-        connection.call("admin.purge", {"node_id": going}, on_progress=kill, timeout=60.0)
+        connection.call("admin.purge", {"node_id": going}, on_progress=kill, timeout=120)
     house.git("fsck", "--full")
     house.start()
     house.git("fsck", "--full")

@@ -108,7 +108,7 @@ def test_a_daemon_that_was_started_by_hand_hands_over_and_comes_back(managed: Ho
         folder = managed.home / "config_home" / "systemd" / "user"
         read = subprocess.run(
             ["systemd-analyze", "verify", "--user", str(folder / "ormahd.service"), str(folder / "ormahd.socket")],
-            env=managed.env, capture_output=True, text=True, timeout=60,
+            env=managed.env, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert (read.returncode, read.stderr) == (0, "")
     assert managed.ctl("uninstall", "service", "--yes").returncode == 0

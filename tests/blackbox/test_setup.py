@@ -57,7 +57,7 @@ def fire(command: str, event: str, cwd: Path, **more: Any) -> subprocess.Complet
     said = {"hook_event_name": event, "session_id": "s", "cwd": str(cwd), "transcript_path": None, **more}
     env = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
     return subprocess.run(
-        command, shell=True, input=json.dumps(said).encode(), capture_output=True, env=env, cwd=cwd, timeout=30
+        command, shell=True, input=json.dumps(said).encode(), capture_output=True, env=env, cwd=cwd, timeout=120
     )
 
 
@@ -267,8 +267,8 @@ def on_terminal(
     wait_until(lambda: process.poll() is not None or b"[y/N]" in b"".join(shown), "the question")
     meanwhile()
     os.write(ours, answer)
-    status = process.wait(60)
-    reader.join(10)
+    status = process.wait(120)
+    reader.join(120)
     os.close(ours)
     return b"".join(shown).decode(), status
 

@@ -215,7 +215,7 @@ def killed(world: World, house: House) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 syncing.wait(pause)
     house.kill()
-    syncing.wait(60)
+    syncing.wait(120)
     house.start()
 
 

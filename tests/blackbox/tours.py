@@ -105,7 +105,7 @@ def as_job(
 
 
 def _git(house: House, folder: Path, *words: str) -> None:
-    subprocess.run(["git", *words], cwd=folder, env=house.env, check=True, capture_output=True, timeout=60)
+    subprocess.run(["git", *words], cwd=folder, env=house.env, check=True, capture_output=True, timeout=120)
 
 
 def changed(house: House, node_id: str, **how: object) -> dict[str, bytes | None]:

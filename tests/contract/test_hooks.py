@@ -197,10 +197,10 @@ def test_whispers_wait_for_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
             thread.start()
         until(lambda: len(answers.begun) == WHISPERERS)
         with connect(server.path) as connection:
-            assert connection.hook(b"x", 20) == b"said x"
+            assert connection.hook(b"x", 120) == b"said x"
         gate.set()
         for thread in threads:
-            thread.join(20)
+            thread.join(120)
 
 
 def test_who_went_away_while_he_waited_is_not_answered() -> None:
@@ -209,7 +209,7 @@ def test_who_went_away_while_he_waited_is_not_answered() -> None:
 
     def hook(given: bytes, gone: Any) -> bytes:
         begun.append(given)
-        held.wait(20)
+        held.wait(120)
         return b""
 
     with serving(hook=hook) as server:

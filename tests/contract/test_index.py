@@ -321,12 +321,12 @@ def test_verifying_and_a_scan_that_feeds_the_index_do_not_wait_for_each_other(in
     verifying = threading.Thread(target=lambda: found.append(index.verify(vault())), daemon=True)
     with scanning:
         verifying.start()
-        assert asked.wait(10)
+        assert asked.wait(120)
         feeding = threading.Thread(target=lambda: apply(index, {"b.md": files["b.md"]}), daemon=True)
         feeding.start()
-        feeding.join(10)
+        feeding.join(120)
         assert not feeding.is_alive(), "a scan waits for a verify that waits for the scan"
-    verifying.join(10)
+    verifying.join(120)
     assert found == [[]]
 
 

@@ -91,7 +91,7 @@ def test_memory_is_given_back_soon_after_many_were_embedded_ahead(
     assert not embedder_of(index).given_back.wait(0.5), "not after each memory"
     index.embed_ahead([(None, WORDS[3])], urgent=False)
     apply(index, vault(1, start=1))
-    assert embedder_of(index).given_back.wait(30)
+    assert embedder_of(index).given_back.wait(120)
     index.close()
 
 

@@ -228,7 +228,7 @@ def test_a_comparison_that_is_killed_leaves_nothing(tiny: Path, tmp_path: Path) 
             child.send_signal(signal.SIGKILL)
         else:
             child.stdin.close()  # as when the daemon is gone
-        assert child.wait(60) != 0
+        assert child.wait(120) != 0
         assert list(tmp_path.iterdir()) == []
 
 

@@ -184,7 +184,7 @@ def test_it_is_dropped_when_nobody_asks(index: Index, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Past, "remove", told)
     with at(pasts, "one", Told({"a.md": note(1, "then")})):
         assert not removed.is_set()
-    assert removed.wait(30)
+    assert removed.wait(120)
     assert folders(index) == []
     pasts.close()
 
@@ -282,7 +282,7 @@ def test_closing_ends_a_build(index: Index) -> None:
             for at, found in enumerate(super().read(oids)):
                 if at == 1:
                     reading.set()
-                    assert closing.wait(30)
+                    assert closing.wait(120)
                 yield found
 
     failed: list[BaseException] = []
@@ -296,13 +296,13 @@ def test_closing_ends_a_build(index: Index) -> None:
 
     thread = threading.Thread(target=ask)
     thread.start()
-    assert reading.wait(30)
+    assert reading.wait(120)
     closer = threading.Thread(target=pasts.close)
     closer.start()
     wait_until(lambda: pasts._closed, "closing to begin")
     closing.set()
-    thread.join(30)
-    closer.join(30)
+    thread.join(120)
+    closer.join(120)
     assert [error.message for error in failed] == ["the daemon is stopping"]  # type: ignore[attr-defined]
     assert folders(index) == []
 
@@ -326,7 +326,7 @@ def test_several_ask_for_the_same_state_at_once(index: Index) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert found == [50] * 6
     assert len(made) == 1
     pasts.close()

@@ -273,10 +273,10 @@ class Thinking:
 
     def _wait(self, _: int) -> None:
         self.at.release()
-        assert self.on.acquire(timeout=60)
+        assert self.on.acquire(timeout=120)
 
     def reached(self) -> None:
-        assert self.at.acquire(timeout=60), "the job is to get there"
+        assert self.at.acquire(timeout=120), "the job is to get there"
 
 
 class Asked(threading.Thread):
@@ -297,7 +297,7 @@ class Asked(threading.Thread):
             self.error = exc
 
     def end(self) -> list[Ran]:
-        self.join(60)
+        self.join(120)
         assert not self.is_alive()
         return self.ran
 

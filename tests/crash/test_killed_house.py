@@ -137,7 +137,7 @@ def killed(kills: int, seed: int, *, writers: int, deep_every: int) -> None:
             time.sleep(chance.uniform(0.02, 0.8))  # the random instant
             house.kill()
             for writer in threads:
-                writer.join(30)
+                writer.join(120)
                 assert not writer.is_alive()
                 assert writer.failure is None, writer.failure
             house.start()

@@ -78,7 +78,7 @@ def killed(kills: int, seed: int, *, deep_every: int) -> None:
             asked.start()
             time.sleep(chance.uniform(0.02, 1.5))  # the random instant
             house.kill()
-            asked.join(30)
+            asked.join(120)
             assert not asked.is_alive()
             assert not asked.failed, asked.failed
             house.start()

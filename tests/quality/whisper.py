@@ -251,7 +251,7 @@ def ask(house: House, half: str, only: Iterable[Prompt] | None = None) -> Figure
         for prompt in prompts(half) if only is None else only:
             session = None if prompt.session is None else f"{half}-{prompt.session}"
             params = {"prompt": prompt.text, "space": prompt.space, "session_id": session}
-            said: Any = connection.call("agent.whisper", params, agent="corpus", timeout=60.0)
+            said: Any = connection.call("agent.whisper", params, agent="corpus", timeout=120)
             assert "vectors" not in said.degraded, f"without the model the figures mean nothing:\n{house.said()}"
             shown = {keys.get(node.id, node.id): node for node in said.nodes if node.shown != "exploring"}
             scores = {key: node.score for key, node in shown.items()}

@@ -138,7 +138,7 @@ def on_terminal(desk: Desk, *args: str, status: int = 0, **env: str) -> str:
                 break
             pieces.append(piece)
         os.close(ours)
-        assert process.wait(30) == status
+        assert process.wait(120) == status
     return b"".join(pieces).decode()
 
 

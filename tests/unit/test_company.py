@@ -28,12 +28,12 @@ class Door:
         def come() -> None:
             with contextlib.suppress(ValueError), self.company.announced():
                 inside.set()
-                assert go.wait(30)
+                assert go.wait(120)
                 then()
 
         self.threads.append(threading.Thread(target=come))
         self.threads[-1].start()
-        assert inside.wait(30)
+        assert inside.wait(120)
         return go
 
     def arrive(self) -> None:
@@ -47,7 +47,7 @@ class Door:
         return leader
 
     def waits(self) -> None:
-        wait_until(lambda: self.company._waiting == 1, "the leader waits", 30)
+        wait_until(lambda: self.company._waiting == 1, "the leader waits", 120)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
     door = Door()
     yield door
     for thread in door.threads:
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()
 
 
@@ -84,7 +84,7 @@ def test_the_leader_goes_when_as_many_are_ready_as_are_coming(door: Door) -> Non
     leader.join(0.1)
     assert leader.is_alive()
     coming[1].set()
-    leader.join(30)
+    leader.join(120)
     assert not leader.is_alive()
     for each in coming:
         each.set()
@@ -102,7 +102,7 @@ def test_one_who_comes_to_nothing_is_expected_no_more(door: Door) -> None:
     for each in coming:
         each.set()
     for thread in door.threads:
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()
     assert door.company._coming == 0
 

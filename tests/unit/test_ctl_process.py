@@ -130,15 +130,15 @@ def test_ctrl_c_ends_quietly(desk: Desk) -> None:
 
     def wait(_: Any) -> schema.NodeResult:
         arrived.set()
-        go_on.wait(30)
+        go_on.wait(120)
         return node()
 
     desk.answers["agent.get"] = wait
     command = [sys.executable, "-m", "ormahctl", "show", "97ac"]
     with subprocess.Popen(command, env=desk.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert arrived.wait(30)
+        assert arrived.wait(120)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         go_on.set()
     assert (process.returncode, out, err) == (130, "", "interrupted\n")
 

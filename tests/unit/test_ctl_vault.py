@@ -181,7 +181,7 @@ def test_ctrl_c_in_an_import_finishes_the_batch_and_says_how_far(
     def take(params: schema.ImportParams) -> schema.ImportResult:
         if "second" in params.lines[-1]:
             arrived.set()
-            go_on.wait(30)
+            go_on.wait(120)
         return schema.ImportResult(added=len(params.lines), skipped=0, failed=[], run="r1")
 
     desk.answers["admin.import"] = take
@@ -199,11 +199,11 @@ def test_ctrl_c_in_an_import_finishes_the_batch_and_says_how_far(
         said.open("w") as stderr,
         subprocess.Popen(command, env=desk.env, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
     ):
-        assert arrived.wait(30)
+        assert arrived.wait(120)
         interrupt(process)
         wait_until(lambda: "finishing" in said.read_text(), "it says that it stops")
         go_on.set()
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=120)
     err = said.read_text()
     assert process.returncode == 130
     assert out == ""
@@ -254,4 +254,4 @@ def test_a_reader_that_goes_away_is_no_error(desk: Desk) -> None:
         assert process.stdout.readline().startswith(b'{"id":"0"')
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(30) == 141
+        assert process.wait(120) == 141

@@ -23,7 +23,7 @@ class Passes:
     def forward(self, windows: Sequence[int]) -> list[int]:
         self.seen.append(list(windows))
         self.begun.release()
-        assert self.go.acquire(timeout=30)
+        assert self.go.acquire(timeout=120)
         if min(windows) < 0:
             raise ValueError(min(windows))
         return [2 * window for window in windows]
@@ -40,7 +40,7 @@ class Passes:
 
         threads = [threading.Thread(target=one, args=item) for item in enumerate(asked)]
         threads[0].start()
-        assert self.begun.acquire(timeout=30)
+        assert self.begun.acquire(timeout=120)
         for number, thread in enumerate(threads[1:], 1):
             thread.start()
             while len(self.together._waiting) < number:
@@ -52,7 +52,7 @@ def end(passes: Passes, threads: list[threading.Thread], count: int) -> None:
     for _ in range(count):
         passes.go.release()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()
 
 
@@ -95,5 +95,5 @@ def test_nobody_is_forgotten(count: int) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert found == {number: [number + 1, number + 2] for number in range(count)}

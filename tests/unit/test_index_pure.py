@@ -202,7 +202,7 @@ def test_a_search_beside_changes_finds_what_stays() -> None:
         )
         matrix.remove([node_id(number) for number in range(900 + turn * 1000, 1900 + turn * 1000)])
     stop.set()
-    thread.join(60)
+    thread.join(120)
     assert not wrong, wrong[:3]
 
 

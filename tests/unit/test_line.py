@@ -38,7 +38,7 @@ def test_the_first_leads_and_the_next_when_he_goes() -> None:
     thread = waiting(line, second, found)
     assert found == []
     line.pass_on()
-    thread.join(30)
+    thread.join(120)
     assert found == [True]
     line.pass_on()
     assert line.lead(Place())
@@ -51,7 +51,7 @@ def test_whose_thing_was_done_goes_on_and_does_not_lead() -> None:
     threads = [waiting(line, place, found) for place in others]
     line.done(others)
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert found == [False, False]
     assert not line.lead(others[0])
     line.pass_on()
@@ -67,7 +67,7 @@ def test_done_in_the_moment_of_his_turn() -> None:
         thread = waiting(line, second, found)
         line.pass_on()
         line.done([second])
-        thread.join(30)
+        thread.join(120)
         assert found == [True]
         line.pass_on()
         assert line.lead(Place())
@@ -81,13 +81,13 @@ def test_whose_thing_is_seen_to_does_not_lead_and_waits_for_it() -> None:
     line.take([taken, early])
     threads.append(waiting(line, next_one, found["next"]))
     line.pass_on()
-    threads[1].join(30)
+    threads[1].join(120)
     assert found == {"taken": [], "early": [], "next": [True]}, "the one who is seen to was asked to lead"
     line.pass_on()
     threads.append(waiting(line, early, found["early"]))  # nobody leads: he must not either
     line.done([taken, early])
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert found == {"taken": [False], "early": [False], "next": [True]}
     assert line.lead(Place())
 
@@ -130,8 +130,8 @@ def test_many_together(quick_turns: None) -> None:
     for thread in (helper, *threads):
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive()
     stop.set()
-    helper.join(30)
+    helper.join(120)
     assert sorted(did) == [1000 * number + turn for number in range(16) for turn in range(40)]

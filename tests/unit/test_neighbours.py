@@ -27,7 +27,7 @@ class Rooms:
     def embed(self, texts: Sequence[tuple[str | None, str]]) -> list[Float] | None:
         self.turns.append([content for _, content in texts])
         self.begun.release()
-        assert self.go.acquire(timeout=30)
+        assert self.go.acquire(timeout=120)
         if "fail" in self.turns[-1]:
             raise ValueError("no")
         if "no model" in self.turns[-1]:
@@ -59,7 +59,7 @@ class Rooms:
 
         threads = [threading.Thread(target=one, args=(number, *each)) for number, each in enumerate(asked)]
         threads[0].start()
-        assert self.begun.acquire(timeout=30)
+        assert self.begun.acquire(timeout=120)
         for number, thread in enumerate(threads[1:], 1):
             thread.start()
             while len(self.neighbours._waiting) < number:
@@ -67,7 +67,7 @@ class Rooms:
         for _ in asked:
             self.go.release()
         for thread in threads:
-            thread.join(30)
+            thread.join(120)
             assert not thread.is_alive()
         return found
 
@@ -102,7 +102,7 @@ def test_after_a_turn_of_several_the_first_one_waits_while_others_come(monkeypat
     rooms.go.release()
     asked[0].start()
     for thread in asked:
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()
     assert [sorted(turn) for turn in rooms.turns[2:]] == [["text 3", "text 4", "text 5"]]
     assert slept == [neighbours_module.COMPANY_S] * 3
@@ -143,7 +143,7 @@ def test_what_goes_wrong_with_ones_own_work_reaches_no_other() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert found == [f"note {number}, place 0" if number != 3 else "not with 3" for number in range(8)]
 
 
@@ -153,7 +153,7 @@ def test_while_one_composes_the_next_one_embeds_and_composes_after_him() -> None
 
     def slow(near: Near) -> None:
         composing.set()
-        assert enough.wait(30)
+        assert enough.wait(120)
         done.append(near[0][0])
 
     def quick(near: Near) -> None:
@@ -162,17 +162,17 @@ def test_while_one_composes_the_next_one_embeds_and_composes_after_him() -> None
     first = threading.Thread(target=lambda: rooms.neighbours(None, "text 1", 1, slow))
     first.start()
     rooms.go.release()
-    assert composing.wait(30)
+    assert composing.wait(120)
     second = threading.Thread(target=lambda: rooms.neighbours(None, "text 2", 1, quick))
     second.start()
-    assert rooms.begun.acquire(timeout=30)
-    assert rooms.begun.acquire(timeout=30), "the second does not embed while the first composes"
+    assert rooms.begun.acquire(timeout=120)
+    assert rooms.begun.acquire(timeout=120), "the second does not embed while the first composes"
     rooms.go.release()
     second.join(0.1)
     assert done == []
     enough.set()
     for thread in (first, second):
-        thread.join(30)
+        thread.join(120)
     assert done == ["note 1, place 0", "note 2, place 0"]
 
 
@@ -196,6 +196,6 @@ def test_many_who_ask_again_and_again() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive()
     assert wrong == []

@@ -24,11 +24,11 @@ def test_a_step_waits_until_those_who_go_first_have_passed() -> None:
     def first() -> None:
         with way.first(), way.first():  # one that is asked within another one
             inside.set()
-            leave.wait(30)
+            leave.wait(120)
 
     urgent = threading.Thread(target=first)
     urgent.start()
-    assert inside.wait(30)
+    assert inside.wait(120)
 
     def bulk() -> None:
         way.give()
@@ -37,11 +37,11 @@ def test_a_step_waits_until_those_who_go_first_have_passed() -> None:
     begun = time.monotonic()
     waiting = threading.Thread(target=bulk)
     waiting.start()
-    waiting.join(30)
+    waiting.join(120)
     assert passed == [False]  # nobody went on: its patience has an end
     assert time.monotonic() - begun >= way.LONGEST_S
     leave.set()
-    urgent.join(30)
+    urgent.join(120)
     assert way._clear.is_set()
 
 
@@ -55,7 +55,7 @@ def test_who_goes_first_is_let_pass_from_when_he_comes_not_from_when_his_thread_
 
     other = threading.Thread(target=answer)
     other.start()
-    other.join(30)
+    other.join(120)
     assert way._clear.is_set()
 
 
@@ -70,7 +70,7 @@ def test_a_patient_thread_takes_nobody_off_his_core_and_can_be_eager_again() -> 
 
     other = threading.Thread(target=work)
     other.start()
-    other.join(30)
+    other.join(120)
     assert found == [os.SCHED_BATCH, os.SCHED_OTHER, os.SCHED_BATCH]
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
@@ -85,7 +85,7 @@ def test_bulk_comes_to_its_end_where_somebody_always_goes_first() -> None:
 
     with way.first():
         threading.Thread(target=bulk, daemon=True).start()
-        assert done.wait(30)
+        assert done.wait(120)
 
 
 def test_a_failure_of_who_went_first_does_not_hold_up_the_others() -> None:

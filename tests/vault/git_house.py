@@ -33,6 +33,11 @@ def git(folder: Path, *arguments: str, ok: bool = True, env: dict[str, str] | No
     return done.stdout.rstrip("\n")
 
 
+def children() -> set[str]:
+    """The ids of this process's children, also of those that other tests left to themselves."""
+    return {child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()}
+
+
 def sha(data: bytes | None) -> str | None:
     return None if data is None else hashlib.sha256(data).hexdigest()
 

@@ -71,7 +71,7 @@ class SmallIndex:
         self.head = head or self.head
         self.changed.notify_all()
 
-    def wait(self, what: Callable[[SmallIndex], object], timeout: float = 20.0) -> None:
+    def wait(self, what: Callable[[SmallIndex], object], timeout: float = 120.0) -> None:
         with self.changed:
             assert self.changed.wait_for(lambda: what(self), timeout), f"not within {timeout} s: {sorted(self.rows)}"
 

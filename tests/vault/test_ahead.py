@@ -120,6 +120,6 @@ def test_while_others_hold_git_each_look_leaves_nothing_behind(tmp_path: Path) -
         time.sleep(1.0)  # the drainer looks again and again
         assert objects(vault.root) == there
         lock.unlink()
-        wait_until(lambda: vault.waiting == 0, "what was promised is written", 30)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written", 120)
         assert vault.committed("b.md") == b"2\n"
         sound(vault.root)

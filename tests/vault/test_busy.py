@@ -289,7 +289,7 @@ def test_a_git_that_waits_for_its_editor_keeps_its_lock(root: Path, tmp_path: Pa
             with pytest.raises(VaultBusy):
                 put(vault, (B, b"b\n"))
             fifo.write_text("the person's words\n")
-            assert person.wait(30) == 0
+            assert person.wait(120) == 0
             until(lambda: vault.waiting == 0)
             assert git(root, "log", "-2", "--format=%s").split("\n") == ["remember: a thing", "the person's words"]
             assert vault.committed(A) == b"the person's\n"

@@ -32,7 +32,7 @@ def test_what_the_system_takes_in_parts_is_written_whole() -> None:
     reader.start()
     write_all(into, data)
     os.close(into)
-    reader.join(30)
+    reader.join(120)
     os.close(out)
     assert got == [data]
 
@@ -52,7 +52,7 @@ def test_each_once_and_beside_each_other() -> None:
 
     def work(number: int) -> None:
         if number < THREADS:
-            meeting.wait(30)
+            meeting.wait(120)
         done.append(number)
 
     flusher.each(work, range(5 * THREADS))

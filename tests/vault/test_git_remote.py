@@ -170,7 +170,7 @@ def test_stopping_ends_what_is_under_way(two: Two, tmp_path: Path, monkeypatch: 
     thread.start()
     found = wait_for(pid)
     closing.set()
-    thread.join(20)
+    thread.join(120)
     assert not thread.is_alive()
     assert [str(exc) for exc in said] == ["the daemon is stopping"]
     eventually(lambda: is_gone(found), "the ssh lives on")

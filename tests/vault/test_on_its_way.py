@@ -38,14 +38,14 @@ class Slow:
     def _at(self, step: str) -> None:
         if step == self.step and self.stopping:
             self.there.set()
-            assert self.go_on.wait(30)
+            assert self.go_on.wait(120)
 
     def write(self, text: str, node_id: str) -> threading.Thread:
         """Begin to store a memory in another thread; returns when HEAD has it, and nobody was told."""
         self.stopping = True
         thread = threading.Thread(target=self.house.remember, args=(text,), kwargs={"node_id": node_id})
         thread.start()
-        assert self.there.wait(30)
+        assert self.there.wait(120)
         return thread
 
     def let_go(self, seconds: float = 0.0) -> None:

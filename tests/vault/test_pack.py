@@ -136,7 +136,7 @@ with open_vault(Path(sys.argv[1])) as vault:
 
     looking = threading.Thread(target=tried, args=[vault.git.check])
     looking.start()
-    assert inside.wait(30)
+    assert inside.wait(120)
     tried(lambda: write_pack(vault.git, fresh, flusher))
     looking.join()
     flusher.close()

@@ -24,7 +24,7 @@ def begun(vault: Vault) -> None:
     """Wait for what was begun beside us."""
     thread = vault._packs._thread
     if thread is not None:
-        thread.join(30)
+        thread.join(120)
 
 
 def test_every_so_many_packs_are_listed(tmp_path: Path) -> None:

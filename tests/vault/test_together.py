@@ -40,7 +40,7 @@ class Held:
         self.steps.append(step)
         if step == "locked" and getattr(self, "held", False) and threading.current_thread() is self.first:
             self.locked.set()
-            assert self.go.wait(60)
+            assert self.go.wait(120)
         self.more(step)
 
     def work(self, number: int) -> None:
@@ -51,14 +51,14 @@ class Held:
 
     def run(self, before: Callable[[Vault], None] = lambda _: None) -> None:
         self.first.start()
-        assert self.locked.wait(60)
+        assert self.locked.wait(120)
         for thread in self.others:
             thread.start()
-        wait_until(lambda: self.vault.waiting == OTHERS + 1, "all wait", 60)
+        wait_until(lambda: self.vault.waiting == OTHERS + 1, "all wait", 120)
         before(self.vault)
         self.go.set()
         for thread in (self.first, *self.others):
-            thread.join(60)
+            thread.join(120)
 
 
 def subjects(root: Path) -> list[str]:
@@ -92,9 +92,9 @@ def test_who_leads_waits_for_those_who_have_said_that_they_come(
 
     def remember(vault: Vault, number: int) -> None:
         with vault.announced():
-            all_there.wait(60)
+            all_there.wait(120)
             if number:
-                wait_until(lambda: vault.waiting > 0 or told != [], "the first is ready", 60)
+                wait_until(lambda: vault.waiting > 0 or told != [], "the first is ready", 120)
             put(vault, (f"{number}.md", b"%d\n" % number), subject=f"remember: {number}")
 
     with open_vault(tmp_path / "v") as vault:
@@ -138,15 +138,15 @@ def test_those_that_are_told_to_wait_are_promised(tmp_path: Path) -> None:
     root = tmp_path / "v"
     held = Held(root, wait=0.2)
     held.first.start()
-    assert held.locked.wait(60)
+    assert held.locked.wait(120)
     for thread in held.others:
         thread.start()
-    wait_until(lambda: held.vault.waiting == OTHERS + 1, "all wait", 60)
+    wait_until(lambda: held.vault.waiting == OTHERS + 1, "all wait", 120)
     lock = root / ".git" / "HEAD.lock"
     lock.touch()  # the branch cannot be moved
     held.go.set()
     for thread in (held.first, *held.others):
-        thread.join(60)
+        thread.join(120)
     assert {type(error) for error in held.errors.values()} == {VaultBusy}
     promised = [
         intent.op for file in (root / ".ormah" / "intent").glob("*.json") for intent in decode(file.read_bytes())

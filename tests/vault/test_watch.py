@@ -35,7 +35,7 @@ class Watched(House):
 
     def start(self) -> None:
         self.watcher.start()
-        assert self.watcher.wait_idle(20), self.watcher.state
+        assert self.watcher.wait_idle(120), self.watcher.state
 
     def close(self) -> None:
         self.watcher.stop()
@@ -45,7 +45,7 @@ class Watched(House):
         self.index.wait(lambda index: index.find(words) == sorted(paths))
 
     def log_is(self, subject: str) -> None:
-        assert self.watcher.wait_idle(20)
+        assert self.watcher.wait_idle(120)
         assert self.log() == [subject]
         assert self.clean()
 
@@ -144,7 +144,7 @@ def test_deleted_and_a_folder_deleted(house: Watched) -> None:
 def test_duplicated(house: Watched) -> None:
     shutil.copy(house.root / house.path, house.root / "copy.md")
     house.found("first words", house.path, "copy.md")
-    assert house.watcher.wait_idle(20)
+    assert house.watcher.wait_idle(120)
     assert house.index.nodes()[ONE] == house.path
     assert house.log() == ["remember: Other"]
 
@@ -157,7 +157,7 @@ def test_created_without_frontmatter_in_new_folders(house: Watched) -> None:
         data = house.read(f"new/{number}/deep/idea.md")
         assert parse(data, "x.md").kind is NoteKind.NOTE
         assert data.endswith(b"# Idea\r\n\r\nabout rivers %d" % number)
-    assert house.watcher.wait_idle(20)
+    assert house.watcher.wait_idle(120)
     assert house.clean()
     house.write("new/1/deep/another.md", "about hills")
     house.found("about hills", "new/1/deep/another.md")
@@ -186,7 +186,7 @@ def test_touch_and_chmod_change_nothing(house: Watched) -> None:
     os.utime(house.root / house.path)
     (house.root / house.path).chmod(0o600)
     wait_for(lambda: house.watcher.scans > scans)
-    assert house.watcher.wait_idle(20)
+    assert house.watcher.wait_idle(120)
     assert len(house.index.calls) == calls
     assert house.log() == ["remember: Other"]
 
@@ -199,7 +199,7 @@ def test_a_merge_in_progress_is_waited_for(house: Watched) -> None:
     house.write(house.path, house.read(house.path).replace(b"first", b"our"))
     house.git("commit", "-qam", "ours")
     house.found("our words", house.path)
-    assert house.watcher.wait_idle(20)
+    assert house.watcher.wait_idle(120)
     house.git("merge", "side", ok=False)
     house.write(house.other, house.read(house.other).replace(b"other", b"edited"))
     wait_for(lambda: any(problem["path"] == house.path for problem in house.reconciler.problems()))
@@ -210,7 +210,7 @@ def test_a_merge_in_progress_is_waited_for(house: Watched) -> None:
     house.git("commit", "-qm", "merged")
     house.found("edited words", house.other)
     house.found("their words", house.path)
-    assert house.watcher.wait_idle(20)
+    assert house.watcher.wait_idle(120)
     assert house.log(2) == ["Edit: Other", "merged"]
 
 
@@ -276,7 +276,7 @@ def test_lost_events_bring_a_new_watcher_and_a_full_scan(tmp_path: Path, monkeyp
     lose[0]("the kernel's queue of events overflowed")
     house.found("about rivers", "new/idea.md")
     deaf.clear()
-    assert house.watcher.wait_idle(20)
+    assert house.watcher.wait_idle(120)
     assert (len(house.sources), house.sources[0].alive, house.sources[1].alive) == (2, False, True)
     house.write("new/more.md", "about hills")
     house.found("about hills", "new/more.md")
@@ -306,7 +306,7 @@ def test_a_vault_that_goes_away_and_comes_back(tmp_path: Path, monkeypatch: pyte
     wait_for(lambda: not house.watcher.alive)
     away.rename(house.root)
     wait_for(lambda: house.watcher.alive)
-    assert house.watcher.wait_idle(20)
+    assert house.watcher.wait_idle(120)
     assert ONE in house.index.nodes()
     house.write("idea.md", "about rivers")
     house.found("about rivers", "idea.md")
@@ -330,7 +330,7 @@ def test_stop_leaves_nothing_behind(plain: Watched) -> None:
     for _ in range(5):
         watcher = Watcher(plain.vault, plain.reconciler, plain.settings)
         watcher.start()
-        assert watcher.wait_idle(20)
+        assert watcher.wait_idle(120)
         assert watcher.state.startswith("watching")
         watcher.stop()
         assert watcher.state == "stopped"

@@ -286,9 +286,9 @@ def measure(house: House, some: Iterable[Pair]) -> Figures:
 
 def _ask(connection: Any, question: str, space: str | None) -> Asked:
     recalled = connection.call(
-        "agent.recall", {"query": question, "space": space, "limit": FIRST}, agent="facts", timeout=60.0
+        "agent.recall", {"query": question, "space": space, "limit": FIRST}, agent="facts", timeout=120
     )
-    whispered = connection.call("agent.whisper", {"prompt": question, "space": space}, agent="facts", timeout=60.0)
+    whispered = connection.call("agent.whisper", {"prompt": question, "space": space}, agent="facts", timeout=120)
     assert "vectors" not in [*recalled.degraded, *whispered.degraded], "without the model the figures mean nothing"
     hits = recalled.results
     shown = [node for node in whispered.nodes if node.shown != "exploring"]

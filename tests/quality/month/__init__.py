@@ -298,11 +298,11 @@ def ask(house: House, some: Sequence[Asked], day: int) -> Figures:
             session = f"{one.id}-{day}"
             if one.kind == "recall":
                 params = {"query": one.text, "space": one.space, "session_id": session}
-                said = connection.call("agent.recall", params, agent="month", timeout=60.0)
+                said = connection.call("agent.recall", params, agent="month", timeout=120)
                 nodes = said.results
             else:
                 params = {"prompt": one.text, "space": one.space, "session_id": session}
-                said = connection.call("agent.whisper", params, agent="month", timeout=60.0)
+                said = connection.call("agent.whisper", params, agent="month", timeout=120)
                 nodes = [node for node in said.nodes if node.shown != "exploring"]
             assert "vectors" not in said.degraded, f"without the model the figures mean nothing:\n{house.said()}"
             shown = tuple(keys.get(node.id, node.id) for node in nodes)

@@ -125,17 +125,17 @@ def test_who_is_busy_is_not_waited_for_past_the_deadline(files: Path) -> None:
     class Slow:
         def predict(self, *args: Any, **kwargs: Any) -> Any:
             busy.set()
-            done.wait(60)
+            done.wait(120)
             return inner.predict(*args, **kwargs)
 
     inner = reranker._model
     reranker._model = Slow()
     thread = threading.Thread(target=lambda: got.append(reranker.scores("which", ["owl"], deadline=soon())))
     thread.start()
-    assert busy.wait(60)
+    assert busy.wait(120)
     assert reranker.scores("which", ["owl"], deadline=time.monotonic() + 0.01) is None
     done.set()
-    thread.join(60)
+    thread.join(120)
     assert got[0] is not None
 
 
