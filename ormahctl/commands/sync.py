@@ -135,6 +135,8 @@ def _say(done: SyncResult) -> None:
         render.note(f"{one.path}: {one.what}", label="conflict", colour="red")
     for one in done.replaced:
         _replaced(one)
+    for sentence in done.told:
+        render.note(render.line(sentence))
     if done.waiting:
         waiting = render.count(done.waiting, "conflict waits", "conflicts wait")
         render.note(f"{waiting} for you: ormahctl sync --conflicts")

@@ -56,6 +56,8 @@ class Synced(Struct):
     conflicts: list[Aside] = field(default_factory=list)
     replaced: list[Aside] = field(default_factory=list)
     """Where another machine's sync had kept its own words and not this machine's."""
+    told: list[str] = field(default_factory=list)
+    """Files that one machine released and another one changed, a sentence each: what became of them."""
     commit: str | None = None
     """Where both sides are now."""
 
@@ -95,6 +97,8 @@ def sync_by_itself(ormah: Ormah) -> None:
             log.warning(
                 "words of this machine were replaced in %d notes; see: ormahctl sync --conflicts", len(done.replaced)
             )
+        for sentence in done.told:
+            log.warning("%s", sentence)
         if done.conflicts:
             log.warning("%d conflicts were set aside; see: ormahctl sync --conflicts", len(done.conflicts))
 
@@ -151,9 +155,10 @@ def sync_with(
         else:
             progress(0, 0, "joining")
             before = vault.head()
-            pulled, met = take_in(ormah, remote, tip, caller, yes=yes)
+            pulled, joined = take_in(ormah, remote, tip, caller, yes=yes)
             out.pulled += pulled
-            out.conflicts += met
+            out.conflicts += joined.conflicts
+            out.told += joined.told
             if pulled and before is not None:
                 out.replaced += tell(vault, before, tip)
         head = vault.head()
@@ -189,8 +194,8 @@ def _pushed(ormah: Ormah, wire: Network, remote: Remote, head: str, progress: Pr
         return wire.push(remote, head, progress)
 
 
-def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool) -> tuple[int, list[Aside]]:
-    """Join the remote's commit to ours: (commits that came in, conflicts that were set aside)."""
+def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool) -> tuple[int, Joined]:
+    """Join the remote's commit to ours: (commits that came in, what else there is to say of it)."""
     vault = ormah.vault
 
     def decide(head: str) -> Plan | None:
@@ -231,7 +236,14 @@ def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> Non
         )
 
 
-def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> list[Aside]:
+class Joined(Struct):
+    """What a person has to know of a join: the conflicts that were set aside, and what became of released files."""
+
+    conflicts: list[Aside] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+
+def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> Joined:
     """Decide and carry out, again where somebody was faster; a file that is being edited is waited for a while."""
     vault = ormah.vault
     end = time.monotonic() + PATIENCE
@@ -240,7 +252,7 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
         assert head is not None
         found = decide(head)
         if found is None:
-            return []
+            return Joined()
         try:
             with ormah.writing:
                 done = carry_out(vault, found, subject, source=caller.source, person=caller.source == PERSON)
@@ -253,7 +265,8 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
                 raise _in_the_way(ormah, exc) from exc
             continue
         ormah.reconciler.scan()
-        return [one for one in waiting(vault.root) if done is not None and one.op == done.op]
+        met = [one for one in waiting(vault.root) if done is not None and one.op == done.op]
+        return Joined(met, found.told)
 
 
 def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:

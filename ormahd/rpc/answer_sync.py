@@ -57,7 +57,7 @@ class SyncMethods:
     def _synced(self, done: Synced) -> schema.SyncResult:
         return schema.SyncResult(
             pulled=done.pulled, pushed=done.pushed, conflicts=[_item(one) for one in done.conflicts],
-            replaced=[_item(one) for one in done.replaced],
+            replaced=[_item(one) for one in done.replaced], told=done.told,
             waiting=len(conflicts.waiting(self.ormah.vault.root)), remote=done.remote, branch=done.branch,
             commit=done.commit,
         )  # fmt: skip

@@ -16,14 +16,15 @@ from msgspec import Struct, field
 
 from ormahd.core.merge import merge_file
 from ormahd.core.node import short_id
+from ormahd.core.note import unadopted
 from ormahd.errors import BadRequest, Conflict, Unavailable
 from ormahd.vault import released
 from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.conflicts import Versions, drop, set_aside
 from ormahd.vault.create import CARD, Card, read_card
-from ormahd.vault.custody import join_left
 from ormahd.vault.entries import EXECUTABLE, LINK, REMOVED, SUBMODULE, PathEntry
 from ormahd.vault.files import safe_path
+from ormahd.vault.releases import Releases
 from ormahd.vault.three_way import Joined, Pair, Version, changed, join, node_of, write
 from ormahd.vault.transaction import Transaction, Wish, is_local
 from ormahd.vault.vault import Vault
@@ -48,6 +49,8 @@ class Plan(Struct):
     left: dict[str, tuple[Version, Version]] = field(default_factory=dict)
     """Files of the person's that the other side released: what is there now, and that without our lines. Git forgets them,
     and they stay in the folder."""
+    told: list[str] = field(default_factory=list)
+    """What the person has to know of files that one side released and the other one changed, a sentence each."""
 
     @property
     def nodes(self) -> set[str]:
@@ -121,37 +124,44 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
     here, there = _matched(changed(vault, base, head), changed(vault, base, other))
     wanted: dict[str, Version | None] = {}
     now: dict[str, Version | None] = {}
+    releases = Releases(vault, head, other)
     for key in {**here, **there}:
         before = (here.get(key) or there[key])[0]
-        now[key] = here[key][1] if key in here else before
+        ours = here[key][1] if key in here else before
         theirs = there[key][1] if key in there else before
-        wanted[key] = settle(out, key, before, now[key], theirs)
+        if before is not None and theirs is None and ours is not None:
+            left = releases.there(key, before, ours)
+            if left is not None:
+                out.left[key] = (ours, left)
+                if ours != before:
+                    out.told.append(releases.changed_here(ours.path))
+                continue
+        if before is not None and ours is None and theirs not in (None, before) and releases.here(key, before):
+            out.told.append(releases.changed_there(theirs))
+            continue
+        now[key] = ours
+        wanted[key] = settle(out, key, before, ours, theirs)
+    out.reasons += out.told
     part(vault, out, wanted)
+    _list_moved(vault, out, now, wanted)
     out.changes = {key: (now[key], wanted[key]) for key in wanted if now[key] != wanted[key]}
-    _leave_released(vault, out, there)
     out.entries = link_entries(vault, out, wanted)
     return out
 
 
-def _leave_released(vault: Vault, out: Plan, there: Mapping[str, Pair]) -> None:
-    """What the other side released is not removed here: it loses our lines, and stays."""
-    line = vault.git.resolve(f"{out.other}:{vault.prefix}{released.PATH}")
-    listed = {} if line is None else released.read(vault.blob(line))
-    for key, (now, wanted) in list(out.changes.items()):
-        if now is None or wanted is not None or now.path not in listed or there.get(key, (None, None))[0] is None:
-            continue
-        removed = (
-            vault.git.run("log", "-1", "--format=%H", "--diff-filter=D", out.other, "--", vault.prefix + now.path)
-            .decode()
-            .strip()
-        )
-        blob = vault.git.resolve(f"{removed}^1:{vault.prefix}{now.path}") if removed else None
-        before = there[key][0]
-        if blob is None or before is None:
-            continue
-        joined = join_left(before, now, Version(now.path, vault.blob(blob)))
-        out.left[key] = (now, joined.version or now)
-        del out.changes[key]
+def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted: dict[str, Version | None]) -> None:
+    """What is left under another name than on the machine that released it is listed under this name too: else it would be
+    adopted again."""
+    key = f"path:{released.PATH}"
+    oid = vault.tree(out.head).get(released.PATH)
+    before = now.get(key) or (None if oid is None else Version(released.PATH, vault.blob(oid)))
+    listed = wanted.get(key) or before
+    known = {} if listed is None else released.read(listed.data)
+    new = [released.Released(then.path, sha256(then.data), node_of(one))
+           for one, (_, then) in out.left.items() if then.path not in known]  # fmt: skip
+    if new:
+        now[key] = before
+        wanted[key] = Version(released.PATH, released.with_files(b"" if listed is None else listed.data, new))
 
 
 def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
@@ -304,12 +314,13 @@ def machine() -> str:
 
 
 def _as_it_is(vault: Vault, tx: Transaction) -> None:
-    """A file that git does not know here, and that has just what comes in, is not in the way."""
+    """A file that git does not know here is not in the way where it has just what comes in, or that without the lines of an
+    adoption: another machine adopted it."""
     for path, wish in tx.wishes.items():
         if wish.expect is None and wish.data is not None and os.path.lexists(vault.root / path):
             try:
                 there = vault.read(path)
             except (Conflict, Unavailable):
                 continue  # the transaction says it better
-            if there == wish.data:
+            if there in (wish.data, unadopted(wish.data, path)):
                 tx.wishes[path] = Wish(wish.node_id, sha256(there), wish.data)

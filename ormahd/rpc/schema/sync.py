@@ -37,6 +37,8 @@ class SyncResult(Result):
     conflicts: list[ConflictItem]
     replaced: list[ConflictItem]
     """Where a sync on another machine kept its words, and those of this machine lost: `admin.sync_take_back` brings them back."""
+    told: list[str]
+    """Files that one machine released and another one changed: what became of each, a sentence with the command for it."""
     waiting: int
     """Conflicts that wait for a person, with those of earlier syncs."""
     remote: str
