@@ -109,9 +109,9 @@ def _say(found: AdoptResult, *, dry_run: bool, index: bool) -> None:
                 render.out(f"    + {render.line(line)}")
     if len(found.adopt) > SHOWN:
         render.out(f"  … and {len(found.adopt) - SHOWN} more (--json lists all)")
-    if not found.adopt:
+    if not found.adopt and not found.waiting:
         render.out("nothing to adopt" if not found.already else "nothing to adopt: Ormah looks after all of it already")
-    elif found.already:
+    elif found.adopt and found.already:
         render.out(f"{render.count(found.already, 'note is', 'notes are')} looked after already")
     if found.left_out:
         render.out(f"left out: {render.count(len(found.left_out), 'file')}")

@@ -214,7 +214,11 @@ def _why_not(ormah: Ormah, path: str) -> str:
 
 
 def _carry_out(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Mapping[str, Seen], plan: Adopted) -> None:
-    """Say what holds from now on, and have the reconciler adopt what that is about."""
+    """Say what holds from now on, and have the reconciler adopt what that is about.
+
+    Raises VaultBusy: git is held by somebody else; nothing was changed.
+    """
+    ormah.vault.wait_for_git()
     before = ormah.vault.head()
     run = ormah.new_run()
     _choose(ormah, wish, folders, chosen, run)
@@ -232,8 +236,25 @@ def _carry_out(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Mapping
     ops = [entry.op for entry in entries if entry.nodes]
     plan.op = ops[0] if len(ops) == 1 else None
     plan.run = run if len(entries) > 1 or (entries and not ops) else None
-    plan.waiting = sorted(redo)
+    _tell_apart(ormah, wish, folders, plan, redo)
     plan.done = True
+
+
+def _tell_apart(ormah: Ormah, wish: Wish, folders: Sequence[str], plan: Adopted, redo: Collection[str]) -> None:
+    """Of what was planned, what was done, what follows by itself, and what does not."""
+    if wish.mode == "index":
+        plan.waiting = sorted(redo)
+        return
+    kinds = ormah.index.kinds()
+    missed = [one for one in plan.adopt if kinds.get(one.path) != NoteKind.NOTE]
+    plan.adopt = [one for one in plan.adopt if kinds.get(one.path) == NoteKind.NOTE]
+    follows = {one.path for one in missed if wish.everything or _is_chosen(one.path, (), folders, Wish())}
+    why = ormah.vault.busy()
+    said = "it is being written to" if why is None else f"git is held by somebody else: {why}"
+    plan.waiting = sorted(follows)
+    plan.left_out += [LeftOut(one.path, f"{said}; repeat the command in a moment")
+                      for one in missed if one.path not in follows]  # fmt: skip
+    plan.left_out.sort(key=lambda one: one.path)
 
 
 def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection[str], run: str) -> None:
@@ -259,7 +280,7 @@ def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection
             else ", ".join(f"{folder}/" for folder in folders) or "notes that were released"
         )
         subject = f"Choose what becomes of {what}"
-        with vault.transaction(subject, kind=Kind.ADOPT, source="person", person=True, run=run) as tx:
+        with vault.transaction(subject, kind=Kind.ADOPT, source="person", person=True, run=run, queue=False) as tx:
             if new != card:
                 tx.put(CARD, new, node_id=None, expect=sha256(card))
             if left is not None and left != held and held is not None:
