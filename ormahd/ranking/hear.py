@@ -9,7 +9,15 @@ from msgspec import Struct
 
 from ormahd.core.kinds import NAMING, kinds
 from ormahd.core.node import ABOUT_SELF, NodeType, SearchQuery
-from ormahd.core.words import IDENTITY_WORDS, QUESTION_WORDS, STOP_WORDS, is_question, query_terms, words
+from ormahd.core.words import (
+    FUNCTION_WORDS,
+    IDENTITY_WORDS,
+    QUESTION_WORDS,
+    STOP_WORDS,
+    is_question,
+    query_terms,
+    words,
+)
 from ormahd.index.rows import Filter
 from ormahd.ranking.times import Period, find_period
 from ormahd.settings import SearchSettings
@@ -24,6 +32,21 @@ _IDLE = frozenset(
     ]
 )
 """With these words alone a question has no topic: "what did we do yesterday" asks for a time."""
+_IDLE_ELSEWHERE = frozenset(
+    [
+        *("il", "on", "s"),
+        *("acordamos", "ai", "algo", "alles", "appris", "arrive", "avait", "bei", "choses", "cosas", "das"),
+        *("decide", "decidees", "er", "es", "est", "etait", "etwas", "eu", "fait", "faites", "fue", "gab"),
+        *("gearbeitet", "gemacht", "geschafft", "geschah", "geschehen", "getan", "habia", "hast", "hay"),
+        *("hecho", "hemos", "hice", "hicimos", "hiciste", "hizo", "ihr", "ist", "lo", "los", "machten"),
+        *("neu", "neues", "nuevo", "ocurrio", "ont", "pasado", "paso", "passe", "passiert", "passierte"),
+        *("qu", "que", "quelque", "quoi", "rien", "se", "sucedio", "taten", "trabajado", "trabajamos"),
+        *("travaille", "uns", "va", "war", "waren", "was", "wir", "wurde"),
+    ]
+)
+"""The same in German, Spanish and French."""
+_IDLE_HAN = frozenset("我们你咱了做干些什么事情的吗呢啊发生过有哪是都在那这决定说聊讨论工作完成哪里吧与和")
+"""Characters of Chinese questions that ask for no topic; the words of a text are pairs of characters."""
 
 
 class Heard(Struct, frozen=True):
@@ -94,7 +117,9 @@ def topics(text: str) -> frozenset[str]:
 
 def subject(text: str) -> frozenset[str]:
     """The same without words that say of what kind the answer is: "what did we decide last week" asks for a time and a kind."""
-    return topics(text) - NAMING
+    return frozenset(
+        word for word in topics(text) - FUNCTION_WORDS - NAMING - _IDLE_ELSEWHERE if not _IDLE_HAN.issuperset(word)
+    )
 
 
 def _tuple(values: list[T] | None) -> tuple[T, ...] | None:

@@ -30,7 +30,7 @@ FEWEST: Final = 3
 word ("部署"), but one word without a sentence asks for nothing in particular there as here, and most prompts of two
 characters are a yes. A vowel sign that takes room counts (Hindi "गिट" has three), an accent does not."""
 WINDOW: Final = timedelta(days=3)
-"""What "recently" means where a prompt asks for a time and names none (REFERENCE, constants)."""
+"""How far back "where were we?" asks (REFERENCE, constants)."""
 EARLIER: Final = 2
 """Earlier prompts that a follow-up is searched with (seeds)."""
 EARLIER_CHARACTERS: Final = 400
@@ -84,6 +84,7 @@ def hear(
     period = find_period(prompt, now)
     intents = _kinds(prompt, scores, period, before, settings.intent_threshold)
     follow_up = bool(before.recent) and Intent.CONTINUATION in intents
+    after = until = None
     if (
         not before.recent
         and Intent.CONTINUATION in intents
@@ -92,15 +93,15 @@ def hear(
     ):
         # "where were we?" at the beginning of a session: nothing but its newest memories can answer
         intents |= {Intent.TEMPORAL}
+        after = now - WINDOW
     query = prompt
     if follow_up:
         by_words = scores is None or scores[Intent.CONTINUATION] < settings.intent_threshold
         # "and in production?" has half of its topic in the prompt before; two of them would outweigh its own half
         query = "\n".join([*_earlier(before, 1 if by_words and topics(prompt) else EARLIER), prompt])
-    after = until = None
-    if Intent.TEMPORAL in intents:
-        after, until = (period.after, period.before) if period is not None else (now - WINDOW, None)
-        query = period.rest if period is not None and words(period.rest) else prompt
+    if Intent.TEMPORAL in intents and period is not None:  # a time that is not understood is no window
+        after, until = period.after, period.before
+        query = period.rest if words(period.rest) else prompt
     return Heard(
         prompt=prompt,
         intents=intents,

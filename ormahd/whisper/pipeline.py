@@ -19,6 +19,7 @@ from ormahd.core.node import Tier
 from ormahd.core.words import is_question
 from ormahd.index.rows import Filter
 from ormahd.journal import whispers
+from ormahd.ranking import time_words
 from ormahd.ranking.hear import subject
 from ormahd.ranking.search import Rules
 from ormahd.whisper import affinity, choose, hear, quiet, render, renew, review
@@ -89,6 +90,7 @@ class Whisper:
 
     def warm(self) -> None:
         """What the first prompt need not wait for: the examples' vectors, and everything that one prompt touches."""
+        time_words.warm()
         if self.archetypes(self.ormah.embed_query).warm():
             _Course(self, Asked(FIRST, None), explain=False).run()
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ormahd.index.embedder import QueryVectors
 from ormahd.index.hashing import Hashing
+from ormahd.ranking.times import find_period
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.hear import EARLIER_CHARACTERS, WINDOW, Archetypes, early, hear, topic
 from ormahd.whisper.intents import ARCHETYPES, classify
@@ -118,17 +119,24 @@ def test_a_text_without_direction_is_general() -> None:
 # ---------------------------------------------------------------- time
 
 
+def period(text: str) -> tuple[datetime, datetime]:
+    found = find_period(text, NOW)
+    assert found is not None
+    return found.after, found.before
+
+
 def test_temporal_has_a_window_and_loses_the_phrase() -> None:
     """Seed: "temporal prompts relax some thresholds"; reference: the time window and the stripped query."""
     heard = understood("what did we do yesterday?")
     assert heard.temporal
     assert heard.query == "what did we do ?"
-    assert (heard.after, heard.before) == (NOW - timedelta(days=2), NOW - timedelta(days=1))
+    assert (heard.after, heard.before) == period("yesterday")
 
 
-def test_temporal_without_a_period_means_the_last_days() -> None:
-    heard = understood("summarize the recent changes")
-    assert (heard.after, heard.before) == (NOW - WINDOW, None)
+def test_a_time_that_is_not_understood_is_no_window() -> None:
+    heard = understood("summarize what happened this blue moon")
+    assert heard.temporal
+    assert (heard.after, heard.before) == (None, None)
     assert heard.query == heard.prompt
 
 
@@ -143,7 +151,8 @@ def test_without_a_model_a_plain_question_about_a_time_is_known() -> None:
     heard = deaf("what did we do last week?")
     assert heard.intents == {Intent.TEMPORAL}
     assert heard.vector is None
-    assert heard.after == NOW - timedelta(days=14)
+    assert (heard.after, heard.before) == period("last week")
+    assert deaf("was haben wir gestern gemacht?").intents == {Intent.TEMPORAL}
     assert deaf("why did the deploy fail last week?").intents == {Intent.GENERAL}
     assert deaf("who am I?").intents == {Intent.GENERAL}
 
