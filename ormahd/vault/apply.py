@@ -24,7 +24,7 @@ from ormahd.vault.git import Git
 from ormahd.vault.git_busy import busy
 from ormahd.vault.git_index import IndexLock
 from ormahd.vault.git_objects import Objects
-from ormahd.vault.git_refs import Moved, find_commit
+from ormahd.vault.git_refs import Moved, find_commit, within
 from ormahd.vault.git_run import GitFailed
 from ormahd.vault.git_splice import Splicer
 from ormahd.vault.intent import Intent, Intents
@@ -306,8 +306,18 @@ class Applier:
         self.flusher.each(sync_directory, sorted(folders))
 
     def _move(self, head: str | None, tip: str, placed: Sequence[_Placed], landing: Landing) -> Moved:
-        self.intents.moving([tip])
-        self.at("moving")
-        outcome = landing.move(head, tip, placed[-1].op.intent)
-        self.intents.moved()
+        """Move the branch. Raises _LookAgain where something failed and it has moved, or nobody can say: then the files stay."""
+        try:
+            self.intents.moving([tip])
+            self.at("moving")
+            outcome = landing.move(head, tip, placed[-1].op.intent)
+            self.intents.moved()
+        except (OSError, OrmahError) as exc:
+            try:
+                moved = within(self.git, tip, self.git.head())
+            except OrmahError:
+                moved = True
+            if moved:
+                raise _LookAgain(f"the branch has moved, but {exc}") from exc
+            raise
         return outcome

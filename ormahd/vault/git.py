@@ -17,10 +17,11 @@ from typing import IO
 from msgspec import Struct
 
 from ormahd.errors import Internal, Unavailable
-from ormahd.vault.disk import read_small
+from ormahd.vault.git_ref_files import FILES, RefFiles
 from ormahd.vault.git_run import CONFIG, GitFailed, call, environment, executable, importing
 
 _GLOB = re.compile(r"[*?\[\\]")
+SHOW_REFS = "--show-ref-format"
 _ANY_PATHSPEC = {"GIT_LITERAL_PATHSPECS": "0"}
 """`check-ignore` knows no literal pathspecs; its paths get `./` before them, so that none of them is magic."""
 
@@ -48,13 +49,22 @@ class Place(Struct, frozen=True):
     common: Path
     bare: bool
     object_format: str
+    ref_format: str
+    """How refs are kept: `files`, or `reftable`."""
 
 
 def locate(folder: Path) -> Place | None:
     """The repository that `folder` is or lies in, or None. Raises where git refuses it (ownership, damage)."""
     try:
         out = call(
-            ["rev-parse", "--is-bare-repository", "--show-object-format", "--absolute-git-dir", "--git-common-dir"],
+            [
+                "rev-parse",
+                "--is-bare-repository",
+                "--show-object-format",
+                "--absolute-git-dir",
+                "--git-common-dir",
+                SHOW_REFS,
+            ],
             cwd=folder,
         )
     except GitFailed as exc:
@@ -66,16 +76,17 @@ def locate(folder: Path) -> Place | None:
                 hint=f"if you trust it: git config --global --add safe.directory {folder}",
             ) from exc
         raise
-    bare, object_format, git_dir, common = os.fsdecode(out).rstrip("\n").split("\n")
+    bare, object_format, git_dir, common, refs = os.fsdecode(out).rstrip("\n").split("\n")
+    refs = FILES if refs == SHOW_REFS else refs  # a git that does not know the question repeats it
     if bare == "true":
-        return Place(Path(git_dir), Path(git_dir), Path(git_dir), True, object_format)
+        return Place(Path(git_dir), Path(git_dir), Path(git_dir), True, object_format, refs)
     try:
         top = os.fsdecode(call(["rev-parse", "--show-toplevel"], cwd=folder)).rstrip("\n")
     except GitFailed as exc:
         raise Unavailable(
             f"{folder} lies inside a repository's .git", hint="set vault.path to a folder of notes"
         ) from exc
-    return Place(Path(top), Path(git_dir), (folder / common).resolve(), False, object_format)
+    return Place(Path(top), Path(git_dir), (folder / common).resolve(), False, object_format, refs)
 
 
 def ignored_around(place: Place, folder: Path) -> bool:
@@ -94,6 +105,7 @@ class Git:
         self.git_dir = place.git_dir
         self.common = place.common
         self.object_format = place.object_format
+        self.ref_files = RefFiles(place.git_dir, place.common, place.ref_format)
         self.oid_bytes = 32 if place.object_format == "sha256" else 20
         self.null = "0" * (2 * self.oid_bytes)
         self._options = ["--git-dir", str(self.git_dir), "--work-tree", str(self.top)]
@@ -103,6 +115,7 @@ class Git:
         self._asking = threading.Lock()
         self._identity: tuple[object, Identity | None] | None = None
         self._config_files: set[Path] = set()
+        self._branch: tuple[object, str | None] | None = None
 
     def close(self) -> None:
         with self._asking:
@@ -261,12 +274,14 @@ class Git:
         return found[2]
 
     def branch(self) -> str | None:
-        """The full name of the branch that HEAD is on (`refs/heads/main`), also before its first commit; None: detached."""
-        try:
-            text = read_small(self.git_dir / "HEAD").decode("utf-8").strip()
-        except OSError as exc:
-            raise Unavailable(f"{self.git_dir}/HEAD cannot be read: {exc}", hint="`git status` says more") from exc
-        return text[5:].strip() if text.startswith("ref:") else None
+        """The full name of the branch that HEAD is on (`refs/heads/main`), also before its first commit; None: detached. Git is
+        asked when HEAD may have changed since, not for each commit: a git that starts takes 2 ms."""
+        mark, known = self.ref_files.mark(), self._branch
+        if known is not None and mark is not None and known[0] == mark:
+            return known[1]
+        branch = os.fsdecode(self.run("symbolic-ref", "--quiet", "HEAD", ok=(0, 1))).rstrip("\n") or None
+        self._branch = mark, branch
+        return branch
 
     def identity(self) -> Identity | None:
         """The person's git identity, where they have set one. Read again when a configuration file changes."""

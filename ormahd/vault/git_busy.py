@@ -27,6 +27,8 @@ _OPERATIONS = {
     "BISECT_LOG": "a bisect is under way",
 }
 
+_REFS = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
+"""Those of them that git keeps as refs, where refs are no files."""
 _MESSAGES = ("MERGE_MSG", "COMMIT_EDITMSG")
 _READERS = {
     b"fsmonitor--daemon",
@@ -45,9 +47,7 @@ _READERS = {
 
 def ref_locks(git: Git) -> list[Path]:
     """The lock files that stand in the way of moving HEAD."""
-    branch = git.branch()
-    locks = [git.git_dir / "HEAD.lock", git.common / "packed-refs.lock"]
-    return [*locks, git.common / f"{branch}.lock"] if branch else locks
+    return git.ref_files.locks(git.branch())
 
 
 def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
@@ -67,9 +67,13 @@ def under_way(git: Git) -> str | None:
     for name, why in _OPERATIONS.items():
         if os.path.lexists(git.git_dir / name):
             return why
+    if not git.ref_files.plain:  # there these are refs, and no files
+        for name in _REFS:
+            if git.resolve(name) is not None:
+                return _OPERATIONS[name]
     # While the message of a commit (or of a revert: it leaves no mark) is typed, git holds no lock; a commit of ours in
     # between would make theirs fail, or take its changes away. Only a message younger than HEAD can be of such a one.
-    moved = _mtime(git.git_dir / "logs" / "HEAD")
+    moved = git.ref_files.moved_ns()
     if any(_mtime(git.git_dir / name) > moved for name in _MESSAGES) and _git_at_work(git):
         return "the message of a commit is being written"
     return None
@@ -98,7 +102,8 @@ def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2
     for path in locks:
         with contextlib.suppress(FileNotFoundError):
             text = path.read_text("ascii", "replace").strip()
-            if text in moving or (not text and not in_use(git, path)):
+            # In a lock of the tables of all refs stand names of tables, whoever made it.
+            if text in moving or ((not text or not git.ref_files.plain) and not in_use(git, path)):
                 path.unlink()
                 said.append(f"removed the {path.name} that we held when we were stopped")
     return said

@@ -103,7 +103,9 @@ class Network:
             "--no-prune", "--force", "--", remote.address, f"{remote.branch}:{remote.tracking}",
         ]  # fmt: skip
         try:
-            unlocked(self._git, remote.tracking, lambda: self._talk(command, remote.url, progress))
+            unlocked(
+                self._git, self._git.ref_files.lock(remote.tracking), lambda: self._talk(command, remote.url, progress)
+            )
         except GitFailed as exc:
             if "couldn't find remote ref" in exc.stderr:
                 return None
@@ -140,7 +142,11 @@ class Network:
                                hint=_mend_refusal(refused[1]), data={"remote": lines}) from exc  # fmt: skip
             raise
         if self._git.resolve(remote.tracking) != commit:
-            unlocked(self._git, remote.tracking, lambda: self._git.run("update-ref", remote.tracking, commit))
+            unlocked(
+                self._git,
+                self._git.ref_files.lock(remote.tracking),
+                lambda: self._git.run("update-ref", remote.tracking, commit),
+            )
         return True
 
     # One command

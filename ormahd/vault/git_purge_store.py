@@ -50,6 +50,7 @@ class Store:
         call(
             ["init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", str(place)],
             cwd=place.parent,
+            env={"GIT_DEFAULT_REF_FORMAT": "files"},
         )
         return cls(place)
 

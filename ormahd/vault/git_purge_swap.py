@@ -196,9 +196,9 @@ def _move_refs(
     lines += [f"delete {name} {oid}" for name, oid in drop.items()]
     git.run("update-ref", "--no-deref", "--stdin", input=os.fsencode("\n".join([*lines, "prepare", "commit", ""])))
     for name in symbolic:
-        if name.startswith(REMOTE):
-            (git.common / name).unlink(missing_ok=True)
-    for folder in (git.common / "refs", git.common / "refs/heads", git.common / "refs/tags", git.common):
+        if name.startswith(REMOTE) and git.run("symbolic-ref", "--quiet", name, ok=(0, 1)):
+            git.run("symbolic-ref", "--delete", name)
+    for folder in sorted({git.ref_files.folder(name) for name in (None, "refs/heads", *refs, *drop)}):
         sync_directory(folder)
 
 

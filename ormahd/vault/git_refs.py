@@ -41,6 +41,7 @@ class HeadMover:
             raise Internal("HEAD is moved once by each of these")
         self._child = None
         branch = git.branch()
+        folder = git.ref_files.folder(branch)
         _, complaint = child.communicate(f"update HEAD {new} {old or git.null}\n".encode())
         if child.returncode:
             said = complaint.decode("utf-8", "replace")
@@ -49,8 +50,7 @@ class HeadMover:
             if "File exists" in said or "Unable to create" in said:
                 return Moved.HELD
             raise GitFailed(["update-ref"], child.returncode, said)
-        ref = git.git_dir / "HEAD" if branch is None else git.common / branch
-        sync_directory(ref.parent)
+        sync_directory(folder)
         return Moved.YES if _arrived(git, new) else Moved.RACED
 
     def drop(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -83,7 +84,7 @@ def follow(git: Git, remote: Remote) -> None:
     short = branch.removeprefix("refs/heads/")
     known = configured(git, remote.name)
     if known is None:
-        unlocked(git, "config", lambda: git.run("remote", "add", "--", remote.name, remote.url))
+        unlocked(git, _config_lock(git), lambda: git.run("remote", "add", "--", remote.name, remote.url))
     elif known != remote.url:
         git.run("remote", "set-url", "--", remote.name, remote.url)
     set_value(git, f"branch.{short}.remote", remote.name)
@@ -93,15 +94,18 @@ def follow(git: Git, remote: Remote) -> None:
 def set_value(git: Git, key: str, text: str) -> None:
     """Write a setting into the repository's configuration."""
     if value(git, key) != text:
-        unlocked(git, "config", lambda: git.run("config", "--local", key, text))
+        unlocked(git, _config_lock(git), lambda: git.run("config", "--local", key, text))
 
 
-def unlocked(git: Git, name: str, act: Callable[[], object]) -> None:
-    """Do something that changes `name` (a ref, or `config`); a lock on it that a killed git left is removed once."""
+def _config_lock(git: Git) -> Path:
+    return git.common / "config.lock"
+
+
+def unlocked(git: Git, lock: Path, act: Callable[[], object]) -> None:
+    """Do something that takes `lock` (of a ref, or of git's configuration); one that a killed git left is removed once."""
     try:
         act()
     except GitFailed as exc:
-        lock = git.common / f"{name}.lock"
         if "File exists" not in exc.stderr or not lock.exists() or in_use(git, lock):
             raise
         lock.unlink(missing_ok=True)

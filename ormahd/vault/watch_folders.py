@@ -6,7 +6,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
-from pathlib import Path
 
 from ormahd.vault.vault import Vault
 from ormahd.vault.watch_source import Lost, Source, Told
@@ -111,7 +110,7 @@ class Watches:
                     source.add(folder)
             return
         source.add(self._root)
-        wanted = {*self._notes(source, [self._root], self._homes()), *self._git_folders()}
+        wanted = {*self._notes(source, [self._root], self._homes()), *self._vault.git.ref_files.watched()}
         for folder in source.folders() - wanted:
             source.drop(folder)
         for folder in wanted:
@@ -162,8 +161,3 @@ class Watches:
         own = [folder for folder in folders if not os.path.lexists(folder + "/.git") and not os.path.islink(folder)]
         ignored = self._vault.is_ignored(name for folder in own if (name := folder[cut:]) not in homes)
         return [folder for folder in own if folder[cut:] not in ignored]
-
-    def _git_folders(self) -> set[str]:
-        """HEAD, index and packed refs lie in these; branches below `refs/heads`. Never the objects."""
-        refs = Path(self._vault.git.common) / "refs"
-        return {*self.git_dirs, os.fspath(refs), *(path for path, _, _ in os.walk(refs / "heads"))}

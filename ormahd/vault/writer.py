@@ -118,7 +118,9 @@ class Writer:
         try:
             why = self._in_line(op)
         except BaseException as exc:
-            self._withdraw(op)
+            if not self._withdraw(op) and op.acknowledged:  # it could not be taken back, so it follows
+                self._drainer.kick()
+                raise answers.stored(intent, str(exc)) from exc
             if isinstance(exc, OSError):
                 raise answers.unwritable(exc) from exc
             raise

@@ -398,3 +398,38 @@ def test_what_is_not_queued_waits_for_a_short_hold(root: Path) -> None:
         assert put(vault, (A, b"2\n"), queue=False) is not None
         timer.join()
     sound(root)
+
+
+def test_what_fails_after_the_branch_has_moved_is_no_refusal(root: Path) -> None:
+    """What was committed stands, and nobody is told that nothing was changed."""
+    note = root / ".ormah/intent/moving"
+
+    def at(step: str) -> None:
+        if step == "moving":  # now the note of where the branch goes cannot be taken away
+            note.unlink()
+            note.mkdir()
+
+    with open_vault(root, at=at) as vault:
+        with pytest.raises(VaultBusy) as caught:
+            put(vault, (A, b"2\n"))
+        assert caught.value.data["stored"] is True
+        assert "nothing was changed" not in str(caught.value)
+        assert git(root, "show", f"HEAD:{A}") == "2"
+        assert (root / A).read_bytes() == b"2\n"
+    note.rmdir()
+    with open_vault(root) as vault:
+        assert vault.read(A) == b"2\n"
+    sound(root)
+
+
+def test_the_branch_is_asked_of_git_only_when_it_may_be_another(root: Path) -> None:
+    with open_vault(root) as vault:
+        assert vault.git.branch() == "refs/heads/main"
+        put(vault, (A, b"2\n"))
+        assert vault.git.branch() == "refs/heads/main"
+        git(root, "switch", "-q", "-c", "other")
+        assert vault.git.branch() == "refs/heads/other"
+        git(root, "switch", "-q", "--orphan", "new")
+        assert vault.git.branch() == "refs/heads/new"
+        git(root, "switch", "-q", "--detach", "other")
+        assert vault.git.branch() is None

@@ -1,0 +1,68 @@
+"""Where git keeps refs: names of files that are watched, waited for, flushed and compared by time. What is in them git alone reads and
+writes, because there are two formats: a file a ref beside `packed-refs` (`files`), and tables of all of them (`reftable`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+FILES: Final = "files"
+"""git's name of the first format. git before 2.45 knows no other."""
+
+
+class RefFiles:
+    """Of one repository."""
+
+    def __init__(self, git_dir: Path, common: Path, ref_format: str) -> None:
+        self._git_dir = git_dir
+        self._common = common
+        self.plain = ref_format == FILES
+        """Whether each ref is a file. Otherwise nothing of a ref's name is a file's."""
+        self._head = git_dir / "HEAD" if self.plain else git_dir / "reftable" / "tables.list"
+
+    def mark(self) -> object:
+        """Return what is another value whenever HEAD names another branch than before: taken from times and sizes, in one call of
+        the system. None: it cannot be said, so git has to be asked."""
+        try:
+            found = os.stat(self._head)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+    def locks(self, branch: str | None) -> list[Path]:
+        """Return the lock files that stand in the way of moving HEAD."""
+        if not self.plain:
+            return [folder / "tables.list.lock" for folder in self._stacks()]
+        locks = [self._git_dir / "HEAD.lock", self._common / "packed-refs.lock"]
+        return [*locks, self._common / f"{branch}.lock"] if branch else locks
+
+    def lock(self, name: str) -> Path:
+        """Return the lock file of one ref."""
+        return self._common / f"{name}.lock" if self.plain else self._common / "reftable" / "tables.list.lock"
+
+    def folder(self, name: str | None) -> Path:
+        """Return the folder whose names change when the ref `name` (None: HEAD itself) moves."""
+        if not self.plain:
+            return self._common / "reftable"
+        return self._git_dir if name is None else (self._common / name).parent
+
+    def watched(self) -> set[str]:
+        """Return the folders in which something moves when HEAD, a branch, or git's index does. Never those of objects."""
+        folders = {self._git_dir, self._common}
+        if not self.plain:
+            return {os.fspath(folder) for folder in (*folders, *self._stacks())}
+        refs = self._common / "refs"
+        return {*map(os.fspath, folders), os.fspath(refs), *(path for path, _, _ in os.walk(refs / "heads"))}
+
+    def moved_ns(self) -> int:
+        """Return when HEAD moved last, in nanoseconds; -1 where that is not known."""
+        try:
+            return os.stat(self._git_dir / "logs" / "HEAD" if self.plain else self._head).st_mtime_ns
+        except OSError:
+            return -1
+
+    def _stacks(self) -> list[Path]:
+        """The folders of tables: a linked worktree has one of its own beside the common one."""
+        return list(dict.fromkeys((self._git_dir / "reftable", self._common / "reftable")))

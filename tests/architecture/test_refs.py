@@ -1,0 +1,51 @@
+"""No module knows files of refs but the one that is for it: git reads and writes them, in whatever format they are kept."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NAMES = {"HEAD", "ORIG_HEAD", "FETCH_HEAD", "packed-refs", "refs", "logs", "reftable"}
+MAY = {
+    "ormahd/vault/git_ref_files.py": "watches, waits for, and compares times",
+    "ormahd/vault/git_name.py": "looks whether a folder is a repository",
+    "ormahd/vault/purge.py": "drops the reflogs of a clone that it made, in the format of files",
+}
+"""Modules that may name such a file, and what for."""
+
+
+def named(file: Path) -> list[int]:
+    """Lines with a path into the files of refs: `folder / "HEAD"`, `folder / f"refs/heads/{name}"`, `join(folder, "logs")`."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            parts = [node.right]
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in {"join", "joinpath"}
+        ):
+            parts = node.args
+        for part in parts:
+            first = part.values[0] if isinstance(part, ast.JoinedStr) and part.values else part
+            text = first.value if isinstance(first, ast.Constant) else None
+            if isinstance(text, str) and (text in NAMES or text.partition("/")[0] in NAMES):
+                found.append(part.lineno)
+    return found
+
+
+FILES = sorted(
+    file.relative_to(ROOT).as_posix() for folder in ("ormahd", "ormahctl") for file in (ROOT / folder).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file not in MAY])
+def test_refs_are_asked_of_git(file: str) -> None:
+    assert named(ROOT / file) == []
+
+
+@pytest.mark.parametrize("file", MAY)
+def test_who_may_needs_it(file: str) -> None:
+    assert named(ROOT / file)
