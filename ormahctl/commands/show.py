@@ -25,7 +25,7 @@ from ormahd.rpc.schema import AsOf, Edge, NodeParams, NodeResult
 )
 @pass_session
 def show(session: Session, node_id: str, as_of: str | None) -> None:
-    """Print the memory ID (any unique beginning of 4 or more characters) and its connections."""
+    """Print the memory ID (any unique beginning of 4 or more characters, or the path of its note) and its connections."""
     params = NodeParams(node_id=node_id, as_of=as_of)
     if as_of is None:
         node = session.client.call("agent.get", params, NodeResult)

@@ -22,9 +22,7 @@ def stats(session: Session) -> None:
         f"{render.count(found.total_nodes, 'memory', 'memories')}, {render.count(found.total_edges, 'connection')}"
     )
     if found.plain_files:
-        render.out(
-            f"{render.count(found.plain_files, 'file')} beside them findable as plain text (see: ormahctl doctor)"
-        )
+        render.out(f"{render.count(found.plain_files, 'file')} beside them that are no memories (see: ormahctl doctor)")
     for heading, counts in (
         ("tier", found.by_tier),
         ("type", found.by_type),

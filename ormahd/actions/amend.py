@@ -65,13 +65,13 @@ def see(ormah: Ormah, node_id: str) -> Seen:
                 hint="finish or abort the other git operation, and repeat",
             )
         raise NotFound(f"the note of {node_id[:8]} ({row.path}) is not in the vault any more", data={"id": node_id})
-    if row.lent:
+    note = codec.parse(data, row.path)
+    if row.lent and note.kind is not NoteKind.BROKEN:
         raise InvalidNote(
             f"{row.path} is a note of yours that Ormah only finds; nothing is written into it",
             hint=f"to have Ormah look after it: ormahctl vault adopt {shlex.quote(row.path)}",
             data={"path": row.path, "id": node_id},
         )
-    note = codec.parse(data, row.path)
     if note.kind is not NoteKind.NOTE:
         first = note.problems[0] if note.problems else None
         what = (

@@ -331,7 +331,7 @@ def _goes(piece: Piece) -> bool:
 
 
 def _twins(ormah: Ormah) -> dict[str, str]:
-    """{id: path} of files that a person broke and that still carry an id: the index does not know them by that."""
+    """{id: path} of files that a person broke and that still carry an id."""
     found = {}
     for path in [path for path, kind in ormah.index.kinds().items() if kind == NoteKind.BROKEN]:
         data = ormah.vault.read(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import re
 from pathlib import PurePosixPath
@@ -10,7 +11,7 @@ from typing import Any
 from ormahd.core.frontmatter import Frontmatter, FrontmatterError, read
 from ormahd.core.markdown import body_links, conflict_line, normalise
 from ormahd.core.naming import file_title, folder_says, stem_short_id
-from ormahd.core.node import MAX_CONTENT, EdgeType, NodeType, Tier, is_node_id
+from ormahd.core.node import MAX_CONTENT, MAX_TITLE, EdgeType, NodeType, Tier, is_node_id
 from ormahd.core.note_fields import FIELD_KEYS, OWN, one_line
 from ormahd.core.note_heads import is_template, other_head
 from ormahd.core.note_links import NO_DETAIL, NoteReader
@@ -23,6 +24,7 @@ KEPT = MAX_CONTENT
 """Characters of an unreadable file that stay findable as plain text."""
 
 _ID_LINE = re.compile(r"^(?:ormah_)?id:[ \t]*[\"']?([0-9a-fA-F-]{36})[\"']?[ \t]*\r?$", re.MULTILINE)
+_TITLE_LINE = re.compile(r"^title:[ \t]+([^\[{|>&*!#\r\n][^\r\n]*)", re.MULTILINE)
 KNOWN = frozenset([*map(str, EdgeType), "edges", "aliases", *(own + key for key in FIELD_KEYS for own in ("", OWN))])
 """Keys that mean something to us."""
 
@@ -161,12 +163,21 @@ def _links(reader: NoteReader | None, content: str) -> tuple[Link, ...]:
 
 def _unreadable(path: str, mark: str, text: str, problem: Problem) -> Note:
     head = text[:KEPT]
-    return Note(path, NoteKind.BROKEN, mark, id=_find_id(head), content=normalise(head.removeprefix("\ufeff")),
+    kind, space = folder_says(path)
+    return Note(path, NoteKind.BROKEN, mark, id=_find_id(head), type=kind or NodeType.FACT, space=space, title=_find_title(head, path),
+                created=named_time(PurePosixPath(path).name), content=normalise(head.removeprefix("\ufeff")),
                 problems=(problem,))  # fmt: skip
 
 
+def _find_title(text: str, path: str) -> str | None:
+    """The title that a head gives which cannot be read as a whole; else the file's name."""
+    found = _TITLE_LINE.search(text[:20_000])
+    return (one_line(found[1].strip("\"' ")) if found else "")[:MAX_TITLE] or file_title(path)
+
+
 def _head(data: bytes) -> str:
-    return data[: KEPT * 4].decode(errors="replace")[:KEPT].replace("\0", "\ufffd")
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data[: KEPT * 4].decode("utf-16" if wide else "utf-8", errors="replace")[:KEPT].replace("\0", "\ufffd")
 
 
 def _find_id(text: str) -> str | None:

@@ -51,7 +51,9 @@ def clean_prefix(text: str) -> str:
 
 
 def resolve(connection: sqlite3.Connection, text: str) -> str:
-    """The full id of the one node whose id begins with `text`."""
+    """The full id of the one node whose id begins with `text`, or whose file is at that path."""
+    if text.strip()[-3:].lower() == ".md":
+        return _at(connection, text.strip())
     prefix = clean_prefix(text)
     ids = [
         row[0]
@@ -69,6 +71,17 @@ def resolve(connection: sqlite3.Connection, text: str) -> str:
             data={"ids": ids[:SHOWN]},
         )
     return str(ids[0])
+
+
+def _at(connection: sqlite3.Connection, path: str) -> str:
+    row = connection.execute(
+        "SELECT n.id FROM file JOIN node n USING (number) WHERE path = ? AND held = 1", (path,)
+    ).fetchone()
+    if row is None:
+        raise NotFound(
+            f"no memory lies at {path!r}", hint="paths are relative to the vault; look for it with `ormahctl recall`"
+        )
+    return str(row[0])
 
 
 def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength], *, connections: bool = True) -> dict[str, NodeRow]:  # fmt: skip

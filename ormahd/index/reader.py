@@ -17,7 +17,6 @@ from ormahd import way
 from ormahd.core import sql
 from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Strength
-from ormahd.core.note import NoteKind
 from ormahd.core.standing import Compared
 from ormahd.errors import NotFound
 from ormahd.index import cache, links, lookup, text
@@ -29,7 +28,7 @@ from ormahd.index.kept_tokens import LEARNED
 from ormahd.index.late import Float
 from ormahd.index.meaning import Meaning
 from ormahd.index.nearest import Only
-from ormahd.index.rows import Candidate, Edge, Filter, NodeRow, Stats, Unresolved
+from ormahd.index.rows import UNWRITTEN, Candidate, Edge, Filter, NodeRow, Stats, Unresolved
 
 EVERYTHING = Filter()
 FEW = 0.05
@@ -85,15 +84,14 @@ class Reader:
             ))  # fmt: skip
 
     def lent(self) -> set[str]:
-        """Ids of the notes that are only indexed."""
+        """Ids of the notes that are only found: nothing is written into them."""
         with self._database.ask() as connection:
-            select = "SELECT node_id FROM file WHERE kind = ? AND node_id IS NOT NULL"
-            return {row[0] for row in connection.execute(select, (NoteKind.INDEXED,))}
+            return {row[0] for row in connection.execute(f"SELECT node_id FROM file WHERE kind IN {UNWRITTEN}")}
 
     # Nodes and edges
 
     def resolve(self, prefix: str) -> str:
-        """The full id for an id or a unique beginning of at least 4 characters, in any case.
+        """The full id for an id or a unique beginning of at least 4 characters, in any case, or for the path of a note.
 
         Raises BadRequest (no id at all), NotFound, Ambiguous (`data["ids"]`).
         """
@@ -252,11 +250,6 @@ class Reader:
         with self._database.read() as connection:
             files = text.largest(connection)
             return self._frequencies.rows(lambda: connection, terms, files), files
-
-    def search_plain(self, query: str | Sequence[str], limit: int) -> list[tuple[str, float]]:
-        """The same among files that are no nodes: (path, bm25)."""
-        with self._database.read() as connection:
-            return text.search_plain(connection, query, limit, self._frequencies)
 
     def search_vectors(self, vector: Float, limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """Nodes near `vector` (unit, of `embedder`): (id, exact cosine of the best piece), best first.

@@ -23,6 +23,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 SPARE = 8
 """A share of the rows (one in so many) that is looked at beyond those asked for."""
+UNWRITTEN = f"('{NoteKind.INDEXED}', '{NoteKind.BROKEN}')"
+"""In SQL: the kinds of memories into which nothing is written."""
 GLOBAL = "global"
 """In a filter of spaces: memories without a space."""
 
@@ -91,7 +93,7 @@ class NodeRow(Struct, frozen=True):
     """sha256 of the bytes that this row was read from: what `expect` of a transaction wants."""
     strength: Strength = field(default=_DEFAULT_STRENGTH)
     lent: bool = False
-    """Whether the note is only indexed: nothing is written into its file."""
+    """Whether the note is only found (only indexed, or not readable as a note): nothing is written into its file."""
 
     @property
     def short_id(self) -> str:
@@ -123,7 +125,7 @@ _CONFIDENCE = sql.exact("n.confidence")
 NODE_COLUMNS = (
     "n.id", "n.type", "n.tier", "n.space", "n.title", "t.content", "n.tags", "n.aliases", "n.source", _CONFIDENCE, "n.created",
     "n.updated", "n.valid_until", "n.outdated_reason", "f.path", "n.digest",
-    f"f.kind = '{NoteKind.INDEXED}'",
+    f"f.kind IN {UNWRITTEN}",
 )  # fmt: skip
 NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
 
@@ -199,7 +201,7 @@ class Filter(Struct, frozen=True):
     alive_at: datetime | None = None
     """Leaves out what has expired by then."""
     writable: bool = False
-    """Leaves out notes that are only indexed."""
+    """Leaves out notes that are only found."""
 
     @property
     def empty(self) -> bool:
@@ -236,7 +238,7 @@ class Filter(Struct, frozen=True):
             parts.append(f"({alias}.valid_until IS NULL OR {alias}.valid_until > ?)")
             values.append(micros(self.alive_at))
         if self.writable:
-            parts.append(f"{alias}.number NOT IN (SELECT number FROM file WHERE kind = '{NoteKind.INDEXED}')")
+            parts.append(f"{alias}.number NOT IN (SELECT number FROM file WHERE kind IN {UNWRITTEN})")
         return " AND ".join(parts), values
 
 
@@ -258,7 +260,7 @@ class Stats(Struct, frozen=True):
     edges: int
     unresolved: int
     plain: int
-    """Files that are found by their words but are no nodes."""
+    """Files that are no nodes: templates, drawings, copies, what holds a secret."""
     pending: int
     """Nodes that wait for their vectors."""
     bytes: int

@@ -172,20 +172,6 @@ def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter
     return sorted(found)[:limit]
 
 
-def search_plain(
-    connection: sqlite3.Connection, query: str | Sequence[str], limit: int, counts: Frequencies
-) -> list[tuple[str, float]]:
-    """The same for files that are no nodes: (path, bm25)."""
-    match, times = _question(connection, query, counts)
-    rows = connection.execute(
-        f"SELECT f.path, {RANK} AS score FROM words JOIN file f ON f.number = words.rowid "
-        "LEFT JOIN node n ON n.number = f.number AND n.held = 1 "
-        "WHERE words MATCH ? AND n.number IS NULL ORDER BY score, f.path LIMIT ?",
-        (match, limit),
-    )
-    return [(row[0], -row[1] / times) for row in rows]
-
-
 def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
     """(number, path, content, title, tags, aliases) of files; title is None and tags is None for plain ones."""
     found: list[tuple[Any, ...]] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
@@ -20,8 +21,10 @@ from ormahd.core.note import Note, NoteKind, parse
 from ormahd.index import links, text
 from ormahd.index.rows import micros
 
-NODES = frozenset({NoteKind.NOTE, NoteKind.INDEXED})
-"""Kinds of files that are memories."""
+NODES = frozenset({NoteKind.NOTE, NoteKind.INDEXED, NoteKind.BROKEN})
+"""Kinds of files that are memories. One that cannot be read as a note is one by all of its text; nothing is written into it."""
+PLACES = uuid.UUID("6f726d61-6820-4b69-a463-650000000001")
+"""The namespace of ids that are made of a path alone, for notes of which no id can be read."""
 FirstPath = Callable[[str, Sequence[str]], str | None]
 """Which of several files with one id had it first (the history knows); None: no opinion."""
 
@@ -50,6 +53,8 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
     note = note or parse(data, path)
     if state.lent is not None and note.kind is not NoteKind.CONFLICTED:
         note = replace(note, kind=NoteKind.INDEXED, id=state.lent)
+    elif note.kind is NoteKind.BROKEN and note.id is None:
+        note = replace(note, id=str(uuid.uuid5(PLACES, path)))
     if state.space is not None and note.space is None and not note.everywhere:
         note = replace(note, space=state.space)
     if note.kind in NODES:

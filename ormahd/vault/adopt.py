@@ -262,11 +262,11 @@ class Reconciler:
         """Under which id a file is found that holds none of ours; None: it is none of those. `renamed`: as it was in another state."""
         context, note = self.context, parse(data, path)
         mode = context.mode_of(path, data)
-        if note.kind in {NoteKind.BROKEN, NoteKind.APART, NoteKind.CONFLICTED} or mode == "none" or not data.strip():
+        if note.kind in {NoteKind.APART, NoteKind.CONFLICTED} or mode == "none" or not data.strip():
             return None
         if note.kind is not NoteKind.FOREIGN and (mode != "index" or context.is_ours(path, data, note)):
             return None
-        own = note.id if note.kind is NoteKind.NOTE else None
+        own = claim(note.kind, note.id)
         return own or self.identity.lent(context.vault_id, path, renamed)
 
     def complete(self, upserts: dict[str, tuple[bytes, FileState]]) -> None:

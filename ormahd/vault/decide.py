@@ -188,6 +188,9 @@ def _decide(file: File, context: Context) -> Decision:
                            "`ormahctl doctor --fix` gives it an id of its own; or remove its `id` line")  # fmt: skip
             return Decision(Act.PLAIN, None, file.data, (*said, copy))
         return Decision(Act.INDEX if file.at_head else Act.EDIT, note.id, file.data, said)
+    own = note.id if note.kind is NoteKind.BROKEN and not file.at_head else None
+    if own is not None and context.identity.owner(own, file.path) is not None:
+        return _find(file, context, said, mode)  # a copy of another: found, but not as that one
     followed = mode != "none" or context.identity.at_head(file.path) is not None
     if note.kind is NoteKind.BARE and file.data.strip() and followed:
         return _adopt(file, context, said)
@@ -209,9 +212,9 @@ def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: 
     note = file.note
     # How a person writes in a note that is theirs alone is nothing that wants a hand.
     said = tuple({**one, "level": "info"} if one["level"] == "warning" else one for one in said)
-    if note.kind is NoteKind.BROKEN or mode == "none" or not file.data.strip():
+    if mode == "none" or not file.data.strip():
         return Decision(Act.PLAIN, None, file.data, said)
-    own = note.id if note.kind is NoteKind.NOTE else None
+    own = claim(note.kind, note.id)
     if own is not None and context.identity.owner(own, file.path) is not None:
         own = None
     return Decision(Act.FIND, own or context.identity.lent(context.vault_id, file.path), file.data, said)
@@ -250,8 +253,10 @@ def _new_id(file: File, context: Context) -> str:
 
 
 def plain(file: File, decision: Decision) -> bytes:
-    """The bytes that the index gets of a file that is no node: without the frontmatter that would make it one."""
-    if decision.node_id is not None or file.note.kind is not NoteKind.NOTE:
+    """The bytes that the index gets: of a file that is to be no node without the head that would make it one."""
+    if decision.node_id is not None or file.note.kind not in {NoteKind.NOTE, NoteKind.BROKEN}:
+        return decision.data
+    if file.note.kind is NoteKind.BROKEN and decision.act is not Act.PLAIN:
         return decision.data
     if decision.data is file.data:
         return b"\n" + file.note.content.encode()

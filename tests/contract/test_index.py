@@ -91,16 +91,23 @@ def test_words_are_found_in_every_form_they_are_written(index: Index) -> None:
         index.search_text(hostile, 5)
 
 
-def test_files_that_are_no_nodes_are_found_by_their_words(index: Index) -> None:
+def test_a_note_that_cannot_be_read_is_found_by_all_of_its_words_and_is_not_written_to(index: Index) -> None:
     apply(index, {
-        "book.md": b"---\nid: 42\ntype: book\n---\nA whale.", "broken.md": b"---\nid: [\n---\nAnother whale.",
-        "plain text.md": b"whales again", "a.md": note(1, "A whale too."),
+        "no note.md": b"whales again", "a.md": note(1, "A whale too."), "broken.md": b"---\nid: [\n---\nAnother whale.",
+        "cut.md": note(2, "The last whale.").replace(b"\n---\n", b"\n--\n"),
     })  # fmt: skip
-    assert {path for path, _ in index.search_plain("whale", 10)} == {"book.md", "broken.md", "plain text.md"}
-    assert [one for one, _ in index.search_text("whale", 10)] == [A]
-    assert [path for path, _ in index.search_plain("plain text", 1)] == ["plain text.md"]
-    assert index.stats().nodes == 1
-    assert index.stats().plain == 3
+    broken = index.resolve("broken.md")
+    assert {one for one, _ in index.search_text("whale", 10)} == {A, B, broken}
+    assert index.resolve(broken[:8]) == broken
+    assert {one for one, _ in index.search_text("whale", 10, Filter(writable=True))} == {A}
+    assert [index.note(one).lent for one in (A, B, broken)] == [False, True, True]
+    assert index.lent() == {B, broken}
+    assert (index.stats().nodes, index.stats().plain) == (3, 1)
+    with pytest.raises(NotFound, match=r"no memory lies at 'no note\.md'"):
+        index.resolve("no note.md")
+    apply(index, {"broken.md": note(3, "It was mended.")})
+    assert index.resolve("broken.md") != broken
+    assert index.notes([broken]) == {}
 
 
 def test_conflict_markers_leave_the_last_good_version(index: Index) -> None:
@@ -184,7 +191,6 @@ def test_two_files_with_one_id(index: Index) -> None:
     apply(index, {"note copy.md": note(1, "the second")})
     assert index.note(A).path == "note.md"
     assert index.kinds()["note copy.md"] == "duplicate"
-    assert [path for path, _ in index.search_plain("second", 5)] == ["note copy.md"]
     assert index.search_text("second", 5) == []
     apply(index, removals=["note.md"])
     assert index.note(A).path == "note copy.md"

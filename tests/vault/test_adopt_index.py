@@ -118,7 +118,7 @@ def test_one_that_is_deleted_is_forgotten_and_the_deletion_is_the_persons_to_com
     assert house.git("status", "--porcelain", "--", "Books") == " D Books/Momo.md"
 
 
-def test_secrets_markers_broken_and_empty_ones_are_no_memories(house: House) -> None:
+def test_secrets_markers_and_empty_ones_are_no_memories_and_a_broken_one_is_found(house: House) -> None:
     before = ids(house)["Books/Momo.md"]
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     house.write("keys.md", f"github {secret}\n")
@@ -129,7 +129,9 @@ def test_secrets_markers_broken_and_empty_ones_are_no_memories(house: House) -> 
     os.mkfifo(house.root / "fifo.md")
     house.settle()
     known = ids(house)
-    assert {"keys.md", "empty.md", "broken.md", "pipe.md", "fifo.md"} & known.keys() == set()
+    assert {"keys.md", "empty.md", "pipe.md", "fifo.md"} & known.keys() == set()
+    assert "broken.md" in known
+    assert house.read("broken.md") == b"---\ntitle: [\n---\nx"
     assert known["Books/Momo.md"] == before  # as it was before the merge
     assert not any(secret.encode() in data for data, _ in house.index.rows.values())
 

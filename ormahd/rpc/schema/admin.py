@@ -133,7 +133,7 @@ class StatsResult(Result):
     total_edges: int
     by_edge: dict[str, int]
     plain_files: int
-    """Files that are findable as text but are no memories (foreign, broken, not adopted)."""
+    """Files that are no memories: templates, drawings, copies of a note, files that hold a secret."""
     whisper: WhisperStats | None = None
 
 
