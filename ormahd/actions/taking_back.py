@@ -29,6 +29,7 @@ from ormahd.vault.three_way import Joined, Pair, Version, join, key_of, node_of
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
     from ormahd.core.merge import MergeConflict
+    from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.vault.custody import Did
     from ormahd.vault.history import Op
@@ -264,10 +265,16 @@ def _today(ormah: Ormah, task: Task, ahead: Mapping[str, Version | None] | None 
             found[key] = ahead[key]
             continue
         node = node_of(key)
-        places = [rows[node].path] if node in rows else []
+        places = [rows[node].path] if node in rows and _is_readable(ormah, rows[node]) else []
         bare = key in task.did.left
         found[key] = next(_versions(ormah, key, [*places, *_paths(task.pairs[key])], bare=bare), None)
     return found
+
+
+def _is_readable(ormah: Ormah, row: NodeRow) -> bool:
+    """Return False for a file that cannot be read as a note: such a one is matched by its path alone."""
+    data = ormah.vault.read(row.path) if row.lent else None
+    return data is None or codec.parse(data, row.path).kind is not NoteKind.BROKEN
 
 
 def _paths(pair: Pair) -> list[str]:
