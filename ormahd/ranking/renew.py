@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from ormahd.core.node import EdgeType
+from ormahd.core.standing import Standing
 from ormahd.index.rows import Candidate, Filter
 from ormahd.ranking.gather import Searchable
 from ormahd.ranking.trace import Trace
@@ -24,6 +26,8 @@ PAIRS = 12
 """Pairs of one question that are compared, the nearest ones: reading two texts for the first time takes a millisecond."""
 NEAR = 0.25
 """Least cosine of two that are compared."""
+ANSWERS = 0.6
+"""Of the older memory's score, what a newer one has at least that answers the same question."""
 BEHIND = 0.999
 """Of the newer memory's score, what the older one keeps: right behind it."""
 BOTH = frozenset({EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM})
@@ -38,20 +42,32 @@ def nobody(_older: str, _newer: str) -> bool:
     return False
 
 
+class Newer(Struct):
+    """Newer memories, by the older one's id."""
+
+    replaced: dict[str, str]
+    """Those that replaced the older one, each with the newest such."""
+    likely: dict[str, str]
+    """Those that may have replaced it: to be shown before it, without a mark."""
+
+
 def replaced(
     index: Searchable, ids: Sequence[str], pool: Mapping[str, Candidate], chosen: Filter, holds: Holds = nobody
-) -> dict[str, str]:
-    """Of these memories those that a newer one replaced, each with the newest such: {older: newer}. `pool`: candidates that
-    may be the newer one; what an edge names may also be another one that the filter lets through."""
+) -> Newer:
+    """The newer memories that replaced these, or may have. `pool`: candidates that may be the newer one; what an edge names may
+    also be another one that the filter lets through."""
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
     found = _by_edges(index, ids, {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM}, chosen)
     pairs = [pair for pair in _near(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
     told = index.replacing(pairs)
-    for older, newer in sorted(told, key=lambda two: (pool[two[1]].created, two[1])):
+    likely: dict[str, str] = {}
+    for older, newer in sorted(told, key=lambda two: (pool[two[1]].created, two[1])):  # the newest is the last
         if not holds(older, newer):
-            found[older] = newer  # the newest is the last
-    return {older: _last(older, found) for older in found}
+            sure = told[older, newer].verdict is Standing.REPLACED
+            (found if sure else likely)[older] = newer
+    marks = {older: _last(older, found) for older in found}
+    return Newer(marks, {older: newer for older, newer in likely.items() if not {older, newer} & marks.keys()})
 
 
 def _by_edges(index: Searchable, ids: Sequence[str], known: Mapping[str, str], chosen: Filter) -> dict[str, str]:
@@ -98,7 +114,7 @@ def _last(older: str, found: Mapping[str, str]) -> str:
 
 def renew(
     shown: Sequence[Trace],
-    marks: Mapping[str, str],
+    marks: Newer,
     known: Mapping[str, Trace],
     limit: int,
     numbers: Callable[[str], dict[str, float]],
@@ -109,7 +125,10 @@ def renew(
     for trace in shown:
         if trace.node_id in found:
             continue
-        newer = marks.get(trace.node_id)
+        newer = marks.replaced.get(trace.node_id)
+        likely = marks.likely.get(trace.node_id)
+        if likely is not None and likely not in found and _answers(known.get(likely), trace):
+            found[likely] = _lifted(likely, trace, known, numbers)
         if newer is not None:
             trace.older_than = newer
             if newer not in found:
@@ -118,6 +137,11 @@ def renew(
                 trace.score = trace.recompute()
         found[trace.node_id] = trace
     return _cut(list(found.values()), limit)
+
+
+def _answers(newer: Trace | None, older: Trace) -> bool:
+    """Whether the newer one was found for this question, nearly as good as the older one."""
+    return newer is not None and newer.score >= ANSWERS * older.score
 
 
 def _cut(traces: list[Trace], limit: int) -> list[Trace]:
@@ -135,6 +159,6 @@ def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Calla
     """The newer memory in the older one's place, with its score."""
     trace = known.get(newer) or Trace(newer, {}, source="activated")
     trace.numbers = {**(trace.numbers or numbers(newer)), "renewed": older.score}
-    trace.path = [*trace.path, {"replaces": older.node_id}]
+    trace.path = [*trace.path, {"newer_than": older.node_id}]
     trace.score, trace.dropped = older.score, None
     return trace
