@@ -86,6 +86,7 @@ class Ormah:
             clock=clock,
             apply=self._observed,
             touched=self.index.touched,
+            position=lambda: self.index.position,
             check_secrets=self.settings.secrets.redact,
         )
         index.first_path = self.reconciler.first_path

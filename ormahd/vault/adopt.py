@@ -63,16 +63,18 @@ class Reconciler:
         clock: Callable[[], datetime],
         apply: Apply,
         touched: Callable[[Sequence[FileState]], None],
+        position: Callable[[], str | None],
         check_secrets: bool = True,
     ) -> None:
         """`known` gives every file as the index has it; `apply` tells the index what is in the history without a commit of
-        ours, or plain text; `touched` of files with the bytes it knows under another stat. Commits of ours (also those in the
+        ours, or plain text; `touched` of files with the bytes it knows under another stat; `position` is the commit of which it has everything. Commits of ours (also those in the
         person's name) reach it through `vault.listen` alone."""
         self.vault = vault
         self.known = known
         self.settings = settings
         self._apply = apply
         self._touched = touched
+        self.position = position
         self.look = Look(vault)
         self.identity = Identity(self.look, vault.home)
         self.released = ReleasedFiles(vault)

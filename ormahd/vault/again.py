@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ormahd.vault.scan import Seen, seen
+from ormahd.vault.scan import Seen, Walk, seen
 
 if TYPE_CHECKING:
     from ormahd.vault.round import Round
+
+
+def led_elsewhere(scan: Round, found: Walk) -> set[str]:
+    """Notes that stand as they stood while HEAD came to have others in their place: a branch was led back without its files
+    (`git reset --soft`, `--mixed`), or to a commit that lacks them. Their stat tells nothing, so they count as changed in `found`."""
+    owner = scan.owner
+    before, now = owner.position(), owner.walked
+    if scan.paths is not None or before is None or before == now:
+        return set()
+    others = owner.look.differing(before, now)
+    paths = {path for path in scan.known if others is None or path in others}
+    found.changed.update(_seen(scan, filter(owner.identity.present, paths - found.changed.keys())))
+    return paths
 
 
 def decided_anew(scan: Round) -> None:

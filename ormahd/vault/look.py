@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ormahd.vault.change import Committed, Kind
+from ormahd.vault.git_run import GitFailed
 from ormahd.vault.vault import Vault
 
 STEPS = 1000
@@ -89,6 +90,18 @@ class Look:
                 at = step.after
                 changes.update(step.changes)
         return changes if at == after else None
+
+    def differing(self, before: str, after: str | None) -> set[str] | None:
+        """Paths of the vault's folder whose blobs differ between two commits; None where one of them is not there (any more)."""
+        vault = self.vault
+        if after is None:
+            return None
+        where = ["--", vault.prefix.rstrip("/")] if vault.prefix else []
+        try:
+            out = vault.git.run("diff-tree", "-r", "--name-only", "--no-renames", "-z", before, after, *where)
+        except GitFailed:
+            return None
+        return {os.fsdecode(name).removeprefix(vault.prefix) for name in out.split(b"\0") if name}
 
     def follow(self, done: Committed) -> None:
         """A commit of ours: what it changed is known. One that brought in more than its files is not followed."""

@@ -81,12 +81,15 @@ class Round:
         self.why_busy: str | None = None
         self.half_done = False
         self.behind = False
+        self.led: set[str] = set()
+        """Files that count as changed although nobody touched them: HEAD has something else there than before."""
         self.on_its_way = False
         """Files were left to a commit of ours that nobody was told of yet."""
 
     def run(self) -> ScanResult:
         owner = self.owner
         found, rested = self.walk()
+        self.led = again.led_elsewhere(self, found)
         owner.begin(found)
         self.tree = owner.look.tree(owner.head)
         self.why_busy = self.vault.busy()
@@ -183,7 +186,9 @@ class Round:
             return
         row = self.known.get(path)
         digest = sha256(data)
-        if row is not None and row.digest == digest and not forced and not owner.chosen_anew(row):
+        same = row is not None and row.digest == digest and not owner.chosen_anew(row)
+        led = path in self.led and self.tree.get(path) != self.vault.blob_id(data)
+        if row is not None and same and not led and not forced:
             self.touched(met, row)
             return
         if not forced and self.ours(path, data, digest):

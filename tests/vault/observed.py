@@ -111,7 +111,7 @@ class House:
 
     def new_reconciler(self) -> Reconciler:
         return Reconciler(self.vault, known=self.index.known, settings=self.settings, clock=now, apply=self.index.apply,
-                          touched=self.index.touched)  # fmt: skip
+                          touched=self.index.touched, position=lambda: self.index.head)  # fmt: skip
 
     def close(self) -> None:
         self.vault.close()
@@ -170,4 +170,4 @@ def uuid(number: int) -> str:
     return f"{number:08x}-0000-4000-8000-{number:012x}"
 
 
-ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
+ONE, TWO, THREE, FOUR = uuid(0x1A2B3C4D), uuid(0x22222222), uuid(0x33333333), uuid(0x44444444)

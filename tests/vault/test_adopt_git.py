@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 
-from tests.vault.observed import ONE, TWO, House
+import pytest
+
+from tests.vault.observed import FOUR, ONE, THREE, TWO, House
 
 
 def test_a_file_that_was_empty_before_it_got_conflict_markers_stays_findable_as_it_was(house: House) -> None:
@@ -188,3 +190,35 @@ def test_what_is_staged_waits_for_the_persons_commit_and_is_found_meanwhile(hous
     house.git("commit", "-qm", "mine again")
     house.settle()
     assert {name for name in names if f"id: {found[name]}".encode() in house.read(name)} == set(names)
+
+
+@pytest.mark.parametrize("meanwhile", ["running", "stopped"])
+@pytest.mark.parametrize("how", ["--mixed", "--soft"])
+def test_a_branch_that_is_led_back_without_its_files_has_them_again(house: House, how: str, meanwhile: str) -> None:
+    """Edited, made, moved and deleted since: nobody touched the files, so only the commits tell. With `--soft` the person commits."""
+    edited = house.remember("first version", title="Edited", node_id=ONE)
+    moved = house.remember("moved away", title="Moved", node_id=TWO)
+    deleted = house.remember("deleted since", title="Deleted", node_id=THREE)
+    house.settle()
+    past = house.git("rev-parse", "HEAD")
+    house.write(edited, house.read(edited).replace(b"first", b"second"))
+    made = house.remember("made since", title="Made", node_id=FOUR)
+    (house.root / moved).rename(house.root / "elsewhere.md")
+    (house.root / deleted).unlink()
+    house.settle()
+    nodes = house.index.nodes()
+    house.git("reset", "-q", how, past)
+    if meanwhile == "stopped":
+        house.reconciler = house.new_reconciler()
+    if how == "--soft":
+        assert house.git("status", "--porcelain") != ""
+        house.scan()
+        assert house.index.nodes() == nodes
+        house.git("commit", "-qm", "All of it at once")
+    house.settle()
+    assert house.git("status", "--porcelain") == ""
+    assert house.index.nodes() == nodes
+    assert nodes.items() >= {ONE: edited, TWO: "elsewhere.md", FOUR: made}.items()
+    assert THREE not in nodes
+    assert house.index.find("second version") == [edited]
+    assert {path for path in house.vault.tree() if path.endswith(".md")} == set(nodes.values())
