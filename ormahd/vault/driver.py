@@ -136,10 +136,11 @@ def remove(vault: Vault) -> list[str]:
     if now is not None and _OURS in now:
         vault.git.run("config", apart, "--remove-section", "merge.ormah")
         said.append("git's merge driver for notes (merge.ormah)")
-    out = vault.git.run("config", apart, "-z", "--name-only", "--get-regexp", r"^ormah\.", ok=(0, 1))
-    for key in dict.fromkeys(os.fsdecode(out).split("\0")[:-1]):
-        vault.git.run("config", apart, "--unset-all", key)
-        said.append(f"git's setting {key}")
+    for where in dict.fromkeys(("--local", apart)):  # some of our settings are of the repository, not of the worktree
+        out = vault.git.run("config", where, "-z", "--name-only", "--get-regexp", r"^ormah\.", ok=(0, 1))
+        for key in dict.fromkeys(os.fsdecode(out).split("\0")[:-1]):
+            vault.git.run("config", where, "--unset-all", key)
+            said.append(f"git's setting {key}")
     return said
 
 

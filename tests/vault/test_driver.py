@@ -13,9 +13,11 @@ import pytest
 
 from ormahd.core.note import edit
 from ormahd.vault import driver
+from ormahd.vault.choices import AGREED, Choices, agree
 from ormahd.vault.create import ATTRIBUTES
 from ormahd.vault.driver import KEY, command, findings, install
-from ormahd.vault.vault import Vault
+from ormahd.vault.git_remote import set_value
+from ormahd.vault.vault import FORMER, Vault
 from tests.vault.git_house import git, open_vault
 from tests.vault.observed import House, uuid
 
@@ -212,6 +214,20 @@ def test_a_linked_worktree(tmp_path: Path, apart: bool) -> None:
         assert install(vault, WANTED) == []
     assert git(linked, "config", KEY) == WANTED
     assert git(main, "config", KEY, ok=False) == ("" if apart else WANTED)
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["shared", "worktreeConfig"])
+def test_what_is_removed_leaves_no_setting(vault: Vault, apart: bool) -> None:
+    """Those of the repository too, where a worktree has a configuration of its own."""
+    if apart:
+        git(vault.root, "config", "extensions.worktreeConfig", "true")
+    before = git(vault.root, "config", "--list")
+    install(vault, WANTED)
+    agree(vault, Choices("", "all"))
+    set_value(vault.git, FORMER, "97acbe8e")
+    said = driver.remove(vault)
+    assert {f"git's setting {AGREED}", f"git's setting {FORMER}"} <= set(said)
+    assert git(vault.root, "config", "--list") == before
 
 
 def test_a_git_directory_elsewhere(tmp_path: Path) -> None:
