@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Sequence
 
 from ormahd.vault.git import Git, Identity
 from ormahd.vault.git_objects import EXECUTABLE, FILE, Entry, Objects
 from ormahd.vault.git_refs import is_ancestor
-from ormahd.vault.intent import Intent
+from ormahd.vault.intent import Intent, Step
 
 DAEMON = Identity("ormahd", "ormahd@localhost")
 
@@ -52,23 +54,43 @@ class Builder:
     def _first(self, intent: Intent, root: str | None, fresh: Fresh) -> str:
         """The tree of the commit that goes before the op's own."""
         changes = {
-            (path := self._where(step.path)): self._entry(path, step.first, root, fresh)
+            (path := self._where(step.path)): self._entry(path, step.first, root, fresh, self._looks(intent, step))
             for step in intent.steps
             if step.first is not None
         }
         return self._objects.edit(root, changes, fresh)
 
-    def _entry(self, path: bytes, data: bytes, root: str | None, fresh: Fresh) -> Entry:
+    def _entry(self, path: bytes, data: bytes, root: str | None, fresh: Fresh, looks: bool) -> Entry:
+        """`looks`: the file on the disk says whether it may be run; else the history does."""
         old = self._objects.find(root, path, fresh)
-        mode = EXECUTABLE if old is not None and old.mode == EXECUTABLE else FILE
-        return Entry(mode, self._objects.add_blob(data, fresh))
+        runs = old is not None and old.mode == EXECUTABLE
+        if looks and self._runs(path) not in (runs, None) and self._trusts_modes():
+            runs = not runs
+        return Entry(EXECUTABLE if runs else FILE, self._objects.add_blob(data, fresh))
+
+    @staticmethod
+    def _looks(intent: Intent, step: Step) -> bool:
+        """Whether the file's own mode counts: the person's file was there before, as `git add` would take it."""
+        return intent.person and step.old is not None
+
+    def _runs(self, path: bytes) -> bool | None:
+        """Whether the file at a path may be run by its owner; None: there is no such file."""
+        try:
+            mode = os.lstat(os.path.join(os.fsencode(self._git.top), path)).st_mode
+        except OSError:
+            return None
+        return bool(mode & stat.S_IXUSR) if stat.S_ISREG(mode) else None
+
+    def _trusts_modes(self) -> bool:
+        """Whether modes mean anything on this file system (`core.fileMode`, which git finds out by itself)."""
+        return self._git.run("config", "--type=bool", "--get", "core.fileMode", ok=(0, 1)).strip() != b"false"
 
     def _changes(self, intent: Intent, root: str | None, fresh: Fresh) -> Told:
         changes: Told = {}
         for step in intent.steps:
             path = self._where(step.path)
             data = step.in_history
-            changes[path] = None if data is None else self._entry(path, data, root, fresh)
+            changes[path] = None if data is None else self._entry(path, data, root, fresh, self._looks(intent, step))
         for entry in intent.entries:
             path = self._where(entry.path)
             file = changes[path] if path in changes else self._objects.find(root, path, fresh)
