@@ -23,7 +23,7 @@ from ormahd.core.frontmatter import FrontmatterError
 from ormahd.core.markdown import conflict_line
 from ormahd.core.merge_bytes import Sheet, write
 from ormahd.core.merge_fields import FieldMerge, MergeConflict, one_side
-from ormahd.core.note import Note, NoteKind, adopt, parse
+from ormahd.core.note import Note, NoteKind, adopt, parse, unadopted
 from ormahd.core.splice import Unusual
 from ormahd.errors import InvalidNote
 
@@ -90,6 +90,9 @@ def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep
     if len(ids) > 1:
         said = [note.id if note else None for note in versions]
         return Merged(None, (MergeConflict(path, None, "id", *said),))
+    without = _without_adoption(base, ours, theirs, path)
+    if without is not None:
+        return Merged(without)
     sheets = _sheets((base, ours, theirs), versions, path)
     if sheets is None:
         return _merge_text(base, ours, theirs, path, next(iter(ids), None))
@@ -97,6 +100,21 @@ def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep
         return _merge_sheets(*sheets, keep_ours=keep_ours)
     except (Unusual, FrontmatterError):
         return _merge_text(base, ours, theirs, path, next(iter(ids), None))
+
+
+def _without_adoption(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> bytes | None:
+    """Where one side took out just what an adoption had put in, the other side's version without that; None: none did.
+
+    By lines and not as notes: as notes, a file with an id and one without it are the same."""
+    left = None if base is None else unadopted(base, path)
+    if base is None or left == base or left not in (ours, theirs):
+        return None
+    merged = merge_texts(base, ours, theirs)
+    if merged is not None:
+        return merged
+    kept = theirs if left == ours else ours
+    without = unadopted(kept, path)
+    return None if without == kept else without
 
 
 def _sheets(

@@ -19,7 +19,7 @@ from ormahd.vault.history import read_ops
 from ormahd.vault.message import FOLLOWS, TAKEN
 from ormahd.vault.oplog import Entry, View
 from ormahd.vault.released import Released
-from ormahd.vault.three_way import node_of
+from ormahd.vault.three_way import changed, node_of
 from ormahd.vault.vault import Vault
 
 
@@ -60,11 +60,17 @@ class Reverts:
             by = _by(view, entry, firsts)
             if by in by_hand and by not in followed:
                 did = custody.read(self._vault, read_ops(self._vault, view, [entry])[0])
+                places = self._places(by)
                 for key, held in did.held.items():
                     before, _ = did.pairs[key]
                     if before is not None:
-                        found[before.path] = Reverted(before.data, node_of(key), held, by)
+                        found[places.get(key, before.path)] = Reverted(before.data, node_of(key), held, by)
         return found
+
+    def _places(self, by: str) -> dict[str, str]:
+        """Where each note stood that a commit by hand changed, by key: it may have been moved since its adoption."""
+        pairs = changed(self._vault, self._vault.git.resolve(f"{by}^1"), by)
+        return {key: stood.path for key, (before, after) in pairs.items() if (stood := after or before) is not None}
 
     def follow(self, paths: list[str]) -> set[str]:
         """Leave these files to the person, in one commit for each revert; those that were left. A file that changes meanwhile, or

@@ -415,3 +415,17 @@ def test_a_key_that_stands_twice_merges_as_text() -> None:
     base = sub(BASE, "title: uv is fast\n", "title: a\ntitle: uv is fast\n")
     ours, theirs = sub(base, "tier: working", "tier: core"), sub(base, "four", "four!")
     assert merged(ours, theirs, base) == sub(ours, "four", "four!")
+
+
+@pytest.mark.parametrize(
+    "text", ["one\ntwo\nthree\n", "---\ntags: [a]\n---\none\ntwo\nthree\n", "\ufeff\r\none\r\ntwo\r\n"]
+)
+@pytest.mark.parametrize("edit", ["", "and more\n"])
+def test_an_adoption_that_one_side_takes_back_goes_and_edits_stay(text: str, edit: str) -> None:
+    """As `git revert` of an adoption has it, also where the note was edited since."""
+    theirs = text.encode()
+    base = adopt(theirs, "n.md", id="97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", created=datetime(2026, 11, 21, tzinfo=UTC))
+    ours = base + edit.encode()
+    assert base != theirs
+    for sides in ((ours, theirs), (theirs, ours)):
+        assert merge_file(base, *sides, "n.md").data == theirs + edit.encode()
