@@ -238,8 +238,13 @@ class Reconciler:
         if decision.node_id is not None:
             self.identity.took(file.path, decision.node_id)
         seen = file.seen
+        row = self.known().get(file.path)
         if decision.act in {Act.INDEX, Act.PLAIN, Act.FIND}:
             yield file.path, plain(file, decision), self.state(file, decision)
+        elif file.path not in tree and row is not None and row.digest == file.digest:
+            # It may be committed by now, and was not before: until it is, it stays findable as it was.
+            was = Decision(Act.PLAIN if row.lent is None else Act.FIND, row.lent, file.data)
+            yield file.path, plain(file, was), replace(self.state(file, was), size=0, mtime_ns=0, inode=0)
         elif file.path in tree and not file.at_head:
             data = self.vault.blob(tree[file.path])
             if parse(data, file.path).kind is NoteKind.CONFLICTED:
