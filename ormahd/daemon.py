@@ -217,7 +217,6 @@ class _Life:
         self._try("purged", lambda: resume(self._ormah))
         if self._leaving.is_set():
             return
-        self._try("prepared for decisions", self._timetable.runner.proposals.prepare)
         self._try("watched", self._ormah.watch)
         gc.freeze()  # the libraries' million objects stay until the end: no collection need stop an answer to look at them
         nodes, parts = self._ormah.index.count(), self._ormah.degraded()

@@ -120,17 +120,6 @@ class Proposals:
         """How many wait, as last looked at."""
         return book.counts(self._ormah.state).get(PENDING, 0)
 
-    def prepare(self) -> None:
-        """Have this month's file of decisions there before something is decided. A commit that makes a change and this file
-        could not be taken back by `git revert` once the file has grown: git deletes no file that was changed since."""
-        path = decision.FILES.path(self._ormah.clock())
-        if self.pending() and self._ormah.vault.read(path) is None and not self._ormah.vault.busy():
-            body = "So that a change that was approved, and its line here, can be taken back by git revert."
-            with self._ormah.vault.transaction(
-                "init: a file for decisions on proposals", kind=Kind.INIT, source="system:self", body=body
-            ) as tx:
-                tx.put(path, b"", node_id=None, expect=None)
-
     def bad_lines(self) -> list[tuple[str, int, str]]:
         """Lines of decisions that cannot be read: (path, number from 1, why)."""
         self._decisions()
@@ -257,8 +246,6 @@ class Proposals:
     ) -> Callable[[Transaction], None]:
         """Puts the decision into a transaction."""
         path = decision.FILES.path(self._ormah.clock())
-        if verdict == APPROVED and (files := self._files.paths()):
-            path = path if path in files else files[-1]
         data = self._ormah.vault.read(path)
         notes = self._notes([row.nodes])
         texts = tuple(text_key(notes[one].title, notes[one].content) for one in row.nodes)

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from msgspec import Struct, ValidationError, convert
 
+from ormahd.core import active_days, strength
 from ormahd.core.node import ABOUT_SELF, NodeType, Tier, is_node_id
 from ormahd.core.note import NoteKind, compose, parse, path_for
 from ormahd.errors import Incompatible, Unavailable
@@ -21,6 +22,7 @@ from ormahd.vault.files import Worktree
 from ormahd.vault.git import Identity, Place, ignored_around, locate
 from ormahd.vault.git_run import call
 from ormahd.vault.intent import Intents
+from ormahd.vault.renamed import RENAMED
 
 FORMAT = 1
 """Of the notes and of `.ormah`; a vault with a greater number was written by a newer ormahd."""
@@ -32,6 +34,10 @@ IGNORED = "/lock\n/intent/\n/tmp/\n/conflicts/\n/creating\n"
 """What of `.ormah` is the running daemon's own."""
 ATTRIBUTES = "*.md -text merge=ormah\n*.jsonl -text merge=ormah\n"
 """Bytes as they are, whatever `core.autocrlf` says, and our three-way merge of notes (where its driver is configured)."""
+RELEASED = ".ormah/released.jsonl"
+LINES = (strength.FILE, active_days.FILE, RENAMED, RELEASED)
+"""Files of lines that every vault has, empty at first: a commit that begins such a file cannot be taken back by `git revert` once the
+file has grown, because git removes no file that was changed since."""
 ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"
 """For the root of a vault of our own: what editors keep there for themselves."""
 
@@ -228,6 +234,7 @@ def first_files(
     )  # fmt: skip
     path = path_for(id=self_id, type=NodeType.PERSON, space=None, title=title, content=content, created=now)
     files = {CARD: write_card(card), ".ormah/.gitignore": IGNORED.encode()}
+    files |= dict.fromkeys(LINES, b"")
     files[f"{home}/{path}" if home else path] = note
     if beginning.fresh:
         files[".gitattributes"] = ATTRIBUTES.encode()

@@ -17,9 +17,10 @@ from msgspec import Struct
 
 from ormahd.core.merge import merge_lines
 from ormahd.vault.change import sha256
+from ormahd.vault.create import RELEASED
 from ormahd.vault.vault import Vault
 
-PATH = ".ormah/released.jsonl"
+PATH = RELEASED
 
 
 class Released(Struct, frozen=True):

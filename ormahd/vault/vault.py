@@ -21,6 +21,7 @@ from ormahd.vault import create as creation
 from ormahd.vault import git_purge_swap
 from ormahd.vault.apply import Applier
 from ormahd.vault.attributes import Attributes
+from ormahd.vault.beginnings import Beginnings
 from ormahd.vault.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.create import Card
@@ -88,6 +89,7 @@ class Vault:
         self.lineage = threading.Lock()
         """Held by whoever replaces the history or its packs, or fetches commits that nothing leads to yet."""
         self._lock = lock
+        self._beginnings = Beginnings(self)
         self._recovered = False
         self._unpurged: str | None = None
         """What a person has to do about a purge that was interrupted."""
@@ -250,6 +252,7 @@ class Vault:
 
     def _commit(self, tx: Transaction) -> Committed | None:
         self.attributes.refuse([path for path, wish in tx.wishes.items() if wish.data is not None])
+        self._beginnings.before(tx)
         return self._writer.commit(tx)
 
     def announced(self) -> AbstractContextManager[None]:

@@ -10,6 +10,7 @@ import pytest
 
 from ormahd.core.note import NoteKind, parse
 from ormahd.errors import Incompatible, NotFound, Unavailable
+from ormahd.vault.create import LINES
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sound
 
@@ -55,7 +56,7 @@ def test_a_folder_with_files_keeps_them_to_itself(tmp_path: Path) -> None:
     with open_vault(root) as vault:
         assert (vault.home, vault.adopt) == ("ormah", "index")
         assert set(vault.tree()) == {
-            ".ormah/vault.toml", ".ormah/.gitignore", ".ormah/.gitattributes", self_note(vault),
+            ".ormah/vault.toml", ".ormah/.gitignore", ".ormah/.gitattributes", self_note(vault), *LINES,
         }  # fmt: skip
         assert self_note(vault).startswith("ormah/global/person/")
     assert (root / ".gitignore").read_text() == "*.md\n"

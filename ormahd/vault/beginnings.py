@@ -1,0 +1,58 @@
+"""Files of lines begin empty, in a commit of their own.
+
+`git revert` of a commit that begins a file removes that file, and git calls it a conflict (modify/delete) once the file has grown.
+So no commit of ours both begins a file of lines and fills it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from ormahd.core.merge import is_lines
+from ormahd.vault.change import Kind, sha256
+from ormahd.vault.create import CARD, LINES
+
+if TYPE_CHECKING:
+    from ormahd.vault.transaction import Transaction
+    from ormahd.vault.vault import Vault
+
+BODY: Final = "So that each later change of these files can be taken back by git revert."
+RESTORING: Final = frozenset({Kind.INIT, Kind.SYNC, Kind.UNDO, Kind.PURGE})
+"""Kinds of ops whose files come from another state of the vault as they are."""
+
+
+class Beginnings:
+    """Begins the files of one vault. Safe for many threads."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._lock = threading.Lock()
+        self._complete = False
+        """Whether the files that every vault has are known to be there."""
+
+    def before(self, tx: Transaction) -> None:
+        """Commit, empty, the files of lines that `tx` would begin; once also those that vaults of an older version lack.
+        While somebody else holds git nothing is done, and `tx` begins its files itself."""
+        if tx.kind in RESTORING:
+            return
+        filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}
+        if not filled and self._complete:
+            return
+        with self._lock:
+            whole = tx.kind is not Kind.RELEASE and self._vault.read(CARD) is not None  # else a branch that is no vault is out
+            common = LINES if whole and not self._complete else ()
+            missing = sorted(path for path in filled.union(common) if self._vault.read(path) is None)
+            if missing and self._vault.busy():
+                return
+            if missing:
+                with self._vault.transaction(
+                    "init: empty files for lines", kind=Kind.INIT, source="system:self", body=BODY
+                ) as begun:
+                    for path in missing:
+                        begun.put(path, b"", node_id=None, expect=None)
+            self._complete = self._complete or bool(common)
+            for path in filled.intersection(missing):
+                tx.wishes[path] = replace(tx.wishes[path], expect=sha256(b""))
