@@ -273,12 +273,14 @@ class Ormah:
         """Every file of the vault that the index ought to hold, read now."""
         yield from self.reconciler.files()
 
-    def verify(self) -> list[Difference]:
-        """In what the index differs from the vault; looked at again when somebody wrote meanwhile. What waits for the end
-        of somebody else's merge or rebase is no difference."""
-        for _ in range(LOOKS):
+    def verify(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
+        """In what the index differs from the vault. Somebody may write meanwhile: what differs is looked at again then, and
+        counts where it differs each time. What waits for the end of somebody else's merge or rebase is no difference."""
+        found: list[Difference] = []
+        for look in range(LOOKS):
             head = self.vault.head()
-            found = self.index.verify(self.files())
+            now = self.index.verify(self.files(), progress=progress)
+            found = now if not look else [one for one in found if one in now]
             if not found or self.vault.head() == head:
                 break
         if found and self.vault.busy():

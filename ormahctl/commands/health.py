@@ -50,7 +50,14 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
     """
     session.starts = False
     try:
-        found = session.client.call("admin.doctor", DoctorParams(fix=fix), DoctorResult, timeout=LONG_SECONDS)
+        with Bar("examining") as bar:
+            found = session.client.call(
+                "admin.doctor",
+                DoctorParams(fix=fix),
+                DoctorResult,
+                on_progress=lambda at: _draw(bar, at),
+                timeout=LONG_SECONDS,
+            )
         daemon = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult).version
     except Unavailable as exc:
         if exc.data.get("reason") not in {"absent", "refused"}:

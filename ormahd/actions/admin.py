@@ -83,10 +83,10 @@ def rebuild(ormah: Ormah, progress: Progress) -> Rebuilt:
     return Rebuilt("rebuilt", count, round(time.monotonic() - begun, 3))
 
 
-def doctor(ormah: Ormah) -> list[Finding]:
+def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
     """Everything that wants a person's eye, worst first: files, index, git, models."""
     # verifying reads every file, and the scan's own findings are fresh by that
-    differences = ormah.verify() if ormah.phase == "ready" else []
+    differences = ormah.verify(progress) if ormah.phase == "ready" else []
     read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [Finding("warning", text) for text in ormah.warnings]

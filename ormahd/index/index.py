@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 
 from ormahd import way
@@ -313,28 +312,33 @@ class Index(Reader):
     def _meanings(self) -> list[Meaning]:
         return [one for one in (self._filler.active, self._filler.next) if one is not None]
 
-    def verify(self, vault: Iterable[tuple[str, bytes, FileState]] | None = None) -> list[Difference]:
+    def verify(
+        self, vault: Iterable[tuple[str, bytes, FileState]] | None = None, *, progress: verify.Progress = verify.silent
+    ) -> list[Difference]:
         """Everything in which the index, its parts and the vault's files (path, bytes, state) differ; empty when all is well.
 
-        Nodes that still wait for their vectors are no difference: `pending` counts them. Writers wait meanwhile.
+        Nodes that still wait for their vectors are no difference: `pending` counts them. Nobody waits meanwhile: the index is
+        compared as it was at one moment, and a file that is written after that may be called different.
         """
-        self._filler.open(OPEN_S)
-        if vault is not None:
-            # Begun before our own lock is taken: reading the vault may wait for a scan, and a scan waits for us.
-            vault = iter(vault)
-            first = next(vault, None)
-            vault = chain(() if first is None else (first,), vault)
-        with self._applying, self._database.read() as connection:
+        with self._database.read() as connection:
+            with self._applying:
+                connection.execute("SELECT 1 FROM meta").fetchone()  # the snapshot begins here
+                active = self._filler.active
+                memory = None if active is None else active.matrix.frozen()
+            progress(0, 0, "the database")
             found = list(verify.check(connection))
             if found:
                 return found
             if vault is not None:
-                found += verify.files(connection, vault)
-            found += verify.words(connection)
-            found += verify.edges(connection)
-            if self._filler.active is not None:
-                found += verify.vectors(connection, self._filler.active)
-                found += verify.chroma(self._filler.active)
+                found += verify.files(connection, vault, progress)
+            found += verify.words(connection, progress)
+            found += verify.edges(connection, progress)
+            if active is not None and memory is not None:
+                found += verify.vectors(connection, active.number, memory, progress)
+        if active is not None:
+            progress(0, 0, "Chroma")
+            self._filler.open(OPEN_S)
+            found += verify.chroma(active, progress)
         return found
 
     def set_strength(self, strength: Mapping[str, Strength]) -> None:

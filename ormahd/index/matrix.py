@@ -15,6 +15,7 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.index.front import STEP, Front, Half
@@ -26,6 +27,19 @@ BLOCK = 65_536
 array takes a third of what it takes out of several."""
 DEAD = 0.25
 """Share of dead rows from which the living ones are copied together."""
+
+
+class Frozen(Struct, frozen=True):
+    """The vectors of a `Matrix` at one moment."""
+
+    places: dict[str, tuple[int, int]]
+    """Id to first row and number of rows."""
+    view: View
+
+    def vectors(self, node_id: str) -> Float | None:
+        """float32[pieces, dimensions] of one node."""
+        place = self.places.get(node_id)
+        return None if place is None else self.view.rows(np.arange(place[0], place[0] + place[1]))
 
 
 class Matrix:
@@ -130,6 +144,11 @@ class Matrix:
         with self._lock:
             place, view = self._places.get(node_id), self._view()
         return None if place is None else view.rows(np.arange(place[0], place[0] + place[1]))
+
+    def frozen(self) -> Frozen:
+        """The vectors of all nodes as they are now, whatever is changed later: rows are written once."""
+        with self._lock:
+            return Frozen(self._places.copy(), self._view())
 
     def count(self, node_id: str) -> int:
         """Pieces of one node."""

@@ -118,6 +118,11 @@ class Meaning:
         """Counts up with everything that Chroma has to learn."""
         return self._changes
 
+    @property
+    def told(self) -> tuple[str, int]:
+        """Another one each time that something was written to Chroma."""
+        return self._marks
+
     def recount(self, connection: sqlite3.Connection) -> None:
         self._df = cache.recount(connection, self.number)
 

@@ -8,31 +8,60 @@ with Chroma.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
+from ormahd import way
 from ormahd.core import sql
 from ormahd.core.file_state import FileState
 from ormahd.core.note import NoteKind, digest, parse
 from ormahd.core.words import FTS_TOKENIZE
 from ormahd.index import cache, links, text
+from ormahd.index.matrix import Frozen
 from ormahd.index.meaning import Meaning
 from ormahd.index.rows import Difference
-from ormahd.index.vectors import ChromaTrouble
+from ormahd.index.vectors import Chroma, ChromaTrouble
+
+T = TypeVar("T")
 
 NEAR = 1e-3
 """Largest difference of a component between Chroma's vector and ours; it keeps them as float32, unchanged."""
+LOOKS = 3
+"""How often Chroma is compared while somebody writes."""
+GIVE_WAY_EVERY = 1000
+"""Words between two looks whether somebody is waiting."""
 
 
-def files(connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]]) -> Iterator[Difference]:
+Progress = Callable[[int, int, str], None]
+"""Called with how much is done, of how much (0: not known), and a word for what."""
+SHOWN_EVERY = 100
+"""Things between two words of progress."""
+
+
+def silent(_done: int, _total: int, _what: str) -> None:
+    """The progress that nobody looks at."""
+
+
+def shown(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
+    """`things`, with progress, giving way to who has somebody waiting."""
+    for number, thing in enumerate(way.giving(things)):
+        if number % SHOWN_EVERY == 0:
+            progress(number, total, what)
+        yield thing
+
+
+def files(
+    connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]], progress: Progress = silent
+) -> Iterator[Difference]:
     """The vault's files (path, the bytes that ought to be indexed, state on the disk) against the rows."""
     rows = connection.execute(
         f"SELECT f.path, f.node_id, n.digest, f.digest, t.content, f.kind = '{NoteKind.INDEXED}' FROM file f JOIN text t USING (number) "
         "LEFT JOIN node n USING (number)"
     )
     known = {row[0]: row[1:] for row in rows}
-    for path, data, state in vault:
+    for path, data, state in shown(vault, len(known), "files", progress):
         row = known.pop(path, None)
         note = parse(data, path)
         if note.kind is NoteKind.CONFLICTED:
@@ -49,10 +78,14 @@ def files(connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, File
         yield Difference("left over", path, row[0], "the index knows a file that is not there")
 
 
-def words(connection: sqlite3.Connection) -> Iterator[Difference]:
+def words(connection: sqlite3.Connection, progress: Progress = silent) -> Iterator[Difference]:
     """The full text table against the texts, word by word and place by place."""
     found: dict[int, int] = {}
-    for doc, column, term, offset in connection.execute("SELECT doc, col, term, offset FROM words_instance"):
+    for number, (doc, column, term, offset) in enumerate(
+        connection.execute("SELECT doc, col, term, offset FROM words_instance")
+    ):
+        if number % GIVE_WAY_EVERY == 0:
+            way.give()
         found[doc] = found.get(doc, 0) ^ hash((column, term, offset))
     fresh = sqlite3.connect(":memory:")
     try:
@@ -60,7 +93,9 @@ def words(connection: sqlite3.Connection) -> Iterator[Difference]:
             (title, content, tags, content = '', tokenize = "{FTS_TOKENIZE.replace('"', '""')}")""")
         fresh.execute("CREATE VIRTUAL TABLE words_instance USING fts5vocab (words, instance)")
         paths = connection.execute("SELECT number, path, node_id FROM file").fetchall()
-        for some in sql.chunks(paths, 2000):
+        for at, some in enumerate(sql.chunks(paths, 200)):
+            way.give()
+            progress(200 * at, len(paths), "words")
             stored = text.stored(connection, [row[0] for row in some])
             text.put(fresh, [text.fts_row(*row) for row in stored])
             wanted: dict[int, int] = {}
@@ -76,31 +111,34 @@ def words(connection: sqlite3.Connection) -> Iterator[Difference]:
         yield Difference("words", None, None, f"full text search knows words of a file that is gone (row {number})")
 
 
-def edges(connection: sqlite3.Connection) -> Iterator[Difference]:
+def edges(connection: sqlite3.Connection, progress: Progress = silent) -> Iterator[Difference]:
     """Where links lead against where they led when they were resolved."""
     rows = connection.execute(
         "SELECT f.path, n.id, e.text, e.short, e.file, e.whole, e.target FROM edge e JOIN node n USING (number) "
         "JOIN file f USING (number)"
     ).fetchall()
-    for path, node_id, written, short, file, whole, target in rows:
+    for path, node_id, written, short, file, whole, target in shown(rows, len(rows), "links", progress):
         if links.lead(connection, links.Target(short, file, whole)) != target:
             yield Difference("changed", path, node_id, f"the link [[{written}]] leads elsewhere than the index says")
 
 
-def vectors(connection: sqlite3.Connection, meaning: Meaning) -> Iterator[Difference]:
-    """Texts against the vectors that nodes are tied to, and those against the ones in memory."""
+def vectors(
+    connection: sqlite3.Connection, model: int, memory: Frozen, progress: Progress = silent
+) -> Iterator[Difference]:
+    """Texts against the vectors that nodes are tied to, and those against the ones in memory, as both were at one moment."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
-    for some in sql.chunks(ids):
+    for some in way.giving(sql.chunks(ids)):
         sources = cache.sources(connection, some)
-        tied = _tied(connection, meaning.number, some)
+        tied = _tied(connection, model, some)
         for node_id, source in sources.items():
             if node_id in tied and tied[node_id] != source.sha:
                 yield Difference("vectors", None, node_id, "its vectors were made of another text")
-    stored = dict(cache.everything(connection, meaning.number))
+    stored = dict(cache.everything(connection, model))
     for node_id in stored.keys() - set(ids):
         yield Difference("vectors", None, node_id, "there are vectors of a node that is gone")
-    for node_id in stored.keys() | set(meaning.matrix.ids()):
-        ours = meaning.matrix.vectors(node_id)
+    both = stored.keys() | memory.places.keys()
+    for node_id in shown(both, len(both), "vectors", progress):
+        ours = memory.vectors(node_id)
         theirs = stored.get(node_id)
         if ours is None or theirs is None or not np.array_equal(ours, theirs.astype(np.float32)):
             yield Difference("vectors", None, node_id, "the vectors in memory are not those on the disk")
@@ -111,32 +149,41 @@ def _tied(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dic
     return dict(connection.execute(select, (model, *ids)))
 
 
-def chroma(meaning: Meaning) -> Iterator[Difference]:
-    """Chroma's vectors against ours, but for nodes that it has yet to learn."""
+def chroma(meaning: Meaning, progress: Progress = silent) -> list[Difference]:
+    """Chroma's vectors against ours, but for nodes that it has yet to learn. Notes may be written meanwhile: what differs is
+    looked at again, and counts where it differs each time."""
     store = meaning.chroma
     if store is None:
-        if meaning.trouble:
-            yield Difference("chroma", None, None, meaning.trouble)
-        return
-    excused = meaning.unsettled_ids()
+        return [Difference("chroma", None, None, meaning.trouble)] if meaning.trouble else []
+    found: list[Difference] = []
+    for look in range(LOOKS):
+        told, changes, memory, excused = meaning.told, meaning.changes, meaning.matrix.frozen(), meaning.unsettled_ids()
+        try:
+            now = list(_chroma(store, memory, excused, progress))
+        except ChromaTrouble as trouble:
+            return [Difference("chroma", None, None, str(trouble))]
+        found = now if not look else [one for one in found if one in now]
+        if not found or (meaning.told, meaning.changes) == (told, changes):
+            break
+    return found
+
+
+def _chroma(store: Chroma, memory: Frozen, excused: Collection[str], progress: Progress) -> Iterator[Difference]:
+    total = sum(count for _, count in memory.places.values())
     seen: set[str] = set()
-    try:
-        for piece, vector in store.contents():
-            node_id, _, number = piece.rpartition(":")
-            seen.add(piece)
-            ours = None if node_id in excused else meaning.matrix.vectors(node_id)
-            if node_id in excused:
-                continue
-            if ours is None or int(number) >= len(ours):
-                yield Difference("chroma", None, node_id, f"Chroma holds piece {number}, which is not there")
-            elif np.abs(ours[int(number)] - vector).max() > NEAR:
-                yield Difference("chroma", None, node_id, f"Chroma holds another vector for piece {number}")
-    except ChromaTrouble as trouble:
-        yield Difference("chroma", None, None, str(trouble))
-        return
-    for node_id in meaning.matrix.ids():
+    for piece, vector in shown(store.contents(), total, "Chroma", progress):
+        node_id, _, number = piece.rpartition(":")
+        seen.add(piece)
+        ours = None if node_id in excused else memory.vectors(node_id)
+        if node_id in excused:
+            continue
+        if ours is None or int(number) >= len(ours):
+            yield Difference("chroma", None, node_id, f"Chroma holds piece {number}, which is not there")
+        elif np.abs(ours[int(number)] - vector).max() > NEAR:
+            yield Difference("chroma", None, node_id, f"Chroma holds another vector for piece {number}")
+    for node_id, (_, count) in memory.places.items():
         if node_id not in excused:
-            for at in range(meaning.matrix.count(node_id)):
+            for at in range(count):
                 if f"{node_id}:{at}" not in seen:
                     yield Difference("chroma", None, node_id, f"Chroma does not know piece {at}")
 

@@ -88,17 +88,17 @@ class AdminMethods:
     def rebuild(self, _params: schema.NoParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
         return result(admin.rebuild(self.ormah, steps(progress)), schema.RebuildResult)
 
-    def verify(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def verify(self, _params: schema.NoParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
         differences = [
             schema.Difference(what=one.what, path=one.path, id=one.node_id, detail=one.detail)
-            for one in self.ormah.verify()
+            for one in self.ormah.verify(steps(progress))
         ]
         return schema.VerifyResult(ok=not differences, differences=differences)
 
-    def doctor(self, params: schema.DoctorParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def doctor(self, params: schema.DoctorParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
         if params.fix:
             admin.fix(self.ormah)
-        found = [result(finding, schema.Finding) for finding in admin.doctor(self.ormah)]
+        found = [result(finding, schema.Finding) for finding in admin.doctor(self.ormah, steps(progress))]
         return schema.DoctorResult(findings=sorted([*found, *self._jobs.findings()], key=admin.worst_first))
 
     def adopt(self, params: schema.AdoptParams, _caller: Caller, progress: ProgressFn) -> schema.Result:

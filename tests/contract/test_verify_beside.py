@@ -1,0 +1,65 @@
+"""Comparing the index with the vault takes seconds in a large one: it tells how far it is, and nobody waits for it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ormahd.actions.forget import forget
+from ormahd.actions.remember import remember
+from ormahd.actions.update import Update, update
+from ormahd.core.node import CreateNodeRequest
+from ormahd.index.rows import Difference
+from tests.contract import proposing
+from tests.contract.jobs_house import ME, House
+
+house = proposing.house
+STAGES = ("the database", "files", "words", "links", "vectors", "Chroma")
+
+
+def write(house: House, what: str, ids: list[str]) -> None:
+    if what == "remember":
+        remember(house.ormah, CreateNodeRequest(content="Written while the index is compared, said nobody."), ME)
+    elif what == "update":
+        update(house.ormah, ids[0], Update({"content": "Changed while the index is compared."}), ME)
+    else:
+        forget(house.ormah, ids[1], ME)
+
+
+@pytest.mark.parametrize("what", ["remember", "update", "forget"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_write_passes_at_each_stage_and_is_no_difference(house: House, stage: str, what: str) -> None:
+    ids = house.several(4)
+    assert house.ormah.index.wait_filled(60, settled=True)
+    seen: list[str] = []
+
+    def progress(_done: int, _total: int, said: str) -> None:
+        if said == stage and stage not in seen:
+            writer = threading.Thread(target=write, args=(house, what, ids), daemon=True)
+            writer.start()
+            writer.join(60)
+            assert not writer.is_alive(), f"who wrote at {stage} waited for the comparison"
+        seen.append(said)
+
+    assert house.ormah.verify(progress) == []
+    assert list(dict.fromkeys(seen)) == list(STAGES)
+
+
+def test_what_does_differ_is_found_while_somebody_writes(house: House) -> None:
+    ids = house.several(4)
+    assert house.ormah.index.wait_filled(60, settled=True)
+    lost = house.path(ids[3])
+    house.ormah.index.apply({}, [lost.relative_to(house.vault).as_posix()], head=None)
+    times = 0
+
+    def progress(_done: int, _total: int, said: str) -> None:
+        nonlocal times
+        if said == "the database":
+            times += 1
+            remember(house.ormah, CreateNodeRequest(content=f"Written for the {times}. time."), ME)
+
+    found = house.ormah.verify(progress)
+    assert [(one.what, one.path) for one in found] == [("missing", lost.relative_to(house.vault).as_posix())]
+    assert isinstance(found[0], Difference)
+    assert times > 1, "it was looked at again"
