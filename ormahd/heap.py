@@ -31,3 +31,11 @@ def freeze() -> None:
     thread goes on, and with 100,000 ten times as long."""
     gc.collect()
     gc.freeze()
+
+
+def sweep() -> None:
+    """Look for garbage everywhere, also among what was left alone, and leave alone what is left. What was in use when it was first left
+    alone and became garbage in a ring since is found by nothing else: so a dozen states of `as_of` stayed, some megabytes each. Takes some
+    30 ms with 2,000 notes, in which no other thread goes on: for every ten minutes at most."""
+    gc.unfreeze()
+    freeze()

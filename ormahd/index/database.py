@@ -27,10 +27,10 @@ SCHEMA_VERSION = 1
 """Another number in a file means another layout: the directory is dropped and filled again from the vault."""
 READERS = 8
 """Connections that read at the same time. SQLite scales with cores; a ninth reader waits for a moment."""
-READER_KB = 2000
-"""What a reader remembers of the file, as SQLite's default: with four times that recall took as long at 10,000 notes (6.1 to 6.9 ms), and eight
-readers held 6 MB more, at 500 notes a share that grew with each note."""
-WRITER_KB = 32_000
+READER_KB = 1000
+"""What a reader remembers of the file, half of SQLite's default: with eight times that recall took as long at 10,000 notes (6.1 to 6.9 ms).
+All that the connections remember grows with the file until it is full, and an index has two sets of them while `as_of` is asked."""
+WRITER_KB = 8000
 """What the writer remembers, so that a batch of thousands of rows is written once."""
 LOG_PAGES = 2000
 """Pages of 4 KB in the log from which on it is folded into the file, and both are flushed. A batch of eleven memories writes 70 or more, many

@@ -29,6 +29,12 @@ AHEAD = 2
 """Such batches at once: while one is written, or its last texts leave a core free, the next one is embedded."""
 GIVE_BACK_S = 3.0
 """After embedding or telling Chroma, until freed memory is returned: who handed the notes in is done with them as well."""
+GIVE_BACK_AGAIN_S = 60.0
+"""Seconds after which it is returned although nothing of that kind was done: answers, too, leave holes in the heap and fill SQLite's caches."""
+GIVE_BACK_CPU_S = 1.0
+"""Seconds of the processor's time within these, of all threads, without which there is nothing to return."""
+SWEEP_S = 600.0
+"""Seconds between two looks for garbage everywhere."""
 RETRY_S = 30.0
 """Seconds after a failure before it is tried again, at most; the first time after half a second, then doubled."""
 
@@ -62,6 +68,10 @@ class Filler:
         self._settling = 0
         self._worked: float | None = None
         """When notes were embedded since memory was given back."""
+        self._given_back = time.monotonic()
+        self._swept = time.monotonic()
+        self._cpu = time.process_time()
+        """What the process had used of the processor when memory was given back."""
         self._woken = False  # so that a call that comes during a step is not lost
         self._failures = 0
         self._tidy_at = 0.0
@@ -213,19 +223,27 @@ class Filler:
         return min(IDLE_S, self._telling.rest(meaning, settling))
 
     def _give_back(self, meaning: Meaning) -> float:
-        """Return freed memory once the work is over; seconds until then."""
-        worked = self._worked or self._telling.since
-        if worked is None:
-            return IDLE_S
-        left = worked + GIVE_BACK_S - time.monotonic()
+        """Return freed memory once bulk work is over, and now and then where one question follows the other; seconds until then."""
+        worked, now = self._worked or self._telling.since, time.monotonic()
+        again = self._given_back + GIVE_BACK_AGAIN_S - now
+        left = again if worked is None else min(worked + GIVE_BACK_S - now, again)
         if left > 0:
             return left
+        self._given_back = now
+        if worked is None and time.process_time() - self._cpu < GIVE_BACK_CPU_S:
+            return IDLE_S
         self._worked = self._telling.since = None
         self._database.give_back()
         meaning.embedder.give_back()
-        self.learn()
-        heap.freeze()
+        if worked is not None:
+            self.learn()
+        if now - self._swept >= SWEEP_S:
+            self._swept = now
+            heap.sweep()
+        else:
+            heap.freeze()
         heap.give_back()
+        self._cpu = time.process_time()
         return IDLE_S
 
     def _embed(self, meaning: Meaning) -> None:

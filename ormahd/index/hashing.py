@@ -23,6 +23,8 @@ WINDOW = 256
 MOST = 64
 DIMENSIONS = 384
 VOCABULARY = 30_000
+WORDS = 4_096
+"""Whose directions are remembered (9 MB)."""
 _NONZERO = 8
 """Components of a word's direction that are not zero: two words rarely share one."""
 _WORD = re.compile(r"\S+")
@@ -88,7 +90,7 @@ def _turned(dimensions: int) -> Float:
     return late.rotation(dimensions)
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=WORDS)
 def _direction(word: str, late_dimensions: int) -> tuple[int, Float, Float]:
     seed = hashlib.blake2b(word.encode(), digest_size=8).digest()
     random = np.random.default_rng(int.from_bytes(seed, "big"))

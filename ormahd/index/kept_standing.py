@@ -10,8 +10,8 @@ from ormahd.index.rows import NodeRow
 
 READ = 2_000
 """Memories that are kept read (10 MB)."""
-TOLD = 50_000
-"""Pairs whose answer is kept (8 MB): nearly all of them are a plain no."""
+TOLD = 20_000
+"""Pairs whose answer is kept (3 MB): nearly all of them are a plain no."""
 
 
 class KeptStandings:

@@ -112,7 +112,9 @@ class Past(Reader):
         self._keep(meaning.embedder.fingerprint, made)
 
     def remove(self) -> None:
-        """Close it and give its disk back."""
+        """Close it and give its disk and its memory back: without a ring, so that nobody has to look for garbage first."""
         self._filler.stop()
+        self._filler.active, self._filler.learn = None, lambda: None
+        self._beside.close()
         self._database.close()
         shutil.rmtree(self._database.directory, ignore_errors=True)

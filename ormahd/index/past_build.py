@@ -94,6 +94,7 @@ class Build(Struct):
             change(database)
             embedder = self.index.embedder
             meaning = None if embedder is None else self._understand(database, embedder)
+            database.give_back()
             undo.pop_all()
         return database, meaning
 

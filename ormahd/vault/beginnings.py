@@ -42,7 +42,9 @@ class Beginnings:
         if not filled and self._complete:
             return
         with self._lock:
-            whole = tx.kind is not Kind.RELEASE and self._vault.read(CARD) is not None  # else a branch that is no vault is out
+            whole = (
+                tx.kind is not Kind.RELEASE and self._vault.read(CARD) is not None
+            )  # else a branch that is no vault is out
             common = LINES if whole and not self._complete else ()
             missing = sorted(path for path in filled.union(common) if self._vault.read(path) is None)
             if missing and self._vault.busy():

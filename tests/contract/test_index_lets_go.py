@@ -95,6 +95,25 @@ def test_memory_is_given_back_soon_after_many_were_embedded_ahead(
     index.close()
 
 
+def test_memory_is_given_back_now_and_then_while_one_question_follows_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fill, "GIVE_BACK_S", 0.05)
+    index = start(tmp_path / "index")
+    apply(index, vault(50))
+    assert embedder_of(index).given_back.wait(60), "what was embedded is over"
+    embedder_of(index).given_back.clear()
+    monkeypatch.setattr(fill, "GIVE_BACK_AGAIN_S", 0.05)
+    monkeypatch.setattr(fill, "GIVE_BACK_CPU_S", 3600.0)
+    index._filler.wake()
+    assert not embedder_of(index).given_back.wait(0.5), "where nothing was done there is nothing to return"
+    monkeypatch.setattr(fill, "GIVE_BACK_CPU_S", 0.0)
+    monkeypatch.setattr(fill, "SWEEP_S", 0.0)
+    index._filler.wake()
+    assert embedder_of(index).given_back.wait(30)
+    index.close()
+
+
 def test_what_nobody_has_any_more_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ormahd.index.cache.KEEP_FREE_US", -1)
     index = start(tmp_path / "index")

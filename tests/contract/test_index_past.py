@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -330,3 +332,39 @@ def test_several_ask_for_the_same_state_at_once(index: Index) -> None:
     assert found == [50] * 6
     assert len(made) == 1
     pasts.close()
+
+
+@pytest.mark.parametrize("way_out", ["another state", "dropped", "closed", "a trial"])
+def test_a_state_that_is_let_go_leaves_no_memory_and_no_thread(index: Index, way_out: str) -> None:
+    """By itself: what is in a ring, and was left alone by the search for garbage meanwhile, would stay for good."""
+    apply(index, {f"n{number}.md": note(number, f"text {number}") for number in range(20)})
+    assert index.wait_filled(60)
+    pasts = Pasts(index, lambda: NOW)
+    told = Told({f"n{number}.md": note(number, f"other {number}") for number in range(20)})
+    threads = threading.active_count()
+    gc.collect()
+    gc.freeze()
+    try:
+        if way_out == "a trial":
+            with pasts.trial({"n3.md": note(3, "three as it will be")}, NOW) as past:
+                assert past.search_text(["three"], 5)
+                kept = weakref.ref(past)
+        else:
+            with at(pasts, "one", told) as (past, _):
+                past.fill(["other"], silent, quick=False)
+                assert past.search_vectors(Hashing().embed_query("other 3").vector, 5)
+                assert past.search_text(["other"], 5)
+                kept = weakref.ref(past)
+        del past
+        gc.freeze()
+        if way_out == "another state":
+            with at(pasts, "two", told):
+                pass
+        elif way_out == "dropped":
+            pasts.drop()
+        pasts.close()
+        assert kept() is None
+        wait_until(lambda: threading.active_count() <= threads, "its threads have ended")
+    finally:
+        gc.unfreeze()
+        pasts.close()

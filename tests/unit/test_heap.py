@@ -50,3 +50,16 @@ def test_what_was_left_alone_is_freed_when_nobody_holds_it():
     held.me = None  # no ring any more
     del held
     assert gone() is None
+
+
+@pytest.mark.usefixtures("thawed")
+def test_garbage_among_what_was_left_alone_is_found_by_looking_everywhere():
+    held = Ring()
+    gone = weakref.ref(held)
+    heap.freeze()
+    del held
+    gc.collect()
+    assert gone() is not None
+    heap.sweep()
+    assert gone() is None
+    assert gc.get_freeze_count() > 0
