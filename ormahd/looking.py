@@ -19,6 +19,7 @@ from ormahd.rpc.schema import Call, DoctorParams, DoctorResult, Finding
 from ormahd.vault.create import CARD, find_card
 from ormahd.vault.excluded import Excluded
 from ormahd.vault.git import Git, locate
+from ormahd.vault.guard import of_skipped
 from ormahd.vault.scan import walk
 
 
@@ -73,7 +74,7 @@ def vault_findings(config: Config) -> list[Finding]:
 
 def _notes(root: Path, excluded: Excluded, config: Config) -> list[Finding]:
     met = walk(root, {}, excluded, max_bytes=config.settings.vault.max_note_bytes)
-    found = [Finding(level="warning", what=why, path=path) for path, why in met.skipped]
+    found = [msgspec.convert(of_skipped(path, why), Finding) for path, why in met.skipped]
     first: dict[str, str] = {}
     for path in sorted(met.changed):
         try:

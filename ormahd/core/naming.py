@@ -112,14 +112,15 @@ def stem_short_id(target: str) -> str | None:
     return found.group(1) if found else None
 
 
-def adopted_id(vault_id: str, path: str, text: bytes, *, attempt: int = 0) -> str:
+def adopted_id(vault_id: str, path: str, text: bytes, *, attempt: int = 0, exact: bool = False) -> str:
     """The id of a note that came without one: the same on every machine that adopts this text at this path.
 
-    `attempt` counts up while the short id is taken.
+    `attempt` counts up while the short id is taken. `exact`: the path as it is spelled, for one that another file has in NFC.
     """
     try:
         namespace = UUID(vault_id)
     except ValueError:
         namespace = uuid5(NAMESPACE_URL, vault_id)
     again = f"\n{attempt}" if attempt else ""
-    return str(uuid5(namespace, f"{unicodedata.normalize('NFC', path)}\n{hashlib.sha256(text).hexdigest()}{again}"))
+    name = path if exact else unicodedata.normalize("NFC", path)
+    return str(uuid5(namespace, f"{name}\n{hashlib.sha256(text).hexdigest()}{again}"))

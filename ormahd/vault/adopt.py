@@ -23,13 +23,14 @@ from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.choices import Choices, agree, agreed
 from ormahd.vault.decide import Act, Context, Decision, File, decide, finding, plain
 from ormahd.vault.excluded import Excluded
+from ormahd.vault.guard import Guard, of_skipped
 from ormahd.vault.identity import Identity, claim
 from ormahd.vault.look import Look
 from ormahd.vault.reading import Rest, read_stable
 from ormahd.vault.released import ReleasedFiles
 from ormahd.vault.reverts import Reverts
 from ormahd.vault.round import Round
-from ormahd.vault.scan import Seen, Walk, homes, walk
+from ormahd.vault.scan import Seen, Walk, below, hidden, homes, walk
 from ormahd.vault.scan_result import ScanResult
 from ormahd.vault.vault import Vault
 
@@ -199,8 +200,7 @@ class Reconciler:
             for _ in self.files():
                 pass
         found = [problem for problems in list(self.said.values()) for problem in problems]
-        found += [finding(path, "warning", why, "make it readable, or move it out of the vault")
-                  for path, why in self.skipped if not why.startswith("no regular")]  # fmt: skip
+        found += [of_skipped(path, why) for path, why in self.skipped]
         context = self.context
         if context.agreed is not None:
             for folder in Choices(context.home, context.mode, context.folders).beyond(context.agreed):
@@ -222,14 +222,25 @@ class Reconciler:
             self.begin(found)
             self.said = {path: said for path, said in self.said.items() if path in found.present}
             tree = self.look.tree(self.head)
+            guard = Guard(self.skipped)
             for path, seen in way.giving(sorted(found.changed.items(), key=lambda item: (len(item[0]), item[0]))):
-                try:
+                ought: list[tuple[str, bytes, FileState]] = []
+                with guard.file(path):
                     file = self.read(seen, tree)
-                except OSError as exc:
-                    self.skipped.append((path, f"cannot be read: {exc.strerror}"))
-                    continue
-                if file is not None:
-                    yield from self._indexed(file, tree)
+                    ought = [] if file is None else list(self._indexed(file, tree))
+                yield from ought
+            for path in hidden(found, tree):
+                yield path, *self.as_committed(path, tree[path])
+
+    def passed_by(self, found: Walk, paths: Collection[str]) -> None:
+        """Take note of what a walk of some paths could not take in; what it looked at and could is named no more."""
+        looked = below(list(paths))
+        self.skipped = [one for one in self.skipped if not looked(one[0]) and one not in found.skipped] + found.skipped
+
+    def as_committed(self, path: str, blob: str) -> tuple[bytes, FileState]:
+        """A note as HEAD has it, where something else stands in its place: with no stat, so that the next file there is another one."""
+        data = self.vault.blob(blob)
+        return data, FileState(path, 0, 0, 0, sha256(data), None, self.context.space_at(path))
 
     def _indexed(self, file: File, tree: Mapping[str, str]) -> Iterator[tuple[str, bytes, FileState]]:
         """A file as the index ought to have it; nothing when it ought to have nothing."""
@@ -320,7 +331,11 @@ class Reconciler:
         self._staged_now = None
 
         def read(path: str) -> str | None:
-            file = self.read(found.changed[path], tree)
+            try:
+                file = self.read(found.changed[path], tree)
+            except OSError:  # its own turn names it; until it can be read it holds what HEAD says
+                before = self.identity.at_head(path)
+                return None if before is None else before[0]
             return None if file is None else claim(file.note.kind, file.note.id)
 
         self.identity.begin(head, found.changed, read)

@@ -48,14 +48,19 @@ def copies_of_the_vanished(scan: Round) -> None:
     maybe.update(path for node_id in scan.vanished for path in identity.paths(node_id))
     for path in maybe.difference(scan.decided, scan.moved):
         if scan.owner.context.ours(path, None) and identity.present(path):
-            met = seen(path, (scan.vault.root / path).lstat())
-            file = scan.owner.read(met, scan.tree)
-            if file is not None and file.note.id in scan.vanished:
-                again[path] = met
+            with scan.guard.file(path):
+                met = seen(path, (scan.vault.root / path).lstat())
+                file = scan.owner.read(met, scan.tree)
+                if file is not None and file.note.id in scan.vanished:
+                    again[path] = met
     scan.take(again, forced=True)
     scan.feed()
     scan.commit_all()
 
 
 def _seen(scan: Round, paths: Iterable[str]) -> dict[str, Seen]:
-    return {path: seen(path, (scan.vault.root / path).lstat()) for path in paths}
+    found: dict[str, Seen] = {}
+    for path in paths:
+        with scan.guard.file(path):
+            found[path] = seen(path, (scan.vault.root / path).lstat())
+    return found

@@ -14,10 +14,13 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from ormahd.errors import Conflict
+from ormahd.vault.disk import is_pipe
 from ormahd.vault.git import Git
 
 CHANGING: Final = ("filter", "working-tree-encoding", "ident")
 """Attributes that make a blob another text than the file."""
+_PIPE: Final = "a pipe in the place of .gitattributes"
+"""Said of paths that git would wait for ever to tell the attributes of."""
 _UNSET: Final = frozenset({b"unspecified", b"unset", b""})
 _SIZE: Final = 1_000_000
 """Bytes of an attributes file that are read; git itself reads no more than 100 MB."""
@@ -43,15 +46,19 @@ class Attributes:
         """Return those of `paths` (relative to the vault) whose content git would change, each with the attribute: `filter=crypt`."""
         with self._lock:
             stats = {file: _stat(file) for file in {file for path in paths for file in self._files(path)}}
+            piped = {file for file in stats if is_pipe(file)}
+            blocked = {path for path in paths if piped.intersection(self._files(path))} if piped else set()
             states = {path: tuple(stats[file] for file in self._files(path)) for path in paths}
             if len(self._known) > _MOST:
                 self._known.clear()
-            unknown = [path for path in paths if self._known.get(path, ((), None))[0] != states[path]]
+            unknown = [
+                path for path in paths if path not in blocked and self._known.get(path, ((), None))[0] != states[path]
+            ]
             asked: dict[str, str | None] = {}
-            if unknown and any(self._speaks(file, stat) for file, stat in stats.items()):
+            if unknown and any(self._speaks(file, stat) for file, stat in stats.items() if file not in piped):
                 asked = self._asked(unknown)
             self._known |= {path: (states[path], asked.get(path)) for path in unknown}
-            found = {path: self._known[path][1] for path in paths}
+            found = {path: _PIPE if path in blocked else self._known[path][1] for path in paths}
         return {path: said for path, said in found.items() if said is not None}
 
     def refuse(self, paths: Collection[str]) -> None:

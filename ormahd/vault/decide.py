@@ -227,16 +227,20 @@ def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> De
         node_id, created = before[0], before[1]
     else:
         node_id, created = _new_id(file, context), None
-    moment = (
-        created
-        or file.note.created
-        or min(datetime.fromtimestamp(file.seen.mtime_ns // 1_000_000_000, UTC), context.clock())
-    )
+    moment = created or file.note.created or min(_made(file.seen), context.clock())
     data = adopt(file.data, file.path, id=node_id, created=moment)
     if parse(data, file.path).id != node_id:
         odd = finding(file.path, "error", "it could not be given an id", "give it a frontmatter with an id by hand")
         return Decision(Act.PLAIN, None, file.data, (*said, odd))
     return Decision(Act.ADOPT, node_id, data, said)
+
+
+def _made(met: Seen) -> datetime:
+    """When the file says that it was written; a time that no calendar has counts as none: 1970."""
+    try:
+        return datetime.fromtimestamp(met.mtime_ns // 1_000_000_000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)
 
 
 def _new_id(file: File, context: Context) -> str:

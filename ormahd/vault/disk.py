@@ -30,6 +30,14 @@ MANY = 4
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 
 
+def is_pipe(path: Path) -> bool:
+    """Whether reading the file would wait for somebody to write into it."""
+    try:
+        return stat.S_ISFIFO(path.stat().st_mode)
+    except OSError:
+        return False
+
+
 def sync(fd: int) -> None:
     """fsync that reaches the medium (on macOS plain fsync stops at the drive's cache)."""
     if sys.platform == "darwin":

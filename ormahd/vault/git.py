@@ -17,6 +17,7 @@ from typing import IO
 from msgspec import Struct
 
 from ormahd.errors import Internal, Unavailable
+from ormahd.vault.disk import is_pipe
 from ormahd.vault.git_ref_files import FILES, RefFiles
 from ormahd.vault.git_run import CONFIG, GitFailed, call, environment, executable, importing
 
@@ -319,10 +320,22 @@ class Git:
         """Those of `paths` (posix, relative to the top) that the person's ignore rules leave out of git."""
         plain: list[str] = []
         odd: list[str] = []
+        blocked: set[str] = set()
+        piped: dict[str, bool] = {}
         for path in paths:
-            (odd if _GLOB.search(path) else plain).append(path)
+            if self._is_piped(path.rpartition("/")[0], piped):
+                blocked.add(path)
+            else:
+                (odd if _GLOB.search(path) else plain).append(path)
         # As patterns, the odd ones would match other paths of the index.
-        return self._ignored(plain) | self._ignored(odd, "--no-index")
+        return blocked | self._ignored(plain) | self._ignored(odd, "--no-index")
+
+    def _is_piped(self, folder: str, known: dict[str, bool]) -> bool:
+        """Whether the `.gitignore` of a folder, or of one above it, is a pipe: git would wait for it for ever."""
+        if folder not in known:
+            here = is_pipe(self.top / folder / ".gitignore")
+            known[folder] = here or (folder != "" and self._is_piped(folder.rpartition("/")[0], known))
+        return known[folder]
 
     def _ignored(self, paths: list[str], *options: str) -> set[str]:
         asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
@@ -207,12 +208,24 @@ class Identity:
         said = self.renamed() if renamed is None else renamed
         if path in said:
             return said[path]
-        gone = set(said.values())
+        gone, twin = set(said.values()), self._is_twin(path)
         for attempt in range(1000):
-            node_id = adopted_id(vault_id, path, b"", attempt=attempt)
+            node_id = adopted_id(vault_id, path, b"", attempt=attempt, exact=twin)
             if node_id not in gone and not any(other != path for other in self.paths(node_id)):
                 break
         return node_id
+
+    def _is_twin(self, path: str) -> bool:
+        """Whether the path is another's but for the form of its accents (é as one character, or as two): they would have one id."""
+        composed = unicodedata.normalize("NFC", path)
+        if path == composed:
+            return False
+        if path != unicodedata.normalize("NFD", path):
+            return True
+        try:
+            return os.lstat(f"{self._root}/{composed}").st_ino != os.lstat(f"{self._root}/{path}").st_ino
+        except OSError:  # one of them is not there
+            return False
 
     def moved_from(self, node_id: str, path: str) -> list[str]:
         """Paths where HEAD has the note and the folder no longer: it was moved to `path`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from ormahd.core.file_state import FileState
 from ormahd.vault.change import Change, Stat, sha256
 from ormahd.vault.excluded import is_note_name
-from ormahd.vault.scan import Seen
+from ormahd.vault.scan import Seen, mtime_ns
 
 
 def read_stable(root: Path, seen: Seen) -> bytes | None:
@@ -38,7 +38,7 @@ def read_stable(root: Path, seen: Seen) -> bytes | None:
 
 
 def _same(found: os.stat_result, seen: Seen) -> bool:
-    return stat.S_ISREG(found.st_mode) and (found.st_size, found.st_mtime_ns, found.st_ino) == (
+    return stat.S_ISREG(found.st_mode) and (found.st_size, mtime_ns(found), found.st_ino) == (
         seen.size, seen.mtime_ns, seen.inode,
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> F
     scan, which reads what is that young."""
     try:
         found = os.lstat(os.path.join(root, path))
-        seen = Seen(path, found.st_size, found.st_mtime_ns, found.st_ino, 0)
+        seen = Seen(path, found.st_size, mtime_ns(found), found.st_ino, 0)
         if given != (seen.size, seen.mtime_ns, seen.inode) and read_stable(root, seen) != data:
             return None
     except OSError:

@@ -17,10 +17,11 @@ from ormahd.vault.change import Kind, sha256
 from ormahd.vault.decide import Act, Decision, File, decide, label, plain
 from ormahd.vault.following import follow, follow_released
 from ormahd.vault.git_busy import under_way
+from ormahd.vault.guard import Guard
 from ormahd.vault.identity import claim
 from ormahd.vault.person import BUSY_S, Item, commit
 from ormahd.vault.reading import read_stable
-from ormahd.vault.scan import Seen, Walk, differs, unseen, walk
+from ormahd.vault.scan import Seen, Walk, below, differs, hidden, unseen, walk
 from ormahd.vault.scan_result import Leaving, ScanResult
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ COLD_NS = 10_000_000_000
 MASS = 20
 """From this many deletions at once, if they are more than half of all notes, the log warns. They are taken in all the
 same: a person may mean it, and one `git revert` brings everything back."""
+
+Upserts = Mapping[str, tuple[bytes, FileState]]
 
 log = logging.getLogger(__name__)
 
@@ -97,16 +100,20 @@ class Round:
         # takes what there is.
         self.half_done = bool(self.rows) and under_way(self.vault.git) is not None
         self.out.skipped = found.skipped
+        self.guard = Guard(found.skipped)
         if self.paths is None:
             owner.skipped = found.skipped
             if owner.cold or self.behind:
                 missed = unseen(found, self.tree, self.known, owner.excluded)
                 found.gone += [path for path in missed if owner.identity.at_head(path) is not None]
+        else:
+            owner.passed_by(found, self.paths)
         self.renamed = follow(self, found)
         follow_released(self, found)
         self.take(found.changed)
         again.decided_anew(self)
         self.gone(found, rested)
+        self.kept(found)
         self.feed()
         self.commit_all()
         if self.outdone:
@@ -124,7 +131,8 @@ class Round:
         owner = self.owner
         settings = owner.settings
         if owner.cold:
-            latest = max((row.mtime_ns for row in self.known.values()), default=0)
+            now = time.time_ns()
+            latest = max((row.mtime_ns for row in self.known.values() if row.mtime_ns <= now), default=0)
             with owner.book:
                 owner.racy |= {
                     path
@@ -166,10 +174,8 @@ class Round:
         for count, path in enumerate(way.giving(sorted(changed, key=lambda path: (len(path), path)))):
             if self.stopping():
                 raise Leaving
-            try:
+            with self.guard.file(path):
                 self.one(changed[path], forced)
-            except OSError as exc:
-                self.out.skipped.append((path, f"cannot be read: {exc.strerror}"))
             if self.bytes > BATCH_BYTES or len(self.upserts) + len(self.restated) >= BATCH:
                 self.feed()
                 self.commit_all()
@@ -253,7 +259,7 @@ class Round:
 
     def doubt(self, met: Seen) -> None:
         with self.owner.book:
-            if time.time_ns() - met.mtime_ns < RACY_NS:
+            if abs(time.time_ns() - met.mtime_ns) < RACY_NS:  # what is written now has no time of another year
                 self.owner.racy.add(met.path)
             else:
                 self.owner.racy.discard(met.path)
@@ -303,7 +309,8 @@ class Round:
     def gone(self, found: Walk, rested: set[str] | None) -> None:
         """Files that are not there any more: the index forgets them; a person's deletion is committed."""
         owner = self.owner
-        paths = [path for path in found.gone if path not in self.moved]
+        instead = below(found.instead)
+        paths = [path for path in found.gone if path not in self.moved and not (path in self.tree and instead(path))]
         lost = [path for path in paths if path not in self.tree and not self.half_done]
         self.reverted += [path for path in lost if path in owner.reverts.files()] if lost else []
         deleted = []
@@ -339,6 +346,14 @@ class Round:
             self.delete([path for path in deleted if path not in left_out])
         owner.rest.forget_gone(self.out.waiting)
 
+    def kept(self, found: Walk) -> None:
+        """Notes in whose place something else stands (a link, where the folder was moved out) stay as HEAD has them: not one of them
+        was deleted. Each place is named with how many there are."""
+        for path in hidden(found, self.tree):
+            if path not in self.rows:
+                with self.guard.file(path):
+                    self.upserts[path], self.notes[path] = self.owner.as_committed(path, self.tree[path]), None
+
     def delete(self, paths: list[str]) -> None:
         if len(paths) >= MASS and len(paths) * 2 > len(self.known):
             log.warning("%d of %d notes were deleted outside; taken in. `git revert` in the vault brings them back",
@@ -360,11 +375,14 @@ class Round:
             part = {path: self.upserts[path] for path in paths[at : at + BATCH]}
             part_gone = self.removals[at : at + BATCH]
             self.fed.update(part, part_gone)
-            self.owner.tell(part, part_gone, head=None, notes=self.notes)
+            self.guard.all(list(part), str, self._telling(part, part_gone, self.notes))
         self.upserts, self.notes, self.removals, self.bytes = {}, {}, [], 0
         if self.restated:
             self.owner.keep(self.restated)
             self.restated = []
+
+    def _telling(self, part: Upserts, gone: list[str], notes: dict[str, Note | None]) -> Callable[[list[str]], None]:
+        return lambda paths: self.owner.tell({path: part[path] for path in paths}, gone, head=None, notes=notes)
 
     def commit_all(self) -> None:
         reverted, self.reverted = self.reverted, []
@@ -381,7 +399,15 @@ class Round:
     def commit(self, verb: str, kind: Kind, items: list[Item]) -> int:
         quiet = self.owner.settings.quiet_seconds
         run = self.part_of if kind is Kind.ADOPT else None
-        return commit(self.vault, verb, items, kind=kind, quiet=quiet, wait=self.out.wait, run=run) if items else 0
+        done = 0
+
+        def some(part: list[Item]) -> None:
+            nonlocal done
+            done += commit(self.vault, verb, part, kind=kind, quiet=quiet, wait=self.out.wait, run=run)
+
+        if items:
+            self.guard.all(items, lambda item: item.path, some)
+        return done
 
     def finish(self) -> None:
         """Tell the index of the commit that it has everything of; HEAD that moved meanwhile asks for another look."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -21,6 +21,10 @@ STRIDE = 64
 """Files that are looked at in one go: a third of a millisecond."""
 MARKER = ".ormah/vault.toml"
 """Without this file the folder is not the vault: a disk that is not mounted looks like an empty folder."""
+
+
+NS = 2**63 - 1
+"""Nanoseconds since 1970 that are told apart, before and after: what SQLite holds. Some file systems keep times of any year."""
 
 
 class Seen(Struct, frozen=True):
@@ -42,13 +46,20 @@ class Walk(Struct):
     """Known paths that are not there any more (or are left out now)."""
     skipped: list[tuple[str, str]] = field(default_factory=list)
     """What could not be looked at, and why. Known notes below it are not gone."""
+    instead: dict[str, str] = field(default_factory=dict)
+    """What may stand in the place of a note or of a folder with notes, and is neither: a link, a pipe, a device, and which it is."""
     files: int = 0
     present: set[str] = field(default_factory=set)
     """Every note that was met, known or not."""
 
 
+def mtime_ns(found: os.stat_result) -> int:
+    """Return a file's mtime in nanoseconds, of an absurd one the nearest that an index can hold."""
+    return max(-NS, min(found.st_mtime_ns, NS))
+
+
 def seen(path: str, found: os.stat_result) -> Seen:
-    return Seen(path, found.st_size, found.st_mtime_ns, found.st_ino, max(found.st_mtime_ns, found.st_ctime_ns))
+    return Seen(path, found.st_size, mtime_ns(found), found.st_ino, max(found.st_mtime_ns, found.st_ctime_ns))
 
 
 def differs(row: FileState, met: Seen) -> bool:
@@ -64,6 +75,12 @@ def homes(paths: Iterable[str]) -> set[str]:
             found.add(folder)
             folder = folder.rpartition("/")[0]
     return found
+
+
+def below(tops: Collection[str]) -> Callable[[str], bool]:
+    """Return whether a path is one of `tops`, or lies below one."""
+    exact, prefixes = set(tops), tuple(top + "/" for top in tops)
+    return lambda path: path in exact or path.startswith(prefixes)
 
 
 def check_root(root: Path) -> None:
@@ -114,6 +131,21 @@ def unseen(found: Walk, tree: Iterable[str], known: Collection[str], excluded: E
     ]  # fmt: skip
 
 
+def hidden(found: Walk, tree: Iterable[str]) -> list[str]:
+    """Notes that HEAD has (`tree`) and in whose place something else stands. Each such place is named with how many there are."""
+    if not found.instead:
+        return []
+    instead = below(found.instead)
+    paths = [path for path in tree if instead(path) and is_note_name(path.rpartition("/")[2])]
+    for place, why in found.instead.items():
+        notes = sum(1 for path in paths if path == place or path.startswith(place + "/"))
+        if notes:
+            many = "a note" if notes == 1 else f"{notes:,} notes"
+            found.skipped[:] = [one for one in found.skipped if one[0] != place]
+            found.skipped.append((place, f"stands in the place of {many} and is {why}; kept as last committed"))
+    return paths
+
+
 class _Walker:
     def __init__(
         self, root: Path, known: Mapping[str, FileState], excluded: Excluded, doubted: set[str], max_bytes: int | None
@@ -134,6 +166,12 @@ class _Walker:
     def skip(self, path: str, why: str) -> None:
         self.out.skipped.append((path, why))
         self.shielded.append(path)
+
+    def stands_instead(self, path: str, why: str, *, said: bool = True) -> None:
+        """Take note of what is no note. One that HEAD has there, or below it, is not taken for deleted (`Round.gone`)."""
+        if said:
+            self.out.skipped.append((_shown(path), why))
+        self.out.instead[path] = why
 
     def everything(self) -> None:
         self.folders([""])
@@ -168,8 +206,13 @@ class _Walker:
                             ignore = entry.stat(follow_symlinks=False)
                     elif entry.is_dir(follow_symlinks=False):
                         inner.append(prefix + name)
+                        if is_note_name(name):
+                            self.stands_instead(prefix + name, "a folder, no regular file", said=False)
                     elif is_note_name(name):
                         notes.append(entry)
+                    elif entry.is_symlink():
+                        why = "a link to a folder; links are not followed"
+                        self.stands_instead(prefix + name, why, said=_leads_to_folder(entry))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as exc:
@@ -177,6 +220,9 @@ class _Walker:
                 raise Unavailable(f"the vault {self.base} cannot be read: {exc.strerror}",
                                   hint="look at the folder's permissions") from exc  # fmt: skip
             self.skip(folder, f"the folder cannot be read: {exc.strerror}")
+            return []
+        if ignore is not None and stat.S_ISFIFO(ignore.st_mode):
+            self.skip(folder, ".gitignore is a pipe there, for which git would wait for ever")
             return []
         self.excluded.ignore_file(prefix + ".gitignore", ignore)
         for number, entry in enumerate(notes):
@@ -193,7 +239,10 @@ class _Walker:
     def allowed(self, folders: list[str]) -> list[str]:
         """Without templates and what git ignores. A folder with notes that we know stays: tracked files are not
         ignored by git, whatever stands above them."""
-        named = [folder for folder in folders if not self.excluded.template(folder) and _is_text(folder)]
+        for folder in folders:
+            if not _is_text(folder):
+                self.skip(_shown(folder), "the folder's name is not UTF-8")
+        named = [folder for folder in folders if _is_text(folder) and not self.excluded.template(folder)]
         new = [folder for folder in named if folder not in self.known_folders()]
         ignored = self.excluded.by_git(new)
         return [folder for folder in named if folder not in ignored]
@@ -207,15 +256,13 @@ class _Walker:
 
     def file(self, path: str, found: os.stat_result) -> None:
         if not stat.S_ISREG(found.st_mode):
-            if path in self.known:
-                return  # what replaced it is no file: it is gone
-            self.out.skipped.append((path, "no regular file (a link, a pipe or a device)"))
+            self.stands_instead(path, f"{_what(found.st_mode)}, no regular file")
             return
         self.out.files += 1
         row = self.known.get(path)
         if row is None:
             if not _is_text(path):
-                self.skip(path.encode("utf-8", "replace").decode(), "the name is not UTF-8")
+                self.skip(_shown(path), "the name is not UTF-8")
             elif not self.excluded.template(path):
                 self.fresh[path] = seen(path, found)
             return
@@ -224,7 +271,7 @@ class _Walker:
         if self.excluded.changed:
             self.old.append(path)
         if (
-            row.mtime_ns != found.st_mtime_ns or row.size != found.st_size or row.inode != found.st_ino
+            row.mtime_ns != mtime_ns(found) or row.size != found.st_size or row.inode != found.st_ino
             or path in self.doubted
         ):  # fmt: skip
             self.out.changed[path] = seen(path, found)
@@ -274,6 +321,9 @@ class _Walker:
                 self.file(path, found)
                 if not stat.S_ISREG(found.st_mode):
                     absent.append(path)
+            elif path in self.known_folders():
+                self.stands_instead(path, f"{_what(found.st_mode)}, no folder", said=False)
+                absent.append(path)
         level = self.allowed(level)
         self.folders(level)
         self.settle()
@@ -308,6 +358,22 @@ class _Walker:
             )
             self.ways[folder] = known
         return known
+
+
+def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # a circle of links
+        return False
+
+
+def _what(mode: int) -> str:
+    kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "replace").decode()
 
 
 def _is_text(path: str) -> bool:

@@ -135,7 +135,7 @@ def test_links_pipes_and_sockets_are_not_opened(folder: Folder) -> None:
         listening.bind("socket.md")
     found = folder.walk()
     assert found.changed == {}
-    assert {path for path, _ in found.skipped} == {"link.md", "pipe.md", "socket.md"}
+    assert {path for path, _ in found.skipped} == {"link.md", "folder", "pipe.md", "socket.md"}
     assert folder.walk(paths=["folder/o.md", "link.md", "pipe.md"]).changed == {}
 
 
