@@ -31,6 +31,7 @@ from ormahd.index.rows import Difference, Filter, NodeRow
 from ormahd.journal.feedback import Judgements
 from ormahd.journal.state import State
 from ormahd.learned import Learned
+from ormahd.reworded import Reworded
 from ormahd.turns import Turns
 from ormahd.vault import driver
 from ormahd.vault.adopt import Reconciler
@@ -91,6 +92,7 @@ class Ormah:
         )
         index.first_path = self.reconciler.first_path
         index.blob_id = vault.blob_id
+        self.reworded = Reworded(vault, index)
         self._watcher: Watcher | None = None
         self.socket: Path | None = None
         """Where we answer, once that is known: git's merge driver asks there."""

@@ -56,6 +56,8 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
     if node.valid_until:
         why = f": {render.line(node.outdated_reason)}" if node.outdated_reason else ""
         render.out(render.paint(f"outdated since {render.moment(node.valid_until)}{why}", "yellow"))
+    elif node.older_than:
+        render.out(render.paint(f"older than {node.older_than[:8]}, which seems to replace it", "yellow"))
     render.out()
     render.out(render.safe(node.content), hang=0)
     connections = node.connections

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ormahd.actions.as_of import looking_back
+from ormahd.actions.older import replaced_today
 from ormahd.actions.views import NodeView, node_view
 from ormahd.errors import NotFound
 
@@ -24,7 +25,7 @@ def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: boo
         now = ormah.ranking_clock()
         ormah.state.asked(now)
         ormah.state.touch([row.id], how="get", session_id=session_id, at=now)
-    return node_view(ormah.index, row)
+    return node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
 
 
 def get_as_of(ormah: Ormah, node_id: str, as_of: str, *, progress: Progress) -> NodeView:

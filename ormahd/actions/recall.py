@@ -109,6 +109,7 @@ def _found(
     ranked = rank(
         index, query, embed=embed, space=space, now=now, explain=explain,
         rules=Rules(settings.search, settings.space, settings.activation), holds=ormah.learned.both_hold,
+        reworded=ormah.reworded,
     )  # fmt: skip
     rows = index.notes([found.node_id for found in ranked.results], connections=False)
     against = _against(index, [found.node_id for found in ranked.results])

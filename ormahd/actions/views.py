@@ -63,6 +63,8 @@ class NodeView(Struct, frozen=True):
     digest: str
     connections: ConnectionsView
     as_of: AsOf | None = None
+    older_than: str | None = None
+    """Full id of the newer memory that seems to have replaced this one."""
 
 
 class NearView(Struct, frozen=True):
@@ -128,23 +130,23 @@ def edge_views(index: Reader, edges: list[Edge], *, incoming: bool) -> list[Edge
     return [edge_view(rows[end], edge) for edge, end in zip(edges, ends, strict=True) if end in rows]
 
 
-def node_view(index: Reader, row: NodeRow, as_of: AsOf | None = None) -> NodeView:
+def node_view(index: Reader, row: NodeRow, as_of: AsOf | None = None, older_than: str | None = None) -> NodeView:
     """A node with its connections, from the index that has it (today's, or that of an earlier state)."""
     out, incoming = index.edges(row.id)
     connections = ConnectionsView(edge_views(index, out, incoming=False), edge_views(index, incoming, incoming=True))
     strength = row.strength
     return NodeView(
-        text=_prose(row, connections), node_id=row.id, id=row.id, short_id=short_id(row.id), type=row.type.value,
+        text=_prose(row, connections, older_than), node_id=row.id, id=row.id, short_id=short_id(row.id), type=row.type.value,
         tier=row.tier.value, space=row.space, title=row.title, content=row.content, tags=list(row.tags),
         source=row.source, confidence=row.confidence, created=iso(row.created) or "", updated=iso(row.updated) or "",
         valid_until=iso(row.valid_until), outdated_reason=row.outdated_reason, importance=strength.importance,
         access_count=strength.access_count, use_count=strength.use_count, last_accessed=iso(strength.last_accessed),
         last_review=iso(strength.last_review), stability=strength.stability, path=row.path, digest=row.digest,
-        connections=connections, as_of=as_of,
+        connections=connections, as_of=as_of, older_than=older_than,
     )  # fmt: skip
 
 
-def _prose(row: NodeRow, connections: ConnectionsView) -> str:
+def _prose(row: NodeRow, connections: ConnectionsView, older_than: str | None) -> str:
     facts = [f"type: {row.type}", f"tier: {row.tier}", f"space: {row.space or 'global'}"]
     if row.tags:
         facts.append("tags: " + ", ".join(row.tags))
@@ -155,6 +157,8 @@ def _prose(row: NodeRow, connections: ConnectionsView) -> str:
     if row.valid_until is not None:
         reason = f": {row.outdated_reason}" if row.outdated_reason else ""
         lines.append(f"outdated since {iso(row.valid_until)}{reason}")
+    elif older_than is not None:
+        lines.append(f"older than {short_id(older_than)}, which seems to replace it")
     lines += ["", row.content]
     if connections.out or connections.incoming:
         lines += ["", "Connections:"]

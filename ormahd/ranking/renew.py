@@ -7,13 +7,13 @@ person's word that both hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 
 from ormahd.core.node import EdgeType
-from ormahd.core.standing import Standing
+from ormahd.core.standing import Compared, Standing
 from ormahd.index.rows import Candidate, Filter
 from ormahd.ranking.gather import Searchable
 from ormahd.ranking.trace import Trace
@@ -24,6 +24,8 @@ PARTNERS = 3
 """Younger memories that each of those is compared with: the nearest."""
 PAIRS = 12
 """Pairs of one question that are compared, the nearest ones: reading two texts for the first time takes a millisecond."""
+NEAREST = 12
+"""Neighbours that a memory which no question brought is compared with."""
 NEAR = 0.25
 """Least cosine of two that are compared."""
 ANSWERS = 0.6
@@ -37,8 +39,17 @@ Holds = Callable[[str, str], bool]
 """Whether somebody decided that both of two memories (older, newer) hold."""
 
 
+Reworded = Callable[[str, str, float], bool]
+"""Whether the memory that was made first (of older, newer, cosine) was edited since to say what it says."""
+
+
 def nobody(_older: str, _newer: str) -> bool:
     """Nothing was decided."""
+    return False
+
+
+def never(_older: str, _newer: str, _cosine: float) -> bool:
+    """Nothing was edited."""
     return False
 
 
@@ -52,22 +63,69 @@ class Newer(Struct):
 
 
 def replaced(
-    index: Searchable, ids: Sequence[str], pool: Mapping[str, Candidate], chosen: Filter, holds: Holds = nobody
+    index: Searchable,
+    ids: Sequence[str],
+    pool: Mapping[str, Candidate],
+    chosen: Filter,
+    holds: Holds = nobody,
+    reworded: Reworded = never,
 ) -> Newer:
     """The newer memories that replaced these, or may have. `pool`: candidates that may be the newer one; what an edge names may
-    also be another one that the filter lets through."""
+    also be another one that the filter lets through. `holds`: what somebody decided on two memories. `reworded`: an edit makes
+    a memory the newer one."""
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
     found = _by_edges(index, ids, {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM}, chosen)
     pairs = [pair for pair in _near(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
     told = index.replacing(pairs)
+    cosines = {pair[:2]: pair[2] for pair in pairs}
+    edited = [two for two in told if reworded(*two, cosines[two])]
+    turned = index.replacing([(newer, older, cosines[older, newer]) for older, newer in edited])
+    stands = {two: one for two, one in told.items() if two not in edited and not holds(*two)}
+    between = {two for two in _between(stands, ids, pool) if frozenset(two) not in apart and not holds(*two)}
     likely: dict[str, str] = {}
-    for older, newer in sorted(told, key=lambda two: (pool[two[1]].created, two[1])):  # the newest is the last
-        if not holds(older, newer):
-            sure = told[older, newer].verdict is Standing.REPLACED
-            (found if sure else likely)[older] = newer
+    for older, newer in sorted(
+        {*stands, *between}, key=lambda two: (pool[two[1]].created, two[1])
+    ):  # the newest is the last
+        sure = (older, newer) in between or stands[older, newer].verdict is Standing.REPLACED
+        (found if sure else likely)[older] = newer
+    for (older, newer), one in turned.items():  # an edit is newer than both were when they were made
+        if older in ids and not holds(older, newer):
+            (found if one.verdict is Standing.REPLACED else likely)[older] = newer
     marks = {older: _last(older, found) for older in found}
     return Newer(marks, {older: newer for older, newer in likely.items() if not {older, newer} & marks.keys()})
+
+
+def _between(
+    told: Mapping[tuple[str, str], Compared], ids: Collection[str], pool: Mapping[str, Candidate]
+) -> set[tuple[str, str]]:
+    """Pairs (older, newer) that both replaced the same words of a third memory, by different ones: of these too one replaced the
+    other, also where their own words leave that open."""
+    sure = [(*two, one) for two, one in told.items() if one.verdict is Standing.REPLACED]
+    found = set()
+    for first, middle, said in sure:
+        for again, last, other in sure:
+            one_matter = first == again and said.subject == other.subject and said.old == other.old != ""
+            differ = "" not in {said.new, other.new} and said.new.casefold() != other.new.casefold()
+            later = middle in ids and pool[middle].created < pool[last].created
+            if one_matter and differ and later and _speaks_for(pool[middle].space, pool[last].space):
+                found.add((middle, last))
+    return found
+
+
+def replaced_of_all(
+    index: Searchable, ids: Sequence[str], chosen: Filter, holds: Holds = nobody, reworded: Reworded = never
+) -> dict[str, str]:
+    """As `replaced`, of memories that no question brought: each is compared with its nearest of all that the filter lets through."""
+    found: dict[str, str] = {}
+    for node_id in ids:
+        vectors = index.vectors(node_id)
+        near = [] if vectors is None else index.search_vectors(vectors[0], NEAREST, chosen)
+        some = list(dict.fromkeys([node_id, *(other for other, _ in near)]))
+        marks = replaced(index, some[: PARTNERS + 1], index.candidates(some), chosen, holds, reworded)
+        if node_id in marks.replaced:
+            found[node_id] = marks.replaced[node_id]
+    return found
 
 
 def _by_edges(index: Searchable, ids: Sequence[str], known: Mapping[str, str], chosen: Filter) -> dict[str, str]:

@@ -18,7 +18,7 @@ from ormahd.ranking.fuse import Fused, fuse
 from ormahd.ranking.gather import EmbedQuery, Gathered, Searchable, gather
 from ormahd.ranking.hear import Heard, hear
 from ormahd.ranking.late import max_sim
-from ormahd.ranking.renew import FIRST, Holds, nobody, renew, replaced
+from ormahd.ranking.renew import FIRST, Holds, Reworded, never, nobody, renew, replaced
 from ormahd.ranking.shape import Evidence, Named, shape
 from ormahd.ranking.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
@@ -74,12 +74,13 @@ def rank(
     now: datetime,
     rules: Rules,
     holds: Holds = nobody,
+    reworded: Reworded = never,
     explain: bool = True,
 ) -> Ranked:
     """The memories that answer `query`, best first; at most `query.limit`.
 
     `space`: where the caller works, favoured but not required. `now`: aware, UTC. Equal inputs give equal results.
-    `holds`: what somebody decided on two memories. Without `explain` the traces stay empty, which saves a millisecond.
+    `holds`, `reworded`: see `renew.replaced`. Without `explain` the traces stay empty, which saves a millisecond.
     """
     heard = hear(query, space=space, now=now, settings=rules.search)
     if heard.only_time:
@@ -97,7 +98,7 @@ def rank(
     shown = seat(merged, heard.limit)
     first = [trace.node_id for trace in shown[:FIRST]]
     rows |= index.candidates([node_id for node_id in first if node_id not in rows])
-    marks = replaced(index, first, rows, heard.chosen, holds)
+    marks = replaced(index, first, rows, heard.chosen, holds, reworded)
     shown = renew(shown, marks, {trace.node_id: trace for trace in [*traces, *activated]}, heard.limit, numbers)
     there = {trace.node_id for trace in shown}
     for trace in merged:

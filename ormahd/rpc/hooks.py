@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from ormahd.actions.caller import detect_space
+from ormahd.actions.older import replaced_today
 from ormahd.core.commands import Commands
 from ormahd.errors import BadRequest
 from ormahd.rpc import hook_reply
@@ -113,6 +114,7 @@ class Hooks:
         said = greet(
             self._ormah.index, space=space, self_id=self._ormah.vault.self_id, known=before.known | before.named,
             now=self._ormah.ranking_clock(), settings=self._settings, commands=self._whisper.wiring.of(event.harness),
+            replaced=lambda ids: replaced_today(self._ormah, ids),
         )  # fmt: skip
         if not gone():
             sessions.told(session_id, said.shown)

@@ -7,7 +7,7 @@ it is gone (`Sessions.compacted`), and so the same question, what of it is missi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -37,6 +37,10 @@ class Readable(Protocol):
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
 
 
+Replaced = Callable[[Sequence[str]], Mapping[str, str]]
+"""Of memories those that a newer one replaced: {older: newer}."""
+
+
 class Greeting(Struct, frozen=True):
     """The text, "" where nothing is to be said, and how it shows which memory (`context_key`)."""
 
@@ -53,15 +57,17 @@ def greet(
     now: datetime,
     settings: WhisperSettings,
     commands: Commands = SHELL,
+    replaced: Replaced = lambda _: {},
 ) -> Greeting:
-    """What a session that works in `space` ought to know from its beginning, without what it knows (`known`: context keys)."""
+    """What a session that works in `space` ought to know from its beginning, without what it knows (`known`: context keys).
+    `replaced`: which of these memories a newer one replaced; they are marked."""
     room = settings.greeting_characters - len(enclose([], commands=commands, heading=REMEMBERS))
     lines: list[str] = []
     shown: dict[str, Shown] = {}
-    for row in _due(index, space, self_id, now):
-        if context_key(row) in known:
-            continue
-        entry, how = _entry(row, room)
+    due = [row for row in _due(index, space, self_id, now) if context_key(row) not in known]
+    newer = replaced([row.id for row in due[:MOST]])
+    for row in due:
+        entry, how = _entry(row, room, newer.get(row.id))
         if entry is None or len(shown) == MOST:
             break
         lines += entry
@@ -97,9 +103,9 @@ def _first(row: NodeRow) -> tuple[bool, float, float, str]:
     return (row.tier is not Tier.CORE, -row.strength.importance, -row.created.timestamp(), row.id)
 
 
-def _entry(row: NodeRow, room: int) -> tuple[list[str] | None, Shown]:
+def _entry(row: NodeRow, room: int, newer: str | None) -> tuple[list[str] | None, Shown]:
     """A memory's lines within `room` characters; None where not even its title has room."""
-    head = line(row)
+    head = line(row, older_than=newer)
     if len(head) + 1 > room:
         return None, "title"
     if row.title is not None and " ".join(row.content.split()) == " ".join(row.title.split()):

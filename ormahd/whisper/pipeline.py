@@ -181,7 +181,8 @@ class _Course:
         chosen = choose.gate(candidates, heard, settings, known=known)
         preferences = choose.standing(pool.preferences, chosen, settings)
         chosen, preferences, old = renew.renew(
-            self.ormah.index, chosen, preferences, pool, now=self.now, holds=self.ormah.learned.both_hold
+            self.ormah.index, chosen, preferences, pool, now=self.now, holds=self.ormah.learned.both_hold,
+            reworded=self.ormah.reworded,
         )  # fmt: skip
         if not chosen and not preferences:
             why = Silence.GATE if resting is None else Silence.ARCHIVE

@@ -136,13 +136,14 @@ def compose(
     return Rendered(enclose(lines, commands=commands, event=event), frozenset(left_out), reviewed)
 
 
-def line(memory: Candidate | NodeRow, *, full_id: bool = False) -> str:
-    """One memory on one line: `- **[type]** title (id: 8 characters) · source · date`. The date is the day it was made."""
+def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str | None = None) -> str:
+    """One memory on one line: `- **[type]** title (id: 8 characters) · source · date`. The date is the day it was made.
+    `older_than`: the memory that replaced it, where the candidate does not say so itself."""
     row = memory.row if isinstance(memory, Candidate) else memory
     exploring = "[exploring] " if isinstance(memory, Candidate) and memory.shown == "exploring" else ""
     where = quoting.one_line(row.source, SOURCE)
     shown_id = row.id if full_id else row.short_id
-    newer = memory.older_than if isinstance(memory, Candidate) else None
+    newer = memory.older_than if isinstance(memory, Candidate) else older_than
     older = f" · older than {newer if full_id else short_id(newer)}, which seems to replace it" if newer else ""
     return f"{ENTRY}{row.type}]** {exploring}{_title(row.title, row.content)} (id: {shown_id}) · {where} · {row.created:%Y-%m-%d}{older}"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ormahd.index.rows import Filter
-from ormahd.ranking.renew import ANSWERS, BEHIND, Holds, Newer, replaced
+from ormahd.ranking.renew import ANSWERS, BEHIND, Holds, Newer, Reworded, never, replaced
 from ormahd.whisper.gather import Pool, Readable
 from ormahd.whisper.steps import Candidate
 
@@ -22,6 +22,7 @@ def renew(
     *,
     now: datetime,
     holds: Holds,
+    reworded: Reworded = never,
 ) -> tuple[list[Candidate], list[Candidate], frozenset[str]]:
     """The chosen and the standing preferences, each newer memory before what it replaced and the older one marked; and the ids
     of all that were replaced, chosen or held back. Where the newer one may not be said, the older one is not said either."""
@@ -31,7 +32,7 @@ def renew(
         return [], [], frozenset()
     near = [one.id for one in sorted(everyone, key=lambda one: -one.order)[:10]]
     ids = list(dict.fromkeys([*(one.id for one in (*chosen, *preferences)), *near]))
-    marks = replaced(index, ids, index.candidates(list(by_id)), Filter(alive_at=now), holds)
+    marks = replaced(index, ids, index.candidates(list(by_id)), Filter(alive_at=now), holds, reworded)
     there = {one.id for one in (*chosen, *preferences)}
     found = _in_order(index, chosen, marks, by_id, there, pool)
     standing = _in_order(

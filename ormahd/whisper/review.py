@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ormahd.actions.older import replaced_today
 from ormahd.core.node import Tier
 from ormahd.journal import reviews, whispers
 from ormahd.whisper.affinity import judged
@@ -77,7 +78,7 @@ def pick(
         one = whispers.row(ormah.state, number)
         if one is None or one.model != model or not has_content(one.prompt, space) or small_talk(one.vector):
             continue
-        if not judged(one.vector, row.id, judgements, settings):
+        if not judged(one.vector, row.id, judgements, settings) and not replaced_today(ormah, [row.id]):
             return Review(row.id, row.title, row.content, _short(one.prompt), one.time, one.event)
     return None
 

@@ -7,11 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from ormahd.actions.caller import PERSON, Caller
+from ormahd.actions.get import get
+from ormahd.actions.older import replaced_today
 from ormahd.actions.recall import Hit, recall
 from ormahd.core.node import ProposalType, SearchQuery
 from ormahd.jobs.conflict_detector import ConflictDetector, change_of
 from ormahd.jobs.runner import Runner
+from ormahd.journal import whispers
+from ormahd.journal.whispers import Considered
 from ormahd.ranking.search import Rules, rank
+from ormahd.whisper.greet import greet
+from ormahd.whisper.review import pick
 from tests.jobs_house import JobsHouse, open_jobs_house
 
 OLD, NEW = "Deploys of the shop happen on Fridays", "Deploys of the shop happen on Tuesdays now"
@@ -120,3 +126,75 @@ def test_the_numbers_of_the_trace_add_up(house: JobsHouse) -> None:
     assert first.trace["path"][-1] == {"newer_than": older}
     assert second.trace["renewed"] == second.score
     assert second.trace["older_than"] == newer
+
+
+CHAIN = ("The API listens on port 8080.", "The API listens on port 9090 now.", "The API listens on port 7070 now.")
+
+
+@pytest.mark.parametrize("asked", CHAIN)
+def test_of_three_the_one_in_between_is_marked_too(house: JobsHouse, asked: str) -> None:
+    """What the last two say of each other leaves it open; that both replaced the first one's value does not."""
+    ids = []
+    for text in CHAIN:
+        ids.append(house.remember(text, space="shop"))
+        house.go(days=10)
+    found = {hit.id: hit.older_than for hit in hits(house, query=asked)}
+    assert found == {ids[0]: ids[2], ids[1]: ids[2], ids[2]: None}
+    assert [replaced_today(house.ormah, [one]).get(one) for one in ids] == [ids[2], ids[2], None]
+
+
+EDITED = "Deploys of the shop happen on Thursdays"
+
+
+@pytest.mark.parametrize("by", ["agent", "person"])
+def test_what_was_edited_since_is_the_newer_one(house: JobsHouse, by: str) -> None:
+    made_last, made_first = two(house)
+    house.go(days=10)
+    if by == "agent":
+        house.update(made_first, content=EDITED)
+    else:
+        house.type_into(made_first, OLD, EDITED)
+    assert {hit.id: hit.older_than for hit in hits(house)} == {made_first: None, made_last: made_first}
+    assert hits(house)[0].id == made_first
+    house.go(days=10)
+    house.update(made_last, content="Deploys of the shop happen on Mondays now")
+    assert {hit.id: hit.older_than for hit in hits(house)} == {made_first: made_last, made_last: None}
+
+
+def test_an_edit_that_is_not_about_the_matter_makes_nothing_newer(house: JobsHouse) -> None:
+    newer, older = two(house)
+    house.go(days=10)
+    house.update(older, content=OLD + ".")
+    house.update(older, tier="core")
+    house.update(older, tags=["deploys"])
+    assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: newer}
+
+
+def test_an_edit_that_was_taken_back_makes_nothing_newer(house: JobsHouse) -> None:
+    newer, older = two(house)
+    house.go(days=10)
+    house.update(older, content=EDITED)
+    house.undo(house.ormah.vault.oplog.view().entries[0].op or "")
+    assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: newer}
+
+
+def test_show_and_greeting_mark_it_and_the_review_leaves_it_alone(house: JobsHouse) -> None:
+    newer, older = two(house, tier="core")
+    shown = get(house.ormah, older)
+    assert shown.older_than == newer
+    assert f"older than {newer[:8]}, which seems to replace it" in shown.text
+    assert get(house.ormah, newer).older_than is None
+    said = greet(
+        house.ormah.index, space="shop", self_id=house.ormah.vault.self_id, known=(), now=house.now,
+        settings=house.ormah.settings.whisper, replaced=lambda ids: replaced_today(house.ormah, ids),
+    )  # fmt: skip
+    assert f"older than {newer[:8]}" in said.text
+    for held in (older, newer):
+        vector = house.ormah.embed_query("how do we deploy the payment service")
+        assert vector is not None
+        whispers.record(
+            house.ormah.state, prompt="how do we deploy the payment service", outcome="gate", milliseconds=1.0, vector=vector.vector,
+            model="hashing", candidates=[Considered(held, 0.6, 0.6)], space="shop", session_id="s",
+        )  # fmt: skip
+    asked = [pick(house.ormah, "shop", now=house.now, besides=besides) for besides in ((), (newer,))]
+    assert [None if one is None else one.node_id for one in asked] == [newer, None]

@@ -154,6 +154,8 @@ class NodeResult(Result):
     """sha256 of the note's bytes as indexed: what `UpdateParams.expect` takes, and how an editor's save is recognised."""
     as_of: AsOf | UnsetType | None = UNSET
     """There when `as_of` was asked."""
+    older_than: str | None = None
+    """Full id of the newer memory that seems to have replaced this one."""
 
 
 class UpdateParams(Params):

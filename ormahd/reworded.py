@@ -1,0 +1,88 @@
+"""When a memory came to say what it says: an edit may have renewed what was stored long ago.
+
+Read from the history, for pairs of which the words show that one replaced the other. An edit counts where it changed what the
+memory says of the other one's matter; a corrected typo, a tier or a tag does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from ormahd.core.note import NoteKind, parse
+from ormahd.core.standing import Compared, compare
+from ormahd.core.statement import Statement, read
+from ormahd.vault.change import Kind
+
+if TYPE_CHECKING:
+    from ormahd.index.index import Index
+    from ormahd.index.rows import NodeRow
+    from ormahd.vault.vault import Vault
+
+LOOKS: Final = 20
+"""Versions of a memory that are read at most, the newest ones."""
+KEPT: Final = 5_000
+"""Pairs whose answer is kept."""
+_QUIET: Final = frozenset(
+    {Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH, Kind.FEEDBACK, Kind.OUTDATED}
+)
+"""Kinds of ops that change no text."""
+
+Says = Callable[[Statement], Compared]
+
+
+class Reworded:
+    """For one vault and its index. Safe for many threads."""
+
+    def __init__(self, vault: Vault, index: Index) -> None:
+        self._vault = vault
+        self._index = index
+        self._told: dict[tuple[str, str], bool] = {}
+
+    def __call__(self, older: str, newer: str, cosine: float) -> bool:
+        """Whether the memory that was made first said what it says later than the other one, as both read now."""
+        rows = self._index.notes([older, newer], connections=False)
+        if len(rows) < 2:
+            return False
+        one, other = rows[older], rows[newer]
+        key = one.digest, other.digest
+        if key not in self._told:
+            if len(self._told) >= KEPT:
+                self._told = {}
+            said, beside = (read(row.title, row.content, row.type) for row in (one, other))
+            self._told[key] = self._since(one, lambda text: compare(text, beside, cosine)) > self._since(
+                other, lambda text: compare(said, text, cosine)
+            )
+        return self._told[key]
+
+    def _since(self, row: NodeRow, says: Says) -> datetime:
+        """Since when the memory says of the other one's matter what it says now."""
+        now, since = _gist(says(read(row.title, row.content, row.type))), None
+        for time, before in self._versions(row):
+            if before is None:  # it came with that
+                break
+            if _gist(says(before)) != now:
+                since = datetime.fromtimestamp(time, UTC)
+                break
+        return row.created if since is None else max(row.created, since)
+
+    def _versions(self, row: NodeRow) -> Iterator[tuple[int, Statement | None]]:
+        """Of each change to the text, newest first, when it came, and the version before it."""
+        commits = self._vault.touched.commits(row.id, also=[row.path])
+        view = self._vault.oplog.view()
+        entries = [one for one in view.entries if one.commit in commits and one.kind not in _QUIET]
+        # What was taken back, and what took it back, come to nothing together.
+        standing = [one for one in entries if not (one.undoes or one.parts or view.undone_by(one))]
+        for entry in standing[:LOOKS]:
+            changed = self._vault.versions.of_node(entry.commit, row.id)
+            before = None if changed is None else self._vault.versions.pair(changed)[0]
+            note = None if before is None else parse(before[1], before[0])
+            known = note is not None and note.kind is NoteKind.NOTE
+            yield entry.time, read(note.title, note.content, row.type) if note is not None and known else None
+
+
+def _gist(found: Compared) -> tuple[bool, str, str]:
+    """What it comes to: whether one may have replaced the other, and by which values."""
+    told = found.likely
+    return told, found.old if told else "", found.new if told else ""
