@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from ormahctl.session import here
+from ormahctl.session import agent_session, here
 from ormahd.rpc import wire
 from ormahd.rpc.schema import Params, Progress, Result
 
@@ -24,6 +24,7 @@ class Client:
         self._connection = connection
         self._agent = agent
         self._cwd = here()
+        self._session = agent_session()
 
     @classmethod
     def open(cls, socket: Path, *, agent: str, timeout: float = CONNECT_SECONDS) -> Client:
@@ -45,8 +46,9 @@ class Client:
     ) -> R:
         """Ask and wait. `timeout` in seconds, None: as long as the daemon works."""
         answer = self._connection.call(
-            method, params, agent=self._agent, cwd=self._cwd, on_progress=on_progress, timeout=timeout
-        )
+            method, params, agent=self._agent, cwd=self._cwd, session=self._session, on_progress=on_progress,
+            timeout=timeout,
+        )  # fmt: skip
         if not isinstance(answer, result):
             raise wire.Incompatible(
                 f"{method}: the answer is no {result.__name__}", hint="restart the daemon: ormahctl restart"

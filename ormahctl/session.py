@@ -19,6 +19,11 @@ PERSON = "person"
 AGENT_SHELLS = {"CLAUDECODE": "claude-code", "CODEX_THREAD_ID": "codex", "GEMINI_CLI": "gemini"}
 """A variable that an agent's program sets in the shells that it starts -> the agent."""
 
+SESSIONS = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID")
+PROJECTS = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
+"""Variables that agents' programs set for what they start: the session, and the folder in which it began."""
+SESSION_CHARACTERS = 1_000
+
 
 def who() -> str:
     """Who runs this command where `--agent` does not say: the agent in whose shell it is, else a person."""
@@ -109,10 +114,18 @@ def space(named: str | None = None, is_global: bool = False) -> str | UnsetType 
     return None if given.casefold() == "global" else given
 
 
+def agent_session() -> str | None:
+    """The session of the agent in whose shell this command runs, as its hooks name it; None where the shell does not say."""
+    given = next((os.environ[name] for name in SESSIONS if os.environ.get(name)), None)
+    return given if given is not None and given.isprintable() and len(given) <= SESSION_CHARACTERS else None
+
+
 def here() -> str | None:
-    """The absolute working directory, or None where it is gone or cannot be written down as UTF-8."""
+    """The folder of the project where the agent's program names it, else the absolute working directory; None where that is gone
+    or cannot be written down as UTF-8."""
     try:
-        path = os.getcwd()
+        named = next((os.environ[name] for name in PROJECTS if os.path.isabs(os.environ.get(name, ""))), None)
+        path = os.getcwd() if named is None else named
         path.encode()
     except (OSError, UnicodeEncodeError):
         return None

@@ -39,6 +39,7 @@ from ormahd.vault.change import Clock, Committed, Kind
 from ormahd.vault.history import find_node
 from ormahd.vault.reading import as_files
 from ormahd.vault.scan_result import Leaving
+from ormahd.vault.spaces import Spaces
 from ormahd.vault.sync_state import SyncState
 from ormahd.vault.vault import Vault
 from ormahd.vault.watch import Watcher
@@ -72,6 +73,7 @@ class Ormah:
         self.pasts = Pasts(index, clock, stopping=lambda: self.phase == "stopping")
         self.state = state
         self.learned = Learned(vault, index, state)
+        self.spaces = Spaces(vault)
         self.clock = clock
         self.ranking_clock = _fixed(self.settings.daemon.fixed_time) or clock
         self.phase = "starting"

@@ -23,7 +23,7 @@ from ormahd.rpc.schema import (
 
 KINDS = (
     "init", "remember", "update", "forget", "outdated", "link", "feedback", "merge", "consolidate", "cluster", "conflict",
-    "decay", "promote", "strength", "adopt", "edit", "undo", "import", "ingest", "sync", "purge", "release",
+    "decay", "promote", "strength", "adopt", "edit", "undo", "import", "ingest", "sync", "purge", "release", "space",
 )  # fmt: skip
 
 

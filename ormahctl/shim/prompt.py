@@ -46,7 +46,7 @@ def _hook(words: "list[str]") -> None:
     body = _read()
     if body is None:
         return
-    named = b"".join(_bytes(text) + b"\0" for text in (options["--harness"], event, _cwd()))
+    named = b"".join(_bytes(text) + b"\0" for text in (options["--harness"], event, _where()))
     space = posix.environ.get(b"ORMAH_SPACE", b"")
     socket = socket_path(options["--socket"])
     reply = ask(socket, _KIND, named + space + b"\0" + body, None)
@@ -93,6 +93,15 @@ def _write(reply: bytes) -> None:
             left = left[posix.write(1, left) :]
         except BlockingIOError:  # somebody made the pipe non-blocking: its reader, or the alarm, ends this
             _signal.sigtimedwait((), 0.001)
+
+
+def _where() -> str:
+    """`project=` and the folder in which the session began, where the harness names it; else the working directory."""
+    for name in (b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR"):
+        folder = posix.environ.get(name, b"")
+        if folder.startswith(b"/"):
+            return "project=" + folder.decode("utf-8", "surrogateescape")
+    return _cwd()
 
 
 def _cwd() -> str:

@@ -28,6 +28,9 @@ _RESERVED = _DEVICES | {GLOBAL_FOLDER, "template", "templates"}
 """Windows opens a device under the first; the second means no space; editors keep their templates in the others."""
 
 
+_SUFFIX = re.compile(r"(?<=\S) \([^()]+\)$")
+
+
 def slug(text: str, *, otherwise: str = "note") -> str:
     """Letters and digits of any script in lower case, joined by `-`: safe in every file system, URL and wikilink."""
     if text.isascii():
@@ -50,6 +53,11 @@ def _cut(joined: str) -> str:
         if dash and len(head) >= len(cut) // 2:
             cut = head
     return cut.strip("-")
+
+
+def short_name(space: str) -> str:
+    """The space's name without the suffix that tells it from another project of that name: `api` of `api (globex)`."""
+    return _SUFFIX.sub("", space)
 
 
 def space_folder(space: str | None) -> str:

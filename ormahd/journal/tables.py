@@ -153,7 +153,15 @@ CREATE TABLE active_day (       -- on which something was asked; a job folds the
 INSERT INTO active_day SELECT substr(time, 1, 10) FROM whisper_event UNION SELECT substr(time, 1, 10) FROM access;
 """
 
-_STEPS = (_FIRST, _WHISPER, _JUDGED, _JOBS, _FOLDING, _ACTIVE)
+_PLACES = """
+CREATE TABLE session_place (    -- where each session began
+    session_id TEXT PRIMARY KEY,
+    folder TEXT NOT NULL,
+    time TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+
+_STEPS = (_FIRST, _WHISPER, _JUDGED, _JOBS, _FOLDING, _ACTIVE, _PLACES)
 VERSION = len(_STEPS)
 
 

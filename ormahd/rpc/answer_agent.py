@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from ormahd.actions.audit import audit, merges
-from ormahd.actions.caller import Caller, check_space, detect_space
+from ormahd.actions.caller import Caller, check_space
 from ormahd.actions.connect import connect
 from ormahd.actions.forget import forget
 from ormahd.actions.get import get, get_as_of
 from ormahd.actions.insights import insights
 from ormahd.actions.outdated import outdated
+from ormahd.actions.projects import settle, space_of
 from ormahd.actions.recall import recall, recall_as_of
 from ormahd.actions.remember import remember
 from ormahd.actions.undo import undo_merge
@@ -47,10 +48,10 @@ class AgentMethods:
 
     def _space(self, named: str | UnsetType | None, caller: Caller) -> str | None:
         """The space that the caller named (null: global), else the one detected from where it works."""
-        return detect_space(caller.cwd, self.ormah.vault.root) if isinstance(named, UnsetType) else check_space(named)
+        return space_of(self.ormah, caller) if isinstance(named, UnsetType) else check_space(named)
 
     def remember(self, params: schema.RememberParams, caller: Caller, _: ProgressFn) -> schema.Result:
-        space = self._space(params.space, caller)
+        space = settle(self.ormah, caller) if isinstance(params.space, UnsetType) else check_space(params.space)
         request = checked(
             CreateNodeRequest,
             {

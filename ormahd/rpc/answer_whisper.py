@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from ormahd.actions.caller import Caller, check_space, detect_space
+from ormahd.actions.caller import Caller, check_space
 from ormahd.actions.feedback import feedback
+from ormahd.actions.projects import space_of
 from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, result
 from ormahd.whisper.pipeline import Whisper
@@ -22,8 +23,8 @@ class WhisperMethods:
         return {"agent.whisper": self.whisper, "agent.feedback": self.feedback}
 
     def whisper(self, params: schema.WhisperParams, caller: Caller, _: ProgressFn) -> schema.Result:
-        root = self._whisper.ormah.vault.root
-        space = detect_space(caller.cwd, root) if isinstance(params.space, UnsetType) else check_space(params.space)
+        named = params.space
+        space = space_of(self._whisper.ormah, caller) if isinstance(named, UnsetType) else check_space(named)
         asked = Asked(params.prompt, space, params.session_id, caller.source)
         said = self._whisper.whisper(asked, explain=params.explain)
         return schema.WhisperResult(

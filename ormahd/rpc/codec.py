@@ -31,6 +31,7 @@ class _Arrival(Struct, kw_only=True):
     params: Raw = Raw(b"")
     agent: _Line | None = None
     cwd: _Line | None = None
+    session: _Line | None = None
 
 
 class _Name(Struct):
@@ -92,7 +93,7 @@ def read_call(kind: bytes, body: bytes) -> Call:
     try:
         arrived = _decode(kind, body, _Arrival)
     except _BROKEN as exc:
-        raise _fault(kind, exc, "call", "a call is {id, method, params, agent, cwd}: see PROTOCOL.md") from exc
+        raise _fault(kind, exc, "call", "a call is {id, method, params, agent, cwd, session}: see PROTOCOL.md") from exc
     known = METHODS.get(arrived.method)
     if known is None:
         raise unknown_method(arrived.method)
@@ -104,7 +105,9 @@ def read_call(kind: bytes, body: bytes) -> Call:
     except _BROKEN as exc:
         raise _fault(kind, exc, arrived.method, signature(arrived.method)) from exc
     _refuse_nul(params, arrived.method, "")
-    return Call(method=arrived.method, id=arrived.id, params=params, agent=arrived.agent, cwd=arrived.cwd)
+    return Call(
+        method=arrived.method, id=arrived.id, params=params, agent=arrived.agent, cwd=arrived.cwd, session=arrived.session
+    )  # fmt: skip
 
 
 def _refuse_nul(value: Any, method: str, path: str) -> None:

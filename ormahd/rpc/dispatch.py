@@ -69,7 +69,7 @@ class Dispatcher:
         """
         if call.method not in self._methods:
             raise BadRequest(f"there is no method '{call.method[:100]}'", hint="see PROTOCOL.md")
-        for name, text in (("agent", call.agent), ("cwd", call.cwd)):
+        for name, text in (("agent", call.agent), ("cwd", call.cwd), ("session", call.session)):
             if text is not None and len(text) > 4 * MAX_NAME:
                 raise BadRequest(f"{name} is too long ({len(text)} characters)")
         params = call.params  # the method's own Struct: reading the call has checked it
@@ -77,7 +77,7 @@ class Dispatcher:
             text = getattr(params, name, None)
             if isinstance(text, str) and len(text) > (10_000 if name == "reason" else MAX_NAME):
                 raise BadRequest(f"{name} is too long ({len(text)} characters)")
-        caller = Caller(call.agent, call.cwd)
+        caller = Caller(call.agent, call.cwd, call.session)
         request_id = getattr(params, "request_id", None)
         if request_id is None:
             return self._methods[call.method](params, caller, progress)

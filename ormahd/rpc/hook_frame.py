@@ -1,6 +1,7 @@
 """What a harness's hook says: an `h` frame, read (DESIGN section 7; each harness's own words: REFERENCE part G).
 
-The body is harness, event, working directory and `ORMAH_SPACE`, each before a NUL, then the JSON that the harness wrote.
+The body is harness, event, directory and `ORMAH_SPACE`, each before a NUL, then the JSON that the harness wrote. The directory is
+the hook's working directory, or `project=` and the folder in which the session began, where the harness names that.
 Of that JSON the prompt must be what it ought to be; anything else of a wrong type counts as not said, because harnesses
 change and a prompt should not go unanswered for it. What a strict reader refuses is read leniently.
 """
@@ -67,6 +68,8 @@ class Event(Struct, frozen=True):
     session_id: str | None = None
     cwds: tuple[str, ...] = ()
     """Where the session works: as the harness says, then as the hook's process found it."""
+    project: str | None = None
+    """The folder in which the session began, where the harness names it."""
     space: str | None = None
     """`ORMAH_SPACE` of the session's surroundings."""
     transcript: str | None = None
@@ -85,6 +88,7 @@ class _Said(msgspec.Struct):
     agent_id: Any = None
 
 
+_PROJECT: Final = "project="
 _DECODER: Final = msgspec.json.Decoder(_Said)
 
 
@@ -110,13 +114,15 @@ def read(body: bytes) -> Event:
             raise BadRequest(f"what {harness} says of {name} cannot be read: {exc}") from None
     if act is Act.PROMPT and not isinstance(said.prompt, str):
         raise BadRequest(f"{harness} says no prompt with {name}")
+    project = cwd.removeprefix(_PROJECT) if cwd.startswith(_PROJECT) else ""
     return Event(
         harness=harness,
         name=name,
         act=act,
         prompt=_whole(said.prompt) if isinstance(said.prompt, str) else "",
         session_id=_text(said.session_id, NAME_CHARACTERS),
-        cwds=tuple(filter(None, (_text(said.cwd, PATH_CHARACTERS), cwd))),
+        cwds=tuple(filter(None, (_text(said.cwd, PATH_CHARACTERS), "" if project else cwd))),
+        project=_text(project, PATH_CHARACTERS),
         space=" ".join(space.split())[:NAME_CHARACTERS] or None,
         transcript=_text(said.transcript_path, PATH_CHARACTERS),
         source=_text(said.source, NAME_CHARACTERS),

@@ -12,10 +12,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from ormahd.actions.caller import detect_space
 from ormahd.actions.older import replaced_today
+from ormahd.actions.projects import home_of
 from ormahd.core.commands import Commands
 from ormahd.errors import BadRequest
+from ormahd.journal.places import begin
 from ormahd.rpc import hook_reply
 from ormahd.rpc.desk import request
 from ormahd.rpc.hook_frame import Act, Event, read
@@ -29,6 +30,8 @@ log = logging.getLogger("ormahd.hooks")
 RENEWED: Final = frozenset({"startup", "clear"})
 """Sources of a session's start whose context begins empty, whatever we know of its id."""
 LOST: Final = "compact"
+STARTED: Final = "startup"
+"""A session begins, in the folder that it names."""
 
 
 def nudge(commands: Commands) -> str:
@@ -126,12 +129,16 @@ class Hooks:
             self.on_transcript(Transcript(event.harness, event.name, event.session_id, event.transcript, space))
 
     def _space(self, event: Event) -> str | None:
-        """As the session's surroundings name it, else by where it works."""
+        """As the session's surroundings name it, else that of the project in which the session began, wherever its agent is now."""
         if event.space is not None:
             return None if event.space.casefold() == "global" else event.space
-        for cwd in event.cwds:
-            return detect_space(cwd, self._ormah.vault.root)
-        return None
+        place = event.project or next(iter(event.cwds), None)
+        if place is not None and event.session_id is not None:
+            anew = event.act is Act.START and event.source == STARTED
+            began = begin(self._ormah.state, event.session_id, place, self._ormah.clock(), anew=anew)
+            place = event.project or began
+        found = home_of(self._ormah, place)
+        return None if found is None else found.space
 
 
 def _every(interval: int, count: int) -> bool:

@@ -129,6 +129,7 @@ class Connection:
         *,
         agent: str | None = None,
         cwd: str | None = None,
+        session: str | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         timeout: float | None = None,
     ) -> Any:
@@ -140,7 +141,8 @@ class Connection:
             OrmahError: what the daemon answered, as the class of its code; Unavailable when no answer came.
         """
         id_ = next(self._ids)
-        call = Call(method=method, id=id_, params={} if params is None else params, agent=agent, cwd=cwd)
+        given = {} if params is None else params
+        call = Call(method=method, id=id_, params=given, agent=agent, cwd=cwd, session=session)
         try:
             frame = pack(MSGPACK, encode(MSGPACK, call))
         except (OverflowError, UnicodeEncodeError, TypeError, struct.error) as exc:

@@ -42,6 +42,7 @@ class Kind(StrEnum):
     SYNC = "sync"
     PURGE = "purge"
     RELEASE = "release"
+    SPACE = "space"
 
 
 Stat = tuple[int, int, int]

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from msgspec import Struct, ValidationError, convert
 
-from ormahd.core import active_days, strength
+from ormahd.core import active_days, spaces, strength
 from ormahd.core.node import ABOUT_SELF, NodeType, Tier, is_node_id
 from ormahd.core.note import NoteKind, compose, parse, path_for
 from ormahd.errors import Incompatible, Unavailable
@@ -35,7 +35,7 @@ IGNORED = "/lock\n/intent/\n/tmp/\n/conflicts/\n/creating\n"
 ATTRIBUTES = "*.md -text merge=ormah\n*.jsonl -text merge=ormah\n"
 """Bytes as they are, whatever `core.autocrlf` says, and our three-way merge of notes (where its driver is configured)."""
 RELEASED = ".ormah/released.jsonl"
-LINES = (strength.FILE, active_days.FILE, RENAMED, RELEASED)
+LINES = (strength.FILE, active_days.FILE, RENAMED, RELEASED, spaces.FILE)
 """Files of lines that every vault has, empty at first: a commit that begins such a file cannot be taken back by `git revert` once the
 file has grown, because git removes no file that was changed since."""
 ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"

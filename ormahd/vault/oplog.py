@@ -27,7 +27,7 @@ UNDOES = "Ormah-Undoes"
 UNDOES_PART = "Ormah-Undoes-Part"
 """The trailer of an op that takes back a part of another: op, node id and, for one edge alone, its key."""
 
-UNTOLD = frozenset({Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE, Kind.RELEASE})
+UNTOLD = frozenset({Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE, Kind.RELEASE, Kind.SPACE})
 """Kinds of ops that name memories which were there before, or came from elsewhere."""
 
 _FORMAT = "--format=%m%x1f%H%x1f%P%x1f%ct%x1f%B"

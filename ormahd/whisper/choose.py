@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ormahd.core.kinds import kinds
+from ormahd.core.naming import short_name
 from ormahd.core.words import words
 from ormahd.ranking.shape import certainty
 from ormahd.settings import WhisperSettings
@@ -62,6 +63,10 @@ def _place(one: Candidate, asked: Asked, said: frozenset[str], settings: Whisper
     if asked.at_home(one.row.space):
         return one.numbers.get("space", 1.0)
     named = frozenset(words(one.row.space or ""))
+    if short_name(one.row.space or "") == short_name(asked.space or ""):
+        named -= frozenset(
+            words(asked.space or "")
+        )  # of two projects of one name, that name means the one that we are in
     return 1.0 if named and named <= said else settings.other_spaces
 
 

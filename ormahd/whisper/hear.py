@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from ormahd.core.harness import Author, read
+from ormahd.core.naming import short_name
 from ormahd.core.stems import stems
 from ormahd.core.words import FUNCTION_WORDS, fold, words
 from ormahd.ranking.hear import subject, topics
@@ -140,7 +141,7 @@ def _leans(prompt: str) -> bool:
 def topic(text: str, space: str | None) -> frozenset[str]:
     """Words that a memory can share, as the index has them: no stop words, nothing of one letter, not the space's name."""
     folded = fold(text)
-    if space and (name := fold(space).strip()):
+    for name in sorted({fold(space).strip(), fold(short_name(space)).strip()} - {""}, reverse=True) if space else ():
         folded = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", folded)
     said = (word for word in words(folded) if word not in FUNCTION_WORDS and word not in EMPTY_WORDS)
     return stems(word for word in said if len(word) > 1 or not word.isascii())

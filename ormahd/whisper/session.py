@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from ormahd.core.secrets import redact
-from ormahd.journal import sessions
+from ormahd.journal import places, sessions
 from ormahd.journal.state import State
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.hear import clean, early
@@ -121,6 +121,7 @@ class Sessions:
             self._new += 1
             if self._new % PRUNED_EVERY == 1:
                 sessions.prune(self._state, now=now, days=settings.keep_days)
+                places.prune(self._state, now=now, days=settings.keep_days)
 
     def _forget(self, session_id: str | None, how: Callable[[State, str], None]) -> None:
         key = _key(session_id)

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = {"HEAD", "ORIG_HEAD", "FETCH_HEAD", "packed-refs", "refs", "logs", "reftable"}
 MAY = {
     "ormahd/vault/git_ref_files.py": "watches, waits for, and compares times",
-    "ormahd/vault/git_name.py": "looks whether a folder is a repository",
+    "ormahd/vault/project.py": "looks whether a folder is a repository",
     "ormahd/vault/purge.py": "drops the reflogs of a clone that it made, in the format of files",
 }
 """Modules that may name such a file, and what for."""

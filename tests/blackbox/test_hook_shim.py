@@ -116,6 +116,20 @@ def test_it_sends_what_it_is_told_and_prints_what_it_is_answered(home: Path) -> 
         assert rest == given
 
 
+def test_it_names_the_project_where_the_harness_does(home: Path) -> None:
+    with answering(home, lambda c, _: c.sendall(frame(SAID))) as daemon:
+        given = b'{"prompt": "why?"}'
+        for variables, expected in (
+            ({"CLAUDE_PROJECT_DIR": "/src/shop"}, b"project=/src/shop"),
+            ({"GEMINI_PROJECT_DIR": "/src/shop"}, b"project=/src/shop"),
+            ({"CLAUDE_PROJECT_DIR": "relative"}, os.fsencode(home.resolve())),
+            ({"CLAUDE_PROJECT_DIR": ""}, os.fsencode(home.resolve())),
+        ):
+            done = run(words(daemon.path), given, cwd=home, env=variables)
+            assert (done.returncode, done.stdout) == (0, SAID)
+            assert daemon.asked[-1].split(b"\0", 4)[2] == expected
+
+
 def test_it_imports_what_is_built_in_and_nothing_else(home: Path) -> None:
     options = ["-X", "importtime"]
     command = words(home / "nobody")

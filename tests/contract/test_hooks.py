@@ -138,6 +138,31 @@ def test_what_strict_json_refuses_is_read(said: bytes) -> None:
     assert (event.prompt, event.session_id) == ("why?", "s")
 
 
+def test_a_session_belongs_to_the_project_that_it_began_in(hooks: Hooks, tmp_path: Path) -> None:
+    handed: list[Transcript] = []
+    hooks.on_transcript = handed.append
+
+    def told(event: str, session: str, cwd: str, frame: str = "/tmp/hook", **said: Any) -> str | None:
+        given = json.dumps({"session_id": session, "cwd": cwd, "prompt": "ok", **said}).encode()
+        hooks.answer(b"\0".join((b"claude-code", event.encode(), frame.encode(), b"", given)))
+        hooks.answer(b"\0".join((b"claude-code", b"Stop", frame.encode(), b"", given)))
+        return handed[-1].space
+
+    assert told("SessionStart", "one", "/tmp/shop", source="startup") == "shop"
+    assert told("UserPromptSubmit", "one", "/tmp/library") == "shop"
+    assert told("SessionStart", "one", "/tmp/library", source="compact") == "shop"
+    assert told("SessionStart", "one", "/tmp/library", source="resume") == "shop"
+    assert told("SessionStart", "one", "/tmp/library", source="startup") == "library"
+    assert told("UserPromptSubmit", "two", "/tmp/shop") == "shop"  # its start was not heard
+    assert told("UserPromptSubmit", "two", "/tmp/library") == "shop"
+    assert told("UserPromptSubmit", "three", str(Path.home())) is None
+    assert told("UserPromptSubmit", "three", "/tmp/library") is None
+    # where the harness names the project, that counts
+    assert told("UserPromptSubmit", "four", "/tmp/library", "project=/tmp/shop") == "shop"
+    assert told("UserPromptSubmit", "one", "/tmp/shop", "project=/tmp/kiosk") == "kiosk"
+    assert told("UserPromptSubmit", "five", "/tmp/library", "project=") == "library"
+
+
 def test_halves_of_characters_reach_nothing() -> None:
     said = b'{"prompt": "why \\ud83d?", "session_id": "a\\ud83d", "cwd": "/tmp/\\udc80", "agent_id": null}'
     event = read(b"claude-code\0UserPromptSubmit\0/tmp\0\0" + said)

@@ -31,7 +31,8 @@ class Result(Struct, kw_only=True):
 
 
 class Call(Struct, kw_only=True, omit_defaults=True):
-    """A request. `agent` is who asks (`claude-code`, `person`), `cwd` is from where (an absolute path)."""
+    """A request. `agent` is who asks (`claude-code`, `person`), `cwd` is from where (an absolute path). `session`:
+    the agent's session as its hooks name it; then the project is the one that this session began in, not that of `cwd`."""
 
     method: str
     id: int | str | None = None
@@ -39,6 +40,7 @@ class Call(Struct, kw_only=True, omit_defaults=True):
     """A map on its way; read by the daemon into the method's own Struct of parameters."""
     agent: str | None = None
     cwd: str | None = None
+    session: str | None = None
 
 
 class ErrorBody(Struct, kw_only=True):

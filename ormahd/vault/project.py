@@ -1,0 +1,220 @@
+"""The project that a folder belongs to: its repository, the same for worktrees and clones, else the folder itself.
+
+Used to tell which project a caller works in. The folder is somebody else's and may be anything; what cannot be read gives no
+project, and no code of the repository runs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from ormahd.core.remotes import Remote, read_remote
+
+ORIGINS: Final = 3
+"""Clones of clones that are followed to where they come from."""
+SECONDS: Final = 2.0
+"""That git may take. The first commit of a repository without a remote takes a walk through its history."""
+NAME_CHARACTERS: Final = 100
+REMEMBERED: Final = 256
+"""Repositories whose remote and first commit are remembered."""
+
+
+class Project(Struct, frozen=True):
+    """`key` is what the project is known by: `host/path` of its remote, `root:` and its first commit, `folder:` and its path.
+    `name` is short and for people; `ways` may tell it from others of its name, the best first. `folder`: where it lies, a
+    home directory as `~`. `git`: its repository; None for a plain folder."""
+
+    key: str
+    name: str
+    ways: tuple[str, ...]
+    folder: str
+    git: Path | None = None
+
+    def root(self) -> str | None:
+        """The first commit of its history, where there is one and it can be told."""
+        return None if self.git is None else _root(self.git)
+
+    def holds(self, commit: str) -> bool:
+        """Whether its repository has this commit, checked out or not."""
+        return self.git is not None and _has(self.git, commit)
+
+
+def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
+    """The project of somebody who works in `folder`: the repository around it, else the folder itself.
+
+    A repository at one of the `nowhere` (a home directory with its dotfiles) is not the project of everything below it.
+    """
+    found = _repository(folder, nowhere)
+    if found is None:
+        name = _short(folder.name)
+        shown = shorten(str(folder))
+        return Project(f"folder:{shown}", name, tuple(_above(shown)), shown) if name else None
+    return _project(*found, ORIGINS)
+
+
+def shorten(path: str) -> str:
+    """The path with the home directory as `~`: the same on machines whose users have other names."""
+    home = os.path.realpath(Path.home())
+    real = os.path.realpath(path)
+    return "~" + real[len(home) :] if real == home or real.startswith(home + os.sep) else real
+
+
+def lengthen(path: str) -> Path:
+    return Path(os.path.realpath(Path.home()) + path[1:]) if path == "~" or path.startswith("~/") else Path(path)
+
+
+def has_commit(folder: str, commit: str) -> bool:
+    """Whether a repository with this commit lies in `folder` (as `shorten` gives it)."""
+    git = _git_dir(lengthen(folder) / ".git")
+    return git is not None and _has(git, commit)
+
+
+def _repository(folder: Path, nowhere: frozenset[Path]) -> tuple[Path, Path] | None:
+    """The directory with the configuration, and the root of the worktree."""
+    for place in (folder, *folder.parents):
+        found = None if place in nowhere else _git_dir(place / ".git")
+        if found is not None:
+            return found, place
+    return None
+
+
+def _project(git: Path, place: Path, origins: int) -> Project | None:
+    main = git.parent if git.name.startswith(".") else place if ".git" in git.parts else git
+    folder = shorten(str(main))
+    remote = _remote(git)
+    if remote is not None and remote.local:
+        there = Path(os.path.normpath(place / Path(remote.key).expanduser()))
+        remote = Remote(str(there), remote.name, remote.owners, local=True)
+        around = _git_dir(there / ".git")
+        if around is None and (there / "HEAD").is_file() and (there / "objects").is_dir():
+            around = there
+        if around is not None and origins and around != git:
+            return _project(around, there, origins - 1)
+        if not there.exists():
+            remote = None  # where it came from is gone: what is left is its history
+    if remote is not None and remote.local:
+        return Project(f"folder:{shorten(remote.key)}", _short(remote.name), _above(shorten(remote.key)), folder, git)
+    if remote is not None:
+        return Project(remote.key, _short(remote.name), _owners(remote), folder, git)
+    name = _short(main.name.removesuffix(".git") or main.name)
+    root = _root(git)
+    if not name:
+        return None
+    return Project(f"folder:{folder}" if root is None else f"root:{root}", name, _above(folder), folder, git)
+
+
+def _owners(remote: Remote) -> tuple[str, ...]:
+    *owners, host = (_short(one) for one in remote.owners)
+    path = "/".join(reversed(owners))
+    return tuple(dict.fromkeys(filter(None, [*owners[:1], path, host, f"{host}/{path}" if path else ""])))
+
+
+def _above(folder: str) -> tuple[str, ...]:
+    parts = [part for part in folder.split("/") if part][:-1]
+    return tuple(_short("/".join(parts[at:])) for at in range(len(parts) - 1, -1, -1))
+
+
+def _short(name: str) -> str:
+    name = " ".join(name.split())[:NAME_CHARACTERS]
+    return "" if name in {".", ".."} else name
+
+
+def _git_dir(dot_git: Path) -> Path | None:
+    """The directory with the configuration: `.git` itself, or where a worktree's or submodule's `.git` file leads."""
+    try:
+        if dot_git.is_dir():
+            return dot_git if (dot_git / "HEAD").exists() else None
+        if not dot_git.is_file():
+            return None
+        first = dot_git.read_text("utf-8", "surrogateescape").splitlines()[0]
+    except (OSError, IndexError):
+        return None
+    if not first.startswith("gitdir: ") or "\x00" in first:
+        return None
+    own = Path(os.path.normpath(dot_git.parent / first.removeprefix("gitdir: ").strip()))
+    try:
+        common = (own / "commondir").read_text("utf-8", "surrogateescape").strip()
+    except OSError:
+        return own if own.is_dir() else None
+    return Path(os.path.normpath(own / common))
+
+
+def _remote(git: Path) -> Remote | None:
+    config = git / "config"
+    try:
+        stamp = config.stat().st_mtime_ns
+    except OSError:
+        return None
+    address = _address(str(config), stamp)
+    return None if address is None else read_remote(address)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp makes a changed file a new question
+    """The address of `origin`, else of the first remote, as the person's `insteadOf` has it."""
+    said = _git("config", "--file", config, "-z", "--get-regexp", r"^remote\..*\.url$") or b""
+    urls: dict[str, str] = {}
+    for entry in said.decode("utf-8", "replace").split("\0"):
+        name, _, url = entry.partition("\n")
+        if url.strip():
+            urls.setdefault(name[len("remote.") : -len(".url")], url.strip())
+    if not urls:
+        return None
+    url = urls.get("origin", next(iter(urls.values())))
+    full = _git("ls-remote", "--get-url", "--", url)
+    return (full or b"").decode("utf-8", "replace").strip() or url
+
+
+_roots: dict[tuple[str, int], str] = {}
+"""First commits that were found, by repository and the time of its configuration. Of one without a commit nothing is
+kept: it may have one a moment later."""
+
+
+def _root(git: Path) -> str | None:
+    if (git / "shallow").exists():
+        return None  # its history begins anywhere
+    try:
+        asked = str(git), (git / "config").stat().st_mtime_ns
+    except OSError:
+        return None
+    if asked not in _roots:
+        roots = (_git("--git-dir", str(git), "rev-list", "--max-parents=0", "HEAD", "--") or b"").split()
+        if not roots:
+            return None
+        if len(_roots) >= REMEMBERED:
+            _roots.clear()
+        _roots[asked] = roots[-1].decode("ascii", "replace")
+    return _roots.get(asked)
+
+
+def _has(git: Path, commit: str) -> bool:
+    try:
+        stamp = (git / "config").stat().st_mtime_ns
+    except OSError:
+        return False
+    return _had(str(git), commit, stamp)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _had(git: str, commit: str, stamp: int) -> bool:  # noqa: ARG001 - see `_address`
+    return _git("--git-dir", git, "cat-file", "-e", f"{commit}^{{commit}}") is not None
+
+
+def _git(*arguments: str) -> bytes | None:
+    """What git prints, outside of every repository; None where it fails."""
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd="/", capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS, env=environ,
+            check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return None
+    return done.stdout if done.returncode == 0 else None

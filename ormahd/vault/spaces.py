@@ -1,0 +1,85 @@
+"""The spaces of one vault's projects, as `.ormah/spaces.jsonl` has them, read again when that file is another one."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+
+from msgspec import Struct
+
+from ormahd.core.spaces import FILE, Line, free_name, read, spaces
+from ormahd.vault.project import Project, has_commit
+from ormahd.vault.vault import Vault
+
+GLOBAL = "global"
+
+
+class Home(Struct, frozen=True):
+    """The space of a project. `line` is what the vault does not say yet: to be written when the project's first memory is."""
+
+    space: str
+    line: Line | None = None
+
+
+class Spaces:
+    """Safe for many threads."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._lock = threading.Lock()
+        self._stat: tuple[int, int, int] | None = None
+        self._lines: list[Line] = []
+        self._spaces: dict[str, str] = {}
+
+    def lines(self) -> tuple[list[Line], dict[str, str]]:
+        """All lines, oldest first, and {key: space}."""
+        try:
+            found = (self._vault.root / FILE).stat()
+        except OSError:
+            stat = None
+        else:
+            stat = (found.st_size, found.st_mtime_ns, found.st_ino)
+        with self._lock:
+            if stat != self._stat:
+                self._lines = read(self._vault.read(FILE) or b"") if stat is not None else []
+                self._spaces = spaces(self._lines)
+                self._stat = stat
+            return self._lines, self._spaces
+
+    def home(self, project: Project, now: datetime) -> Home:
+        """The space of a project: the one that it has, by its key or, where its remote is new, by its folder and history; else
+        its name, with a suffix where that is another project's."""
+        lines, named = self.lines()
+        key = project.key
+        if key in named:
+            if not _is_copy(project, lines):
+                return Home(named[key])
+            key = f"folder:{project.folder}"  # the first one is still where it was: a copy of it is another project
+            if key in named:
+                return Home(named[key])
+        since = now.isoformat().replace("+00:00", "Z")
+        before = next((line for line in reversed(lines) if _was(line, project)), None)
+        if before is not None:
+            space = named[before.key]
+            return Home(space, Line(key=key, space=space, since=since, folder=project.folder, same=before.key))
+        name = f"{GLOBAL}-repo" if project.name.casefold() == GLOBAL else project.name
+        space = free_name(name, project.ways, {one.casefold() for one in named.values()})
+        return Home(space, Line(key=key, space=space, since=since, folder=project.folder))
+
+
+def _is_copy(project: Project, lines: list[Line]) -> bool:
+    """Whether a repository without a remote was copied: the same history, while the first one is still there."""
+    if not project.key.startswith("root:"):
+        return False
+    folders = {line.folder for line in lines if line.key == project.key and line.folder is not None}
+    return project.folder not in folders and any(has_commit(folder, project.key[5:]) for folder in folders)
+
+
+def _was(line: Line, project: Project) -> bool:
+    """Whether a line tells of this project under another key: it lies in the same folder and, where one of the two has a remote,
+    has the same history. What was cloned into the place of something else is another project."""
+    if line.folder != project.folder:
+        return False
+    if line.root is None or project.git is None or project.holds(line.root):
+        return True
+    return all(key.startswith(("root:", "folder:")) for key in (line.key, project.key))
