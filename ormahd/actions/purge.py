@@ -218,7 +218,7 @@ class _Job:
             )  # fmt: skip
             with tx:
                 for path in paths:
-                    self._clean(tx, path, vault.read(path), vault.blob(tree[path]))
+                    self._clean(tx, path, vault.read(path), vault.blob(tree[path], path))
                 if out.op is None and self.found.in_history:
                     known = vault.read(purge_records.FILE)
                     data = purge_records.with_record(known, tx.op, ormah.moment())

@@ -275,7 +275,7 @@ def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:
     vault = ormah.vault
     while True:
         seen = ormah.reconciler.scan()
-        if vault.read(path) == vault.committed(path):
+        if vault.is_committed(path, vault.read(path)):
             return True
         if path not in seen.waiting or time.monotonic() > end:
             return False

@@ -301,10 +301,10 @@ def _uncommitted(ormah: Ormah, task: Task, now: Mapping[str, Version | None]) ->
         if key in task.did.left:
             continue
         for path in _paths(task.pairs[key]) if version is None else [version.path]:
-            data = ormah.vault.committed(path)
             if version is not None:
-                loose = data != version.data
+                loose = not ormah.vault.is_committed(path, version.data)
             else:
+                data = ormah.vault.committed(path)
                 loose = data is not None and (node_of(key) is None or key_of(Version(path, data)) == key)
             if loose:
                 found[key] = path

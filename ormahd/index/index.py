@@ -62,8 +62,8 @@ class Index(Reader):
         """Of texts that are about to become notes; each one's embedding is kept, see `embed_ahead`."""
         self.first_path: FirstPath | None = None
         """Asked which of several files with one id had it first; set by whoever knows the history."""
-        self.blob_id: Callable[[bytes], str] = write.git_blob
-        """What the repository calls these bytes; set where it has another object format."""
+        self.blob_id: Callable[[str, bytes], str] = lambda _path, data: write.git_blob(data)
+        """The id of the blob that the repository makes of a file (path, bytes); set by whoever knows the repository."""
 
     @classmethod
     def open(
@@ -99,7 +99,9 @@ class Index(Reader):
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else way.giving(upserts.items())
         read = notes or {}
-        entries = [write.entry(path, data, state, self.blob_id(data), read.get(path)) for path, (data, state) in files]
+        entries = [
+            write.entry(path, data, state, self.blob_id(path, data), read.get(path)) for path, (data, state) in files
+        ]
         way.give()
         made = self._embed_now(entries)
         now = micros(self._clock())

@@ -44,8 +44,8 @@ class Files(Protocol):
         """{path: blob id}."""
         ...
 
-    def read(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        """(blob id, bytes), in order."""
+    def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
+        """The bytes of files, (path, blob id), in order."""
         ...
 
     def indexed(self, path: str, data: bytes) -> bytes:
@@ -76,7 +76,7 @@ class Build(Struct):
     def trial(self, changed: Mapping[str, bytes], when: datetime) -> tuple[Database, Meaning | None]:
         """Today's index as it would be with these files (by path), likewise."""
         entries = [
-            write.entry(path, data, _state(path, data, when), self.index.blob_id(data))
+            write.entry(path, data, _state(path, data, when), self.index.blob_id(path, data))
             for path, data in changed.items()
         ]
         return self._copied(lambda database: self._store(database, entries, ()))
@@ -122,8 +122,7 @@ class Build(Struct):
         gone = [path for path in before if path not in files.files]
         differing = sorted((path, oid) for path, oid in files.files.items() if before.get(path) != oid)
         entries: list[write.Entry] = []
-        read = files.read([oid for _, oid in differing])
-        for number, ((path, _), (oid, data)) in enumerate(zip(differing, read, strict=True)):
+        for number, ((path, oid), data) in enumerate(zip(differing, files.read(differing), strict=True)):
             one = write.entry(path, files.indexed(path, data), _state(path, data, when, *files.lent(path, data)), oid)
             if one.note.kind is NoteKind.CONFLICTED:
                 gone.append(path)

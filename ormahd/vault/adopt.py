@@ -18,9 +18,12 @@ from msgspec.structs import replace
 from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.note import Note, NoteKind, parse
+from ormahd.errors import Conflict
 from ormahd.settings import VaultSettings
+from ormahd.vault.attributes import Rule
 from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.choices import Choices, agree, agreed
+from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.decide import Act, Context, Decision, File, decide, finding, plain
 from ormahd.vault.excluded import Excluded
 from ormahd.vault.guard import Guard, of_skipped
@@ -83,10 +86,12 @@ class Reconciler:
         self.staged: set[str] = set()
         """Files that are no memories yet because the person has staged them."""
         self._staged_now: set[str] | None = None
+        self.left_to_git: set[str] = set()
+        """Files that are only found because git cannot make blobs of them."""
         self.context = Context(
             vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets,
             released=self.released.holds, staged=self._is_staged, folders=vault.folders, agreed=agreed(vault),
-            changing=lambda path: vault.attributes.changing([path]).get(path),
+            unwritable=vault.attributes.unwritable,
         )  # fmt: skip
         self.excluded = Excluded(vault.root, self._ignored, self.look.ignore_files)
         self.rest = Rest(settings.quiet_seconds)
@@ -239,7 +244,7 @@ class Reconciler:
 
     def as_committed(self, path: str, blob: str) -> tuple[bytes, FileState]:
         """A note as HEAD has it, where something else stands in its place: with no stat, so that the next file there is another one."""
-        data = self.vault.blob(blob)
+        data = self.vault.readable(blob, path) or b""
         return data, FileState(path, 0, 0, 0, sha256(data), None, self.context.space_at(path))
 
     def _indexed(self, file: File, tree: Mapping[str, str]) -> Iterator[tuple[str, bytes, FileState]]:
@@ -257,8 +262,8 @@ class Reconciler:
             was = Decision(Act.PLAIN if row.lent is None else Act.FIND, row.lent, file.data)
             yield file.path, plain(file, was), replace(self.state(file, was), size=0, mtime_ns=0, inode=0)
         elif file.path in tree and not file.at_head:
-            data = self.vault.blob(tree[file.path])
-            if parse(data, file.path).kind is NoteKind.CONFLICTED:
+            data = self.vault.readable(tree[file.path], file.path)
+            if data is None or parse(data, file.path).kind is NoteKind.CONFLICTED:
                 return
             held = decision.act is Act.HOLD
             # An edit that is still to be committed must be met again by the next scan: its stat is left unknown.
@@ -346,11 +351,44 @@ class Reconciler:
         return None if data is None else self.understand(seen, data, tree)
 
     def understand(self, seen: Seen, data: bytes, tree: Mapping[str, str]) -> File:
-        oid = self.vault.blob_id(data)
-        at_head = tree.get(seen.path) == oid
+        oid = tree.get(seen.path)
         note = parse(data, seen.path)
+        at_head, unconverted = self._stands(seen.path, data, note, oid)
         self.identity.saw(seen.path, note, oid if at_head else None)
-        return File(seen, data, note, at_head)
+        return File(seen, data, note, at_head, unconverted=unconverted)
+
+    def _stands(self, path: str, data: bytes, note: Note, oid: str | None) -> tuple[bool, str | None]:
+        """Whether a file is the blob that HEAD has, and why git cannot make one of it. Of what is not ours to commit no filter is run."""
+        conversion = self.vault.conversion
+        self.left_to_git.discard(path)
+        if self.vault.attributes.words(path) and not self.context.ours(path, claim(note.kind, note.id)):
+            if self.context.unwritable(path) is not None:
+                self.left_to_git.add(path)
+            return conversion.is_raw(data, oid), None
+        try:
+            return conversion.stands(path, data, oid), None
+        except FilterFailed as exc:
+            self.left_to_git.add(path)
+            return False, exc.message
+
+    def given_back_by_git(self) -> set[str]:
+        """Files that git could make no blobs of and can now. A filter is tried on one file."""
+        tried: dict[Rule | None, bool] = {}
+        found = set()
+        for path in sorted(self.left_to_git):
+            rule = self.vault.attributes.rule(path)
+            if rule not in tried:
+                tried[rule] = self._takes(path)
+            if tried[rule]:
+                found.add(path)
+        return found
+
+    def _takes(self, path: str) -> bool:
+        try:
+            self.vault.conversion.checked_in(path, self.vault.read(path) or b"")
+        except Conflict:
+            return False
+        return True
 
     def _is_staged(self, path: str) -> bool:
         """Whether the file is part of a commit that the person prepares; git is asked once a scan."""

@@ -25,11 +25,16 @@ def led_elsewhere(scan: Round, found: Walk) -> set[str]:
 
 
 def decided_anew(scan: Round) -> None:
-    """Files that the person gave back to us, of which they chose something else, or that they had staged and have committed."""
+    """Files that the person gave back to us, of which they chose something else, that they had staged and have committed, or that git
+    can make blobs of again."""
     owner = scan.owner
     committed = owner.staged - owner.look.staged() if owner.staged else set()
     owner.staged -= committed
-    paths = (owner.released.take_dropped() | committed).union(scan.again).difference(scan.decided)
+    paths = (
+        (owner.released.take_dropped() | committed | owner.given_back_by_git())
+        .union(scan.again)
+        .difference(scan.decided)
+    )
     scan.take(_seen(scan, filter(scan.owner.identity.present, paths)), forced=True)
 
 

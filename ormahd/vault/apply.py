@@ -17,6 +17,7 @@ from ormahd.line import Place
 from ormahd.vault.ahead import Ahead, Made
 from ormahd.vault.build import Builder
 from ormahd.vault.change import Committed
+from ormahd.vault.conversion import Conversion
 from ormahd.vault.disk import Flusher, sync_directory
 from ormahd.vault.entries import check, settle
 from ormahd.vault.files import Worktree, Write
@@ -79,6 +80,7 @@ class Applier:
         self,
         git: Git,
         objects: Objects,
+        conversion: Conversion,
         worktree: Worktree,
         intents: Intents,
         flusher: Flusher,
@@ -89,6 +91,7 @@ class Applier:
     ) -> None:
         self.git = git
         self.objects = objects
+        self.conversion = conversion
         self.worktree = worktree
         self.intents = intents
         self.lock = IndexLock(git, vault_id)
@@ -97,7 +100,7 @@ class Applier:
         self._vault_id = vault_id
         self._prefix = prefix
         self.at = at
-        self._ahead = Ahead(git, objects, Builder(git, objects, self.where), flusher)
+        self._ahead = Ahead(git, objects, Builder(git, objects, conversion, self.where), flusher)
 
     def rename(self, vault_id: str) -> None:
         """The vault has another id from now on."""

@@ -1,121 +1,254 @@
-"""Paths whose content git changes on its way into the history: by a filter (git-crypt, transcrypt, LFS), by an encoding, by `ident`.
+"""What a person's attributes say of our paths (gitattributes(5)): filters (git-crypt, transcrypt, LFS), line ends, encodings, `ident`.
 
-What a person encrypts must not be committed in plain text, and our objects are made without git. So nothing is ever written
-at such a path: notes there are found and whispered, and stay as they are.
+Git is asked (`git check-attr`), and only where an attributes file that may speak of a path has a word that matters; what it
+answered holds until one of those files, or git's configuration, is another one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import threading
-from collections.abc import Collection
-from pathlib import Path, PurePosixPath
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 from typing import Final
 
-from ormahd.errors import Conflict
-from ormahd.vault.disk import is_pipe
+from msgspec import Struct
+
 from ormahd.vault.git import Git
 
-CHANGING: Final = ("filter", "working-tree-encoding", "ident")
-"""Attributes that make a blob another text than the file."""
-_PIPE: Final = "a pipe in the place of .gitattributes"
-"""Said of paths that git would wait for ever to tell the attributes of."""
-_UNSET: Final = frozenset({b"unspecified", b"unset", b""})
+ASKED: Final = ("filter", "working-tree-encoding", "ident", "text", "crlf", "eol")
+_UNSET: Final = frozenset({"unspecified", "unset", ""})
+_UTF8: Final = frozenset({"utf-8", "utf8"})
+_SYSTEM: Final = "/etc/gitattributes"
 _SIZE: Final = 1_000_000
 """Bytes of an attributes file that are read; git itself reads no more than 100 MB."""
 _MOST: Final = 20_000
 """Paths that are remembered."""
-_State = tuple[tuple[int, int], ...]
+_State = tuple[tuple[int, int, int], ...]
+
+
+class Word(StrEnum):
+    """What an attributes file, or git's configuration, may have git do to content."""
+
+    FILTER = "filter"
+    ENCODING = "working-tree-encoding"
+    IDENT = "ident"
+    TEXT = "text"
+    """Line ends become LF in the history."""
+    CRLF = "crlf"
+    """They become CRLF in the folder."""
+    PIPE = "pipe"
+    """Nothing: a pipe stands in the place of the file, for which git would wait for ever."""
+
+
+_ALL: Final = frozenset(Word) - {Word.PIPE}
+
+
+class Rule(Struct, frozen=True):
+    """What git does to the content of one path on its way between folder and history."""
+
+    filter: str | None = None
+    missing: bool = False
+    """Whether git's configuration knows no such filter."""
+    encoding: str | None = None
+    ident: bool = False
+    text: bool = False
+    crlf: bool = False
+    """Whether a checkout gives the file CRLF."""
+    pipe: bool = False
+    """Whether git cannot be asked, because an attributes file is a pipe."""
+
+    @property
+    def unwritable(self) -> str | None:
+        """Why nothing can be written at the path, as a clause; None: it can."""
+        if self.pipe:
+            return "git cannot be asked for its attributes: there is a pipe in the place of .gitattributes"
+        if self.missing:
+            return (
+                f"git's attributes have filter={self.filter} for it, and git's configuration has no filter of that name"
+            )
+        if self.encoding is not None:
+            return f"git's attributes have working-tree-encoding={self.encoding} for it, and Ormah writes UTF-8"
+        return None
 
 
 class Attributes:
-    """Asks git for the attributes of our paths, where an attributes file speaks of one that matters. Safe from any thread."""
+    """Asks git for the attributes of our paths. Safe from any thread."""
 
     def __init__(self, git: Git, prefix: str) -> None:
         """`prefix`: the vault's folder within its repository, with a slash at its end, or ""."""
         self._git = git
         self._prefix = prefix
+        self._top = os.fspath(git.top)
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[_State, str | None]] = {}
+        self._known: dict[str, tuple[_State, Rule | None]] = {}
         """Of each path: how the attributes files stood that may speak of it, and what was found."""
-        self._speaking: dict[Path, tuple[tuple[int, int], bool]] = {}
-        self._everywhere: list[Path] | None = None
+        self._read: dict[str, tuple[tuple[int, int, int], frozenset[Word]]] = {}
+        """Of each attributes file: how it stood, and its words."""
+        self._settings: Mapping[str, str] = {}
+        self._everywhere: list[str] = []
+        self._always: frozenset[Word] = frozenset()
+        self.version = 0
+        """Another number for another configuration of git: what a filter made before it may be something else now."""
 
-    def changing(self, paths: Collection[str]) -> dict[str, str]:
-        """Return those of `paths` (relative to the vault) whose content git would change, each with the attribute: `filter=crypt`."""
+    def words(self, path: str) -> frozenset[Word]:
+        """What git may do to the content of a path (relative to the vault), for all that its attributes files say; nearly always nothing."""
         with self._lock:
-            stats = {file: _stat(file) for file in {file for path in paths for file in self._files(path)}}
-            piped = {file for file in stats if is_pipe(file)}
-            blocked = {path for path in paths if piped.intersection(self._files(path))} if piped else set()
-            states = {path: tuple(stats[file] for file in self._files(path)) for path in paths}
-            if len(self._known) > _MOST:
-                self._known.clear()
-            unknown = [
-                path for path in paths if path not in blocked and self._known.get(path, ((), None))[0] != states[path]
-            ]
-            asked: dict[str, str | None] = {}
-            if unknown and any(self._speaks(file, stat) for file, stat in stats.items() if file not in piped):
+            self._follow_settings()
+            return self._look(path, {})[1]
+
+    def rule(self, path: str) -> Rule | None:
+        """What git does to the content of a path; None: nothing."""
+        return self.rules([path]).get(path)
+
+    def rules(self, paths: Collection[str]) -> dict[str, Rule]:
+        """Those of `paths` whose content git changes, each with what it does."""
+        found: dict[str, Rule | None] = {}
+        unknown: dict[str, _State] = {}
+        files: dict[str, tuple[tuple[int, int, int], frozenset[Word]]] = {}
+        with self._lock:
+            self._follow_settings()
+            for path in paths:
+                state, words = self._look(path, files)
+                known = self._known.get(path)
+                if not words:
+                    continue
+                if Word.PIPE in words:
+                    found[path] = Rule(pipe=True)
+                    continue
+                if known is not None and known[0] == state:
+                    found[path] = known[1]
+                else:
+                    unknown[path] = state
+            if unknown:
                 asked = self._asked(unknown)
-            self._known |= {path: (states[path], asked.get(path)) for path in unknown}
-            found = {path: _PIPE if path in blocked else self._known[path][1] for path in paths}
-        return {path: said for path, said in found.items() if said is not None}
+                if len(self._known) + len(asked) > _MOST:
+                    self._known.clear()
+                self._known |= {path: (unknown[path], rule) for path, rule in asked.items()}
+                found |= asked
+        return {path: rule for path, rule in found.items() if rule is not None}
 
-    def refuse(self, paths: Collection[str]) -> None:
-        """Raise Conflict when git would change what is about to be written at one of `paths`; nothing was changed then."""
-        found = self.changing(paths)
-        if found:
-            path, said = min(found.items())
-            raise Conflict(
-                f"{path} is not written: git's attributes have {said} for it (git-crypt, LFS or the like), and Ormah would commit "
-                "it without that; nothing was changed",
-                hint=f"exempt Ormah's folder in .gitattributes ({_exempt(path)}), or set vault.path to a folder outside",
-                data={"path": path, "attribute": said},
-            )
+    def unwritable(self, path: str) -> str | None:
+        """Why nothing can be written at a path, as a clause; None: it can, or git's filter says when it is asked to."""
+        rule = self.rule(path)
+        return None if rule is None else rule.unwritable
 
-    def _asked(self, paths: Collection[str]) -> dict[str, str | None]:
-        names = b"".join(os.fsencode(self._prefix + path) + b"\0" for path in paths)
-        fields = self._git.run("check-attr", "-z", "--stdin", *CHANGING, input=names).split(b"\0")
-        found: dict[str, str | None] = dict.fromkeys(paths)
-        for name, attribute, value in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
-            if value not in _UNSET:
-                path = os.fsdecode(name).removeprefix(self._prefix)
-                found[path] = found.get(path) or f"{os.fsdecode(attribute)}={os.fsdecode(value)}"
+    def _follow_settings(self) -> None:
+        settings = self._git.settings()
+        if settings is self._settings:
+            return
+        self._settings = settings
+        self._known.clear()
+        self.version += 1
+        home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        chosen = settings.get("core.attributesfile")
+        usual = os.path.expanduser(chosen) if chosen else os.path.join(home, "git", "attributes")
+        self._everywhere = [_SYSTEM, os.path.join(self._top, usual), f"{self._git.common}/info/attributes"]
+        words = set()
+        if (converts := settings.get("core.autocrlf", "false").lower()) in {"true", "yes", "on", "1", "input"}:
+            words.add(Word.TEXT)
+            if converts != "input":
+                words.add(Word.CRLF)
+        elif settings.get("core.eol", "").lower() == "crlf":
+            words.add(Word.CRLF)
+        self._always = frozenset(words)
+
+    def _look(
+        self, path: str, files: dict[str, tuple[tuple[int, int, int], frozenset[Word]]]
+    ) -> tuple[_State, frozenset[Word]]:
+        """How the attributes files stand that may speak of a path, and all of their words. `files` are those that were looked at
+        already."""
+        state = []
+        words = self._always
+        for file in self._files(path):
+            found = files.get(file)
+            if found is None:
+                found = files[file] = self._words(file)
+            state.append(found[0])
+            words |= found[1]
+        return tuple(state), words if words - {Word.CRLF} else frozenset()
+
+    def _files(self, path: str) -> list[str]:
+        """The system's and the person's own, the repository's, and one in each folder on the way."""
+        where = self._top
+        found = [*self._everywhere, f"{where}/.gitattributes"]
+        for part in (self._prefix + path).split("/")[:-1]:
+            where = f"{where}/{part}"
+            found.append(f"{where}/.gitattributes")
         return found
 
-    def _files(self, path: str) -> list[Path]:
-        """The attributes files that may speak of a path: the person's own, the repository's, and one in each folder on the way."""
-        if self._everywhere is None:
-            chosen = self._git.run("config", "--type=path", "--get", "core.attributesFile", ok=(0, 1)).strip()
-            home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-            usual = Path(os.fsdecode(chosen)) if chosen else Path(home, "git", "attributes")
-            self._everywhere = [usual, self._git.common / "info" / "attributes"]
-        found, folder = list(self._everywhere), ""
-        for part in ["", *PurePosixPath(self._prefix + path).parts[:-1]]:
-            folder = f"{folder}/{part}" if part else folder
-            found.append(Path(f"{self._git.top}{folder}/.gitattributes"))
-        return found
-
-    def _speaks(self, file: Path, stat: tuple[int, int]) -> bool:
-        """Whether a file may set one of these attributes: where it names none, git need not be asked."""
-        known = self._speaking.get(file)
-        if known is None or known[0] != stat:
+    def _words(self, file: str) -> tuple[tuple[int, int, int], frozenset[Word]]:
+        try:
+            found = os.stat(file)
+        except OSError:
+            return (0, 0, 0), frozenset()
+        state = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if stat.S_ISFIFO(found.st_mode):
+            return state, frozenset({Word.PIPE})
+        known = self._read.get(file)
+        if known is None or known[0] != state:
             text = b""
-            with contextlib.suppress(OSError), file.open("rb") as opened:
+            with contextlib.suppress(OSError), open(file, "rb") as opened:
                 text = opened.read(_SIZE)
-            known = stat, b"[attr]" in text or any(name.encode() in text for name in CHANGING)
-            self._speaking[file] = known
-        return known[1]
+            known = self._read[file] = state, _words_of(text.decode("utf-8", "replace").splitlines())
+        return known
+
+    def _asked(self, paths: Iterable[str]) -> dict[str, Rule | None]:
+        names = b"".join(os.fsencode(self._prefix + path) + b"\0" for path in paths)
+        fields = [
+            os.fsdecode(field)
+            for field in self._git.run("check-attr", "-z", "--stdin", *ASKED, input=names).split(b"\0")
+        ]
+        said: dict[str, dict[str, str]] = {path: {} for path in paths}
+        for name, attribute, value in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
+            said[name.removeprefix(self._prefix)][attribute] = value
+        return {path: self._rule(values) for path, values in said.items()}
+
+    def _rule(self, said: Mapping[str, str]) -> Rule | None:
+        """What git makes of the values of attributes (git's convert.c, `convert_attrs`)."""
+        name = said["filter"] if said["filter"] not in {*_UNSET, "set"} else None
+        known = name is not None and any(key.startswith(f"filter.{name}.") for key in self._settings)
+        encoding = said["working-tree-encoding"]
+        text, crlf = self._line_ends(said)
+        rule = Rule(
+            name,
+            name is not None and not known,
+            None if encoding in {*_UNSET, "set"} or encoding.lower() in _UTF8 else encoding,
+            said["ident"] == "set",
+            text,
+            crlf,
+        )
+        return None if rule == Rule() else rule
+
+    def _line_ends(self, said: Mapping[str, str]) -> tuple[bool, bool]:
+        """Whether line ends become LF in the history, and CRLF in the folder."""
+        text = said["text"] if said["text"] in {"set", "unset", "auto", "input"} else said["crlf"]
+        if text == "unset":
+            return False, False
+        if said["eol"] in {"lf", "crlf"}:
+            return True, said["eol"] == "crlf"
+        if text == "input":
+            return True, False
+        return text in {"set", "auto"} or Word.TEXT in self._always, Word.CRLF in self._always
 
 
-def _stat(file: Path) -> tuple[int, int]:
-    try:
-        found = file.stat()
-    except OSError:
-        return 0, 0
-    return found.st_mtime_ns, found.st_size
-
-
-def _exempt(path: str) -> str:
-    folder = path.partition("/")[0]
-    return f"`{folder}/** !filter`" if "/" in path else f"`{path} !filter`"
+def _words_of(lines: Iterable[str]) -> frozenset[Word]:
+    """What the lines of an attributes file may set. An attribute that is only taken back (`-text`) sets nothing."""
+    found = set()
+    for line in lines:
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if words[0].startswith("[attr]"):
+            return _ALL  # under a name of the person's own
+        for word in words[1:]:
+            name, _, value = word.partition("=")
+            if name == "eol":
+                found |= {Word.TEXT, Word.CRLF} if value == "crlf" else {Word.TEXT}
+            elif name in {"text", "crlf"}:
+                found.add(Word.TEXT)
+            elif name in {Word.FILTER, Word.ENCODING, Word.IDENT}:
+                found.add(Word(name))
+    return frozenset(found)

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 
+from ormahd.vault.conversion import Conversion
 from ormahd.vault.git import Git, Identity
 from ormahd.vault.git_objects import EXECUTABLE, FILE, Entry, Objects
 from ormahd.vault.git_refs import is_ancestor
@@ -22,10 +23,11 @@ Told = dict[bytes, Entry | None]
 class Builder:
     """Makes objects in memory; nothing is written here."""
 
-    def __init__(self, git: Git, objects: Objects, where: Callable[[str], bytes]) -> None:
+    def __init__(self, git: Git, objects: Objects, conversion: Conversion, where: Callable[[str], bytes]) -> None:
         """`where` gives a path of the vault as git's trees have it."""
         self._git = git
         self._objects = objects
+        self._conversion = conversion
         self._where = where
 
     def build(self, intents: Sequence[Intent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Told]:
@@ -54,19 +56,22 @@ class Builder:
     def _first(self, intent: Intent, root: str | None, fresh: Fresh) -> str:
         """The tree of the commit that goes before the op's own."""
         changes = {
-            (path := self._where(step.path)): self._entry(path, step.first, root, fresh, self._looks(intent, step))
+            self._where(step.path): self._entry(step.path, step.first, root, fresh, self._looks(intent, step))
             for step in intent.steps
             if step.first is not None
         }
         return self._objects.edit(root, changes, fresh)
 
-    def _entry(self, path: bytes, data: bytes, root: str | None, fresh: Fresh, looks: bool) -> Entry:
+    def _entry(self, name: str, data: bytes, root: str | None, fresh: Fresh, looks: bool) -> Entry:
         """`looks`: the file on the disk says whether it may be run; else the history does."""
+        path = self._where(name)
         old = self._objects.find(root, path, fresh)
         runs = old is not None and old.mode == EXECUTABLE
         if looks and self._runs(path) not in (runs, None) and self._trusts_modes():
             runs = not runs
-        return Entry(EXECUTABLE if runs else FILE, self._objects.add_blob(data, fresh))
+        return Entry(
+            EXECUTABLE if runs else FILE, self._objects.add_blob(self._conversion.checked_in(name, data), fresh)
+        )
 
     @staticmethod
     def _looks(intent: Intent, step: Step) -> bool:
@@ -90,7 +95,9 @@ class Builder:
         for step in intent.steps:
             path = self._where(step.path)
             data = step.in_history
-            changes[path] = None if data is None else self._entry(path, data, root, fresh, self._looks(intent, step))
+            changes[path] = (
+                None if data is None else self._entry(step.path, data, root, fresh, self._looks(intent, step))
+            )
         for entry in intent.entries:
             path = self._where(entry.path)
             file = changes[path] if path in changes else self._objects.find(root, path, fresh)

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from ormahd.core.merge import MergeConflict, merge_texts
 from ormahd.core.note import unadopted
 from ormahd.vault.change import Kind
+from ormahd.vault.conversion import as_it_stands
 from ormahd.vault.history import Op
 from ormahd.vault.message import FILES, LEFT, TAKEN
 from ormahd.vault.three_way import Joined, Pair, Version, changed, join, key_of, node_of
@@ -59,7 +60,7 @@ def read(vault: Vault, op: Op) -> Did:
 def _left(vault: Vault, did: Did, key: str, pair: Pair, middle: Mapping[str, str]) -> None:
     was = pair[0]
     if was is not None:
-        left = Version(was.path, vault.blob(middle[was.path])) if was.path in middle else was
+        left = Version(was.path, vault.blob(middle[was.path], was.path)) if was.path in middle else was
         did.pairs[key] = (was, left)
         did.left.add(key)
 
@@ -69,7 +70,7 @@ def _taken(vault: Vault, did: Did, op: Op, key: str, pair: Pair, middle: Mapping
     if now is None or (was is not None and (op.kind == Kind.EDIT or was.path != now.path)):
         return
     if now.path in middle:
-        theirs = vault.blob(middle[now.path])
+        theirs = vault.blob(middle[now.path], now.path)
     elif was is not None:
         theirs = was.data
     elif op.kind == Kind.ADOPT:  # an adoption that has one commit: ours added nothing else to the file then
@@ -93,7 +94,7 @@ def join_left(adopted: Version, ours: Version, theirs: Version) -> Joined:
         if data == ours.data:
             texts = [one.data.decode("utf-8", "replace") for one in (adopted, ours, theirs)]
             return Joined(ours, (MergeConflict(ours.path, node, "text", *texts),))
-    return Joined(Version(ours.path, data))
+    return Joined(Version(ours.path, as_it_stands(unadopted(ours.data, ours.path), data)))
 
 
 def join_taken(left: Version, ours: Version, theirs: Version) -> Joined:

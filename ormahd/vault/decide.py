@@ -48,6 +48,8 @@ class File(Struct):
     at_head: bool
     lent: str | None = None
     """The id under which the note was found so far without holding it."""
+    unconverted: str | None = None
+    """Why git cannot make a blob of it."""
 
     @property
     def path(self) -> str:
@@ -84,8 +86,8 @@ class Context(Struct, frozen=True):
     folders: Mapping[str, Folder] = {}
     agreed: Choices | None = None
     """What was chosen on this machine: a card that came by sync adopts no more than that. None: all that the card says."""
-    changing: Callable[[str], str | None] = lambda _path: None
-    """The attribute by which git would change what is committed at a path: nothing is written there."""
+    unwritable: Callable[[str], str | None] = lambda _path: None
+    """Why the person's attributes let nothing be written at a path."""
     wanted: set[str] = set()
     """Files that a person just asked to adopt."""
 
@@ -116,7 +118,7 @@ class Context(Struct, frozen=True):
 
     def ours(self, path: str, node_id: str | None) -> bool:
         """Whether the file may be committed, and become a memory, at all (the setting `vault.adopt`)."""
-        if self.changing(path) is not None:
+        if self.unwritable(path) is not None:
             return False
         return path in self.wanted or self.chosen(path) or self.identity.followed(path, node_id)
 
@@ -162,14 +164,16 @@ def _decide(file: File, context: Context) -> Decision:
         return Decision(Act.HOLD, None, file.data, of_codec(file.path, note.problems))
     mode = context.mode_of(file.path, file.data)
     ours = context.is_ours(file.path, file.data, note)
-    changed = context.changing(file.path)
-    if changed is not None:
+    left = context.unwritable(file.path)
+    said = of_codec(file.path, note.problems)
+    if left is not None:
         mode = "index"
+        said += (_left_to_git(file.path, left),)
+    elif ours and file.unconverted is not None:
+        mode, ours = "index", False
+        said += (_unconverted(file.path, file.unconverted),)
     if not ours and mode != "index":
         return Decision(Act.PLAIN, None, file.data)
-    said = of_codec(file.path, note.problems)
-    if changed is not None:
-        said += (_left_to_git(file.path, changed),)
     if not file.at_head and context.check_secrets:
         text = file.data.decode("utf-8", "replace")
         redacted = redact(text)
@@ -200,10 +204,17 @@ def _decide(file: File, context: Context) -> Decision:
     return Decision(Act.INDEX if file.at_head else Act.EDIT, None, file.data, said)
 
 
-def _left_to_git(path: str, attribute: str) -> dict[str, Any]:
+def _left_to_git(path: str, why: str) -> dict[str, Any]:
     return finding(
-        path, "info", f"git's attributes have {attribute} for it, so it is found as it is, and neither written nor committed",
+        path, "info", f"{why}: it is found as it is, and neither written nor committed",
         "nothing need be done; commit it yourself",
+    )  # fmt: skip
+
+
+def _unconverted(path: str, why: str) -> dict[str, Any]:
+    return finding(
+        path, "warning", f"{why.removeprefix(f'{path}: ').removesuffix('; nothing was changed')}: it is found, and not committed",
+        f"see to it that `git add {path}` works; it is taken in after that",
     )  # fmt: skip
 
 

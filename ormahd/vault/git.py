@@ -114,8 +114,8 @@ class Git:
             self._options += ["-c", f"{key}={value}"]
         self._child: subprocess.Popen[bytes] | None = None
         self._asking = threading.Lock()
-        self._identity: tuple[object, Identity | None] | None = None
-        self._config_files: set[Path] = set()
+        self._settings: tuple[object, Mapping[str, str]] | None = None
+        self._config_files: tuple[str, ...] = ()
         self._branch: tuple[object, str | None] | None = None
 
     def close(self) -> None:
@@ -285,9 +285,16 @@ class Git:
         return branch
 
     def identity(self) -> Identity | None:
-        """The person's git identity, where they have set one. Read again when a configuration file changes."""
-        if self._identity is not None and self._identity[0] == self._config_state(self._config_files):
-            return self._identity[1]
+        """The person's git identity, where they have set one."""
+        values = self.settings()
+        name, email = (_ident_part(values.get(key, "")) for key in ("user.name", "user.email"))
+        return Identity(name, email) if name and email else None
+
+    def settings(self) -> Mapping[str, str]:
+        """The person's configuration of git, by key as git prints it (`filter.lfs.clean`); of several values the last. Read again,
+        and another object, when a configuration file changes."""
+        if self._settings is not None and self._settings[0] == self._config_state(self._config_files):
+            return self._settings[1]
         out = self.run("config", "--list", "-z", "--show-origin")
         values: dict[str, str] = {}
         xdg = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
@@ -295,25 +302,25 @@ class Git:
         files = {self.common / "config", *(Path(name).expanduser() for name in unset if name)}
         fields = os.fsdecode(out).split("\0")
         for origin, entry in zip(fields[::2], fields[1::2], strict=False):
-            key, _, value = entry.partition("\n")
-            values[key] = value
+            if origin == "command line:":
+                continue  # what we give to every git of ours
+            key, line, value = entry.partition("\n")
+            values[key] = value if line else "true"
             if origin.startswith("file:"):
                 files.add(self.top / origin[5:])
-        self._config_files = files
-        name, email = (_ident_part(values.get(key, "")) for key in ("user.name", "user.email"))
-        known = Identity(name, email) if name and email else None
-        self._identity = (self._config_state(files), known)
-        return known
+        self._config_files = tuple(sorted(os.fspath(file) for file in files))
+        self._settings = (self._config_state(self._config_files), values)
+        return values
 
     @staticmethod
-    def _config_state(files: set[Path]) -> object:
+    def _config_state(files: Iterable[str]) -> object:
         state = []
-        for file in sorted(files):
+        for file in files:
             try:
-                found = file.stat()
-                state.append((str(file), found.st_mtime_ns, found.st_size, found.st_ino))
+                found = os.stat(file)
+                state.append((file, found.st_mtime_ns, found.st_size, found.st_ino))
             except OSError:
-                state.append((str(file), 0, 0, 0))
+                state.append((file, 0, 0, 0))
         return state
 
     def is_ignored(self, paths: Iterable[str]) -> set[str]:

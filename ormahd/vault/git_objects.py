@@ -179,12 +179,10 @@ class Objects:
                 )
             oid = entry.oid if entry is not None and entry.mode == TREE and depth < len(folders) else None
 
-    def blob(self, root: str | None, path: bytes) -> bytes | None:
-        """The bytes of the regular file that a tree has at `path`, or None."""
+    def file(self, root: str | None, path: bytes) -> Entry | None:
+        """The regular file that a tree has at `path`, or None."""
         entry = self.find(root, path)
-        if entry is None or entry.mode in {LINK, TREE, GITLINK}:
-            return None
-        return self._git.read(entry.oid, "blob")
+        return None if entry is None or entry.mode in {LINK, TREE, GITLINK} else entry
 
     def reopen(self) -> None:
         """Forget the trees that were read: the history was replaced."""

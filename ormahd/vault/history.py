@@ -221,4 +221,4 @@ def _paths_at_head(vault: Vault, node_id: str) -> set[str]:
 def _id_at(vault: Vault, revision: str, path: str) -> str | None:
     """The id of the note that a revision has at a path, or None."""
     oid = vault.git.resolve(f"{revision}:{vault.prefix}{path}")
-    return None if oid is None else parse(vault.blob(oid), path).id
+    return None if oid is None else parse(vault.blob(oid, path), path).id

@@ -14,6 +14,7 @@ from datetime import datetime
 from ormahd.core.node import short_id
 from ormahd.core.note import Note, adopted_id, parse, stem_short_id
 from ormahd.core.note_values import claim
+from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.look import Look
 from ormahd.vault.renamed import RENAMED
@@ -91,7 +92,10 @@ class Identity:
 
     def _blob(self, oid: str, path: str) -> str | None:
         if oid not in self._by_blob:
-            note = parse(self._look.vault.blob(oid), path)
+            try:
+                note = parse(self._look.vault.conversion.checked_out(path, oid), path)
+            except FilterFailed:
+                return None
             self._by_blob[oid] = (claim(note.kind, note.id), note.created)
         return self._by_blob[oid][0]
 
@@ -196,7 +200,7 @@ class Identity:
         """{path: id} of those that are no longer where they were first met, as HEAD says."""
         oid = self._tree.get(RENAMED)
         if self._renamed[0] != oid:
-            self._renamed = oid, read_renamed(None if oid is None else self._look.vault.blob(oid))
+            self._renamed = oid, read_renamed(None if oid is None else self._look.vault.blob(oid, RENAMED))
         return self._renamed[1]
 
     def rename(self, renamed: dict[str, str]) -> None:

@@ -110,10 +110,17 @@ class Look:
                 self._steps.clear()
             else:
                 changes = {
-                    change.path: None if (data := change.in_history) is None else self.vault.blob_id(data)
+                    change.path: None
+                    if change.in_history is None
+                    else self._blob(done.commit, change.path, change.in_history)
                     for change in done.changes
                 }
                 self._steps[done.parent] = done.commit, changes
+
+    def _blob(self, commit: str, path: str, data: bytes) -> str | None:
+        """The blob that a commit of ours has of these bytes; where git converted them, it is looked up."""
+        vault = self.vault
+        return vault.blob_at(commit, path) if vault.attributes.words(path) else vault.blob_id(path, data)
 
     def sparse(self, paths: Collection[str]) -> set[str]:
         """Those of `paths` that are missing because of a sparse checkout: nobody deleted them."""

@@ -46,8 +46,22 @@ def check_place(vault: Vault) -> None:
         )
     if git.branch() is None:
         raise Conflict("HEAD is detached: its commits belong to no branch", hint=f"git -C {root} switch -c NAME")
+    _check_filters(vault)
     _check_objects(vault)
     _check_refs(vault)
+
+
+def _check_filters(vault: Vault) -> None:
+    rules = vault.attributes.rules(
+        [path for path in vault.tree() if path[-3:].lower() == ".md" or path.startswith(".ormah/")]
+    )
+    filtered = sorted(path for path, rule in rules.items() if rule.filter is not None)
+    if filtered:
+        raise Conflict(
+            f"{filtered[0]} goes through git's filter {rules[filtered[0]].filter}: in the history it cannot be looked into",
+            hint="ormahctl forget ID takes a memory out of today's notes; to rewrite the history use git-filter-repo by hand",
+            data={"path": filtered[0]},
+        )
 
 
 def _check_objects(vault: Vault) -> None:
@@ -117,7 +131,7 @@ def check_staged(vault: Vault, forgotten: Forgotten) -> None:
         path, (_, mode, _, oid, _) = os.fsdecode(next(records)), meta.split(b" ")
         if mode in {b"000000", b"160000"}:
             continue
-        if forgotten.mentions(vault.blob(oid.decode())) or forgotten.mentions(os.fsencode(path)):
+        if forgotten.mentions(vault.blob(oid.decode(), path)) or forgotten.mentions(os.fsencode(path)):
             raise Conflict(
                 f"{path} is staged, and holds it", hint=f"git -C {vault.root} restore --staged {path}, or commit it"
             )

@@ -37,7 +37,7 @@ def check_same(vault: Vault, other: str, remote: str, branch: str) -> None:
     """Raise Conflict when what was purged on one side still is in the history of the other: of HEAD, or of the commit
     `other`, which `branch` of `remote` has. A history that merely goes on from the other is none from before."""
     oid = vault.git.resolve(f"{other}:{vault.prefix}{FILE}")
-    here, there = ids(vault.committed(FILE)), ids(None if oid is None else vault.blob(oid))
+    here, there = ids(vault.committed(FILE)), ids(None if oid is None else vault.blob(oid, FILE))
     head = vault.head()
     if here == there or head is None or is_ancestor(vault.git, head, other) or is_ancestor(vault.git, other, head):
         return

@@ -8,12 +8,13 @@ from ormahd.errors import Conflict
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.change import Committed, sha256
 from ormahd.vault.conflicts import save_aside
+from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.files import STAGING, Write
 from ormahd.vault.git_busy import busy
 from ormahd.vault.git_index import NextIndex, entries
 from ormahd.vault.git_objects import Entry
 from ormahd.vault.git_refs import find_commit, is_of
-from ormahd.vault.intent import Intent, op_of
+from ormahd.vault.intent import Intent, Step, op_of
 from ormahd.vault.settle import late_save, on_today, take_back
 
 
@@ -107,13 +108,21 @@ def _complete_index(applier: Applier, intent: Intent, commit: str) -> None:
     for step, path in zip(intent.steps, paths, strict=True):
         entry = applier.objects.find(root, path)
         was = applier.objects.find(earlier, path)
-        before = None if step.base is None else applier.objects.oid("blob", step.base)
+        before = _blob_id(applier, step)
         if known.get(path) != (entry.oid if entry else None) and known.get(path) in {before, was and was.oid, None}:
             told[path] = entry
     for line in intent.entries:
         told[applier.where(line.path)] = applier.objects.find(root, applier.where(line.path))
     if told:
         NextIndex(applier.git, applier.lock.vault_id, told, applier.splicer).publish()
+
+
+def _blob_id(applier: Applier, step: Step) -> str | None:
+    """The blob that stood where the op began."""
+    try:
+        return None if step.base is None else applier.conversion.blob_id(step.path, step.base)
+    except FilterFailed:  # what the op's parent has is compared beside it
+        return None
 
 
 def sweep(applier: Applier, ops: set[str]) -> list[str]:

@@ -42,8 +42,8 @@ class Releases:
             return None
         made = message.parse(vault.git.run("log", "-1", "--format=%B", f"{removed}^1").decode("utf-8", "replace"))
         adopted = vault.git.resolve(f"{removed}^1^1:{path}") if message.FIRST[0] in made.trailers else theirs
-        base = Version(ours.path, vault.blob(adopted or theirs))
-        joined = join_left(base, ours, Version(ours.path, vault.blob(theirs)))
+        base = Version(ours.path, vault.blob(adopted or theirs, entry.path))
+        joined = join_left(base, ours, Version(ours.path, vault.blob(theirs, entry.path)))
         return joined.version or ours
 
     def changed_here(self, path: str) -> str:
@@ -70,7 +70,7 @@ class Releases:
 
     def _listed(self, commit: str) -> Mapping[str, Released]:
         blob = self._vault.git.resolve(f"{commit}:{self._vault.prefix}{PATH}")
-        return {} if blob is None else read(self._vault.blob(blob))
+        return {} if blob is None else read(self._vault.blob(blob, PATH))
 
 
 def _entry(listed: Mapping[str, Released], key: str, path: str) -> Released | None:

@@ -14,6 +14,7 @@ from ormahd.core.merge import merge_file, merge_texts
 from ormahd.core.note import parse, unadopted
 from ormahd.core.note_values import claim
 from ormahd.vault.change import Kind
+from ormahd.vault.conversion import as_it_stands
 from ormahd.vault.oplog import Entry, View
 from ormahd.vault.origin import made_by_person
 from ormahd.vault.vault import Vault
@@ -38,7 +39,7 @@ def plan(vault: Vault, chosen: Collection[str] | None) -> list[Release]:
     """What becomes of the person's files at or below the `chosen` paths (None: of all)."""
     tree = vault.tree() if vault.head() is not None else {}
     paths = [path for path in tree if path[-3:].lower() == ".md" and _within(path, chosen)]
-    notes = {path: parse(vault.blob(tree[path]), path) for path in paths}
+    notes = {path: parse(vault.blob(tree[path], path), path) for path in paths}
     ids = {path: claim(note.kind, note.id) for path, note in notes.items()}
     made = made_by_person(vault, ids.items())
     wanted = {node: path for path, node in ids.items() if node is not None and path in made}
@@ -58,7 +59,7 @@ def plan(vault: Vault, chosen: Collection[str] | None) -> list[Release]:
         before = held.get(path)
         if before is not None and claim((note := parse(before, path)).kind, note.id) == node and adopted:
             before = data  # the person committed it with our lines in it
-        if data != now or before != vault.blob(tree[path]):
+        if data != now or before != vault.blob(tree[path], path):
             out.append(Release(path, node, now, data, before, kept))
     return out
 
@@ -86,8 +87,8 @@ def _ours(vault: Vault, wanted: set[str]) -> dict[str, list[tuple[bytes | None, 
                 continue
             if entry.kind == Kind.ADOPT and change.old and versions.node_of(change.old, change.path) == node:
                 continue  # an editor saved without our lines, and they were put back: the edit is the person's
-            old = None if change.old is None else vault.blob(change.old)
-            found.setdefault(node or "", []).append((old, vault.blob(change.new)))
+            old = None if change.old is None else vault.blob(change.old, change.path)
+            found.setdefault(node or "", []).append((old, vault.blob(change.new, change.path)))
     return found
 
 
@@ -116,7 +117,7 @@ def _without(
         if out is None or (adopts and out == data):
             kept.append("a change of Ormah's stays, because you edited the same lines")
             return data, False
-    return out, adopts
+    return (as_it_stands(unadopted(data, path), out) if adopts else out), adopts
 
 
 def _by_hand(vault: Vault, paths: Collection[str]) -> Mapping[str, bytes]:
@@ -133,7 +134,7 @@ def _by_hand(vault: Vault, paths: Collection[str]) -> Mapping[str, bytes]:
         else:
             first[path] = change[1]  # newest first: the oldest is the last that is met
     blobs = {path: found[path] if path in found else first.get(path) for path in paths}
-    return {path: vault.blob(oid) for path, oid in blobs.items() if oid is not None}
+    return {path: vault.blob(oid, path) for path, oid in blobs.items() if oid is not None}
 
 
 def _changes(

@@ -193,7 +193,7 @@ class Round:
         row = self.known.get(path)
         digest = sha256(data)
         same = row is not None and row.digest == digest and not owner.chosen_anew(row)
-        led = path in self.led and self.tree.get(path) != self.vault.blob_id(data)
+        led = path in self.led and self.tree.get(path) != self.vault.conversion.known_id(path, data)
         if row is not None and same and not led and not forced:
             self.touched(met, row)
             return
@@ -272,10 +272,10 @@ class Round:
                 self.owner.overlay[path] = replace(self.owner.state(file), lent=row.lent)
             return
         if path in self.tree and not file.at_head:
-            data = self.vault.blob(self.tree[path])
+            data = self.vault.readable(self.tree[path], path)
             # Not only what is new: it may have been met while it was empty, on its way to what it is now.
-            other = row is None or row.digest != sha256(data)
-            if other and parse(data, path).kind is not NoteKind.CONFLICTED:
+            other = data is not None and (row is None or row.digest != sha256(data))
+            if data is not None and other and parse(data, path).kind is not NoteKind.CONFLICTED:
                 self.upsert(file, data, sha256(data))
                 return
         with self.owner.book:
@@ -361,7 +361,7 @@ class Round:
         for at in range(0, len(paths), BATCH):
             items = []
             for path in paths[at : at + BATCH]:
-                note = parse(self.vault.blob(self.tree[path]), path)
+                note = parse(self.vault.readable(self.tree[path], path) or b"", path)
                 items.append(Item(path, None, claim(note.kind, note.id), None, label(note)))
             self.out.removed += self.commit("Delete", Kind.EDIT, items)
 

@@ -27,14 +27,15 @@ class State:
             if is_note_name(path.rpartition("/")[2]) and excluded.by_name(path) is None
         }  # fmt: skip
 
-    def read(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        """(blob id, bytes), in order."""
-        return read_blobs(self._vault.git, oids)
+    def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
+        """The bytes of files, (path, blob id), in order."""
+        for (path, oid), (_, data) in zip(files, read_blobs(self._vault.git, [oid for _, oid in files]), strict=True):
+            yield self._vault.conversion.checked_out(path, oid) if self._vault.attributes.words(path) else data
 
     def file(self, path: str) -> bytes | None:
         """The bytes of any file of the vault in this state."""
         oid = self._tree.get(path)
-        return None if oid is None else self._vault.blob(oid)
+        return None if oid is None else self._vault.blob(oid, path)
 
     def indexed(self, path: str, data: bytes) -> bytes:
         """What the index gets of a file: of one that was never ours only the text (the setting `vault.adopt`)."""

@@ -75,7 +75,7 @@ def count(vault: Vault, commits: str, without: str | None) -> int:
 def card_of(vault: Vault, commit: str) -> Card | None:
     """The card of the vault that another commit holds; None: it holds none. Raises Unavailable, Incompatible."""
     line = vault.git.run("ls-tree", commit, "--", CARD).decode().split()
-    return read_card(vault.blob(line[2]), vault.root) if line and line[0] in {_FILE, EXECUTABLE} else None
+    return read_card(vault.blob(line[2], CARD), vault.root) if line and line[0] in {_FILE, EXECUTABLE} else None
 
 
 def check_files(vault: Vault, base: str | None, other: str) -> None:
@@ -154,7 +154,7 @@ def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted:
     adopted again."""
     key = f"path:{released.PATH}"
     oid = vault.tree(out.head).get(released.PATH)
-    before = now.get(key) or (None if oid is None else Version(released.PATH, vault.blob(oid)))
+    before = now.get(key) or (None if oid is None else Version(released.PATH, vault.blob(oid, released.PATH)))
     listed = wanted.get(key) or before
     known = {} if listed is None else released.read(listed.data)
     new = [released.Released(then.path, sha256(then.data), node_of(one))

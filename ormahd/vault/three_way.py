@@ -54,7 +54,7 @@ def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
     for path, was, now in _diff(vault, old, new):
         for state, oid in ((before, was), (after, now)):
             if oid is not None:
-                version = Version(path, vault.blob(oid))
+                version = Version(path, vault.blob(oid, path))
                 key = key_of(version)
                 state[f"path:{path}" if key in state else key] = version
     for state, other in ((before, after), (after, before)):

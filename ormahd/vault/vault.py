@@ -24,6 +24,7 @@ from ormahd.vault.attributes import Attributes
 from ormahd.vault.beginnings import Beginnings
 from ormahd.vault.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.vault.conflicts import drop_unfinished
+from ormahd.vault.conversion import Conversion, FilterFailed
 from ormahd.vault.create import Card
 from ormahd.vault.disk import Flusher
 from ormahd.vault.files import Worktree, safe_path
@@ -84,7 +85,9 @@ class Vault:
         """Where the vault lies in its repository: "" or a path with a slash at its end."""
         self.attributes = Attributes(self.git, self.prefix)
         self.oplog = OpLog(self.git, self.prefix)
-        self.versions = Versions(self.git, self.prefix)
+        worktree = Worktree(root)
+        self.conversion = Conversion(self.git, self.attributes, worktree, self.prefix, self._blob_id)
+        self.versions = Versions(self.git, self.prefix, self.conversion.checked_out)
         self.touched = Touched(self.oplog, self.versions)
         self.lineage = threading.Lock()
         """Held by whoever replaces the history or its packs, or fetches commits that nothing leads to yet."""
@@ -100,7 +103,7 @@ class Vault:
         self._objects = Objects(self.git, self._flusher, self._packs.came)
         self._intents = Intents(root)
         self._applier = Applier(
-            self.git, self._objects, Worktree(root), self._intents, self._flusher,
+            self.git, self._objects, self.conversion, worktree, self._intents, self._flusher,
             vault_id=card.id, prefix=self.prefix, at=at,
         )  # fmt: skip
         self._writer = Writer(self._applier, clock=clock, wait=settings.busy_wait_seconds)
@@ -251,7 +254,10 @@ class Vault:
         )  # fmt: skip
 
     def _commit(self, tx: Transaction) -> Committed | None:
-        self.attributes.refuse([path for path, wish in tx.wishes.items() if wish.data is not None])
+        for path, wish in tx.wishes.items():  # what git cannot make a blob of is refused before anything is promised
+            for data in (wish.first, wish.in_history):
+                if data is not None:
+                    self.conversion.checked_in(path, data)
         self._beginnings.before(tx)
         return self._writer.commit(tx)
 
@@ -268,8 +274,21 @@ class Vault:
         return self._writer.read(safe_path(path))
 
     def committed(self, path: str) -> bytes | None:
-        """The file's bytes in HEAD, or None."""
-        return self._objects.blob(self._objects.root(self.head()), self.where(path))
+        """The file as HEAD has it, or None. Raises FilterFailed."""
+        entry = self._objects.file(self._objects.root(self.head()), self.where(path))
+        return None if entry is None else self.blob(entry.oid, path)
+
+    def blob_at(self, commit: str, path: str) -> str | None:
+        """The blob of the regular file that a commit has at a path, or None."""
+        entry = self._objects.file(self._objects.root(commit), self.where(path))
+        return None if entry is None else entry.oid
+
+    def is_committed(self, path: str, data: bytes | None) -> bool:
+        """Whether git has nothing to commit where the file at `path` has these bytes (None: is not there). Raises FilterFailed."""
+        entry = self._objects.file(self._objects.root(self.head()), self.where(path))
+        if entry is None or data is None:
+            return entry is None and data is None
+        return self.conversion.is_version(path, data, entry.oid)
 
     def head(self) -> str | None:
         """The commit that HEAD names, or None on a branch without commits."""
@@ -289,13 +308,23 @@ class Vault:
         """The id of a tree without files: what was before the first commit."""
         return self._objects.oid("tree", b"")
 
-    def blob_id(self, data: bytes) -> str:
-        """The id that git gives these bytes, to compare with `tree()`."""
+    def blob_id(self, path: str, data: bytes) -> str:
+        """The id of the blob that git makes of a file with these bytes at a path, as in `tree()`. Raises FilterFailed."""
+        return self.conversion.blob_id(path, data)
+
+    def _blob_id(self, data: bytes) -> str:
         return self._objects.oid("blob", data)
 
-    def blob(self, oid: str) -> bytes:
-        """The bytes of a blob."""
-        return self.git.read(oid, "blob")
+    def blob(self, oid: str, path: str) -> bytes:
+        """The file that a blob is at a path, with the line ends that the file there has now. Raises FilterFailed."""
+        return self.conversion.in_folder(path, oid)
+
+    def readable(self, oid: str, path: str) -> bytes | None:
+        """As `blob`; None where a filter of the person's cannot give the file."""
+        try:
+            return self.blob(oid, path)
+        except FilterFailed:
+            return None
 
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
         """Those of `paths` (relative to the root) that the person's ignore rules leave out of git."""
@@ -332,8 +361,9 @@ class Vault:
             finally:
                 self.git.reopen()
                 self._objects.reopen()
+                self.conversion.reopen()
                 self.oplog = OpLog(self.git, self.prefix)
-                self.versions = Versions(self.git, self.prefix)
+                self.versions = Versions(self.git, self.prefix, self.conversion.checked_out)
                 self.touched = Touched(self.oplog, self.versions)
 
     @property

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from ormahd.core.node import short_id
 from ormahd.core.note import parse, stem_short_id
 from ormahd.core.note_values import claim
+from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.git import Git
 from ormahd.vault.git_blobs import ask_many
 
@@ -51,8 +52,10 @@ class Versions:
     """Reads the history of one repository, as far as it touches the folder `prefix` ("" or a path with a slash at its
     end). What was read is remembered, within bounds: commits never change. Safe for many threads."""
 
-    def __init__(self, git: Git, prefix: str) -> None:
+    def __init__(self, git: Git, prefix: str, read: Callable[[str, str], bytes]) -> None:
+        """`read` gives the file that a blob is at a path: (path, blob id)."""
         self._git = git
+        self._file = read
         self._prefix = prefix
         self._lock = threading.Lock()
         self._ids: dict[str, str | None] = {}
@@ -99,8 +102,8 @@ class Versions:
 
     def pair(self, one: Changed) -> tuple[Text | None, Text | None]:
         """The file before and after."""
-        old = None if one.old is None else (one.old_path or "", self._git.read(one.old, "blob"))
-        return old, None if one.new is None else (one.path or "", self._git.read(one.new, "blob"))
+        old = None if one.old is None else (one.old_path or "", self._file(one.old_path or "", one.old))
+        return old, None if one.new is None else (one.path or "", self._file(one.path or "", one.new))
 
     def node_of(self, oid: str | None, path: str) -> str | None:
         """The id of the note in a blob."""
@@ -108,7 +111,10 @@ class Versions:
             return None
         if oid in self._ids:
             return self._ids[oid]
-        note = parse(self._git.read(oid, "blob"), path)
+        try:
+            note = parse(self._file(path, oid), path)
+        except FilterFailed:
+            return None
         found = claim(note.kind, note.id)
         with self._lock:
             if len(self._ids) >= IDS:

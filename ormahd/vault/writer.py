@@ -17,6 +17,7 @@ from ormahd.vault import answers
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.change import Clock, Committed, sha256
 from ormahd.vault.company import Company
+from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.drainer import Drainer
 from ormahd.vault.files import Displaced
 from ormahd.vault.git_busy import busy, clear_stale
@@ -159,9 +160,11 @@ class Writer:
         def root() -> str | None:  # git is asked only about what is in doubt: everybody who writes waits for this
             return applier.objects.root(applier.git.head())
 
-        def in_head(path: str) -> str | None:
+        def in_head(path: str, data: bytes | None) -> bool:
             entry = applier.objects.find(root(), applier.where(path))
-            return entry.oid if entry else None
+            if entry is None or data is None:
+                return entry is None and data is None
+            return applier.conversion.is_version(path, data, entry.oid)
 
         steps = []
         for path, wish in tx.wishes.items():
@@ -170,14 +173,13 @@ class Writer:
             digest = None if now is None else sha256(now)
             if digest != wish.expect:
                 gone = wish.data is None and now is None and not promised
-                blob = applier.objects.blob(root(), applier.where(path)) if gone else None
+                entry = applier.objects.file(root(), applier.where(path)) if gone else None
+                blob = None if entry is None else applier.conversion.in_folder(path, entry.oid)
                 if blob is None or sha256(blob) != wish.expect:
                     raise Displaced(path, now)
-            if now == wish.data and not (promised and wish.apart):
-                held = wish.in_history
-                wanted = None if held is None else applier.objects.oid("blob", held)
-                if promised or wanted == in_head(path):
-                    continue
+            same = now == wish.data and not (promised and wish.apart)
+            if same and (promised or in_head(path, wish.in_history)):
+                continue
             steps.append(Step(path, wish.node_id, now, wish.data, wish.first, wish.apart, wish.held))
         if not steps and tx.joins is None:
             return None
@@ -278,6 +280,8 @@ class Writer:
             if len(batch) > 1:  # one of them is at fault: each for itself
                 return next((why for op in batch if (why := self._write([op]))), None)
             if self._failed(batch[0], exc):
+                if isinstance(exc, FilterFailed):
+                    return exc.message
                 raise
             return None
         except BaseException as exc:

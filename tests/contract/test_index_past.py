@@ -38,10 +38,10 @@ class Told:
         self.blobs = {git_blob(data): data for data in files.values()}
         self.read_oids: list[str] = []
 
-    def read(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        for oid in oids:
+    def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
+        for _, oid in files:
             self.read_oids.append(oid)
-            yield oid, self.blobs[oid]
+            yield self.blobs[oid]
 
     def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
         return None, None
@@ -150,9 +150,9 @@ def test_a_state_that_is_dropped_while_it_is_made_is_not_kept(index: Index) -> N
     pasts = Pasts(index, lambda: NOW)
 
     class Purged(Told):
-        def read(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
             pasts.drop()
-            return super().read(oids)
+            return super().read(files)
 
     with at(pasts, "one", Purged({"a.md": note(1, "secret")})) as (past, _):
         assert past.search_text("secret", 5)
@@ -280,8 +280,8 @@ def test_closing_ends_a_build(index: Index) -> None:
     files = {f"n{number}.md": note(number, str(number)) for number in range(past_build.BATCH * 2)}
 
     class Slow(Told):
-        def read(self, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-            for at, found in enumerate(super().read(oids)):
+        def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
+            for at, found in enumerate(super().read(files)):
                 if at == 1:
                     reading.set()
                     assert closing.wait(120)

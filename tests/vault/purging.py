@@ -78,7 +78,7 @@ def forget_today(vault: Vault, found: Survey) -> None:
     tree = vault.tree()
     with vault.transaction("Purge: a memory was removed", kind=Kind.PURGE, source="person", queue=False) as tx:
         for path, oid in tree.items():
-            data = vault.blob(oid)
+            data = vault.blob(oid, path)
             if oid in found.drop:
                 tx.remove(path, node_id=None, expect=sha(data))
             elif found.forgotten.mentions(data):

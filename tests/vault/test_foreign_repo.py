@@ -66,7 +66,7 @@ def test_a_folder_inside_their_repository(theirs: Path) -> None:
     with open_vault(theirs / "docs/vault") as vault:
         assert (vault.home, vault.adopt, vault.prefix) == ("ormah", "index", "docs/vault/")
         put(vault, (NOTE, b"1\n"))
-        assert vault.tree()[NOTE] == vault.blob_id(b"1\n")
+        assert vault.tree()[NOTE] == vault.blob_id(NOTE, b"1\n")
         assert git(theirs, "show", "HEAD:docs/vault/" + NOTE) == "1"
     assert git(theirs, "status", "--porcelain", "--untracked-files=all") == before
     assert not (theirs / "docs/vault/.git").exists()

@@ -72,12 +72,12 @@ def test_what_is_not_there(vault: Vault) -> None:
     assert vault.git.resolve("HEAD~99") is None
     assert vault.git.resolve("main") == vault.head()
     with pytest.raises(Unavailable, match="lacks the blob"):
-        vault.blob("0" * 40)
+        vault.blob("0" * 40, "x.md")
 
 
 def test_commands_and_their_failures(vault: Vault) -> None:
     assert vault.git.run("rev-parse", "HEAD").decode().strip() == vault.head()
-    assert vault.git.run("hash-object", "--stdin", input=b"x\n").decode().strip() == vault.blob_id(b"x\n")
+    assert vault.git.run("hash-object", "--stdin", input=b"x\n").decode().strip() == vault.blob_id("x.txt", b"x\n")
     with pytest.raises(GitFailed, match="no-such-command") as caught:
         vault.git.run("no-such-command")
     assert caught.value.hint is not None

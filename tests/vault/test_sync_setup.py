@@ -186,7 +186,10 @@ def test_a_remote_with_a_card_that_cannot_be_read(first: Machine, second: Machin
 
 def test_a_hostile_vault_is_not_joined(first: Machine, second: Machine, bare: Path) -> None:
     first.git(
-        "update-index", "--add", "--cacheinfo", f"100644,{first.vault.blob_id(note('theirs', A))},.ormah/intent/x.json"
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        f"100644,{first.vault.blob_id('x.json', note('theirs', A))},.ormah/intent/x.json",
     )
     first.git("commit", "-qm", "bad")
     first.git("push", "-q")

@@ -1,0 +1,125 @@
+"""A repository whose folders have attributes of every kind: notes are adopted, changed, taken back and released under each, git says after
+each step that nothing is changed, and the person's bytes come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house import House, open_house, save, wait_until
+
+IDENT = "$Id: 0123456789012345678901234567890123456789 $"
+
+FOLDERS: dict[str, tuple[str, str]] = {
+    "crypt": ("*.md filter=crypt", "# Health\nmet the cardiologist\n"),
+    "crypt-crlf": ("*.md filter=crypt text eol=crlf", "# Health\r\nmet the dentist\r\n"),
+    "loose": ("*.md filter=loose", "# Loose\nmet the vet\n"),
+    "lf": ("*.md text eol=lf", "# Unix\r\nwritten on windows\r\n"),
+    "crlf": ("*.md text eol=crlf", "# Dos\r\nwritten by notepad\r\n"),
+    "crlf-of-lf": ("*.md text eol=crlf", "# Dos\nwritten on linux\n"),
+    "crlf-mixed": ("*.md text eol=crlf", "# Mixed\r\nwritten here\nand over there\r\n"),
+    "auto": ("* text=auto", "# Auto\r\nsaved by an editor\r\n"),
+    "auto-lf": ("* text=auto", "# Auto\nsaved by a plain editor\n"),
+    "binary": ("*.md -text", "# As it is\r\nno conversion at all\r\n"),
+    "ident": ("*.md ident", f"# Keyword\n{IDENT}\nexpanded by git\n"),
+    "ident-plain": ("*.md ident", "# Keyword\n$Id$\nnot expanded yet\n"),
+    "plain": ("*.txt filter=crypt", "# Plain\nnothing applies here\n"),
+}
+"""Per folder: its attributes, and a note of the person's in it."""
+
+
+@pytest.fixture(scope="module")
+def repository() -> Iterator[House]:
+    with open_house(ORMAH_VAULT_ADOPT="index") as house:
+        house.vault.mkdir()
+        house.git("init", "-q", "-b", "main")
+        for name, clean in {"crypt": "base64", "loose": "false"}.items():
+            house.git("config", f"filter.{name}.clean", clean)
+            house.git("config", f"filter.{name}.smudge", "base64 -di" if clean == "base64" else "cat")
+        house.git("config", "filter.crypt.required", "true")
+        for folder, (attributes, text) in FOLDERS.items():
+            (house.vault / folder).mkdir()
+            (house.vault / folder / ".gitattributes").write_text(attributes + "\n")
+            (house.vault / folder / "note.md").write_bytes(text.encode())
+        house.git("add", "-A")
+        house.git("commit", "-qm", "mine")
+        house.start()
+        yield house
+
+
+def sound(house: House, folder: str) -> None:
+    """Git has nothing to say, the index is what the vault says, and nothing of a filtered note is in the history as it stands."""
+    assert house.git("status", "--porcelain", "--untracked-files=all") == ""
+    assert house.call("admin.verify").differences == []
+    if folder.startswith("crypt"):
+        for commit in house.git("rev-list", "HEAD", "--", f"{folder}/note.md").split():
+            blob = house.git("cat-file", "blob", f"{commit}:{folder}/note.md")
+            assert "met the" not in blob, blob
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_note_lives_its_life_under_attributes(repository: House, folder: str) -> None:
+    house, text = repository, FOLDERS[folder][1].encode()
+    file = house.vault / folder / "note.md"
+    body = text.splitlines()[-1].decode()
+    sound(house, folder)
+
+    house.json("vault", "adopt", f"{folder}/note.md", "--yes")
+    adopted = file.read_bytes()
+    assert adopted != text
+    assert text in adopted
+    sound(house, folder)
+    found = next(row for row in house.json("recall", body)["results"] if body in row["content"])
+
+    house.json("update", found["id"], "--content", f"{body}\n\nAnd more of it.")
+    updated = file.read_bytes()
+    assert b"And more of it." in updated
+    assert (b"\r\n" in updated) == (b"\r\n" in text)
+    sound(house, folder)
+    assert (
+        "And more of it." in house.ctl("history", found["id"], "--json").stdout + house.ctl("show", found["id"]).stdout
+    )
+
+    [last] = house.json("history", found["id"], "--limit", "1")
+    house.json("undo", last["op"])
+    assert file.read_bytes().replace(b"\r\n", b"\n") == adopted.replace(b"\r\n", b"\n").replace(IDENT.encode(), b"$Id$")
+    if folder not in {"crlf-mixed", "ident"}:
+        assert file.read_bytes() == adopted
+    sound(house, folder)
+
+    save(file, file.read_bytes().decode().replace(body, f"{body} (by hand)"))
+    wait_until(lambda: "(by hand)" in str(house.json("recall", body)["results"]), "the edit is found")
+    wait_until(lambda: house.git("status", "--porcelain") == "", "the edit is committed")
+    sound(house, folder)
+
+    house.json("vault", "release", f"{folder}/note.md", "--yes")
+    released = file.read_bytes()
+    assert b"id:" not in released
+    assert released.replace(b" (by hand)", b"").replace(b"\r\n", b"\n") == text.replace(b"\r\n", b"\n").replace(
+        IDENT.encode(), b"$Id$" if b"$Id$" in released else IDENT.encode()
+    )
+    assert house.git("status", "--porcelain", "--untracked-files=all") == f" M {folder}/note.md\n"
+    save(file, released.decode().replace(" (by hand)", ""))
+    wait_until(lambda: "(by hand)" not in str(house.json("recall", body)["results"]), "the edit is found")
+    sound(house, folder)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_an_adoption_that_is_taken_back_leaves_the_persons_bytes(repository: House, folder: str) -> None:
+    house = repository
+    file = house.vault / folder / "second.md"
+    text = FOLDERS[folder][1].replace("#", "# Second:").encode()
+    file.write_bytes(text)
+    wait_until(lambda: f"{folder}/second.md" in str(house.json("recall", "second")), "it is found", 20)
+    done = house.json("vault", "adopt", f"{folder}/second.md", "--yes")
+    assert text in file.read_bytes()
+    assert house.git("status", "--porcelain") == ""
+    [last] = house.json("history", "--limit", "1")
+    assert last["kind"] == "adopt", (last, done)
+    house.json("undo", last["op"])
+    assert file.read_bytes() == text
+    assert house.git("status", "--porcelain", "--untracked-files=all") == f"?? {folder}/second.md\n"
+    assert house.call("admin.verify").differences == []
+    file.unlink()
+    wait_until(lambda: house.call("admin.verify").ok, "its end is seen")
