@@ -134,7 +134,8 @@ class NextIndex:
         for path, entry in entries.items():
             mode, oid = (entry.mode.decode(), entry.oid) if entry else ("0", git.null)
             lines.append(f"{mode} {oid}\t".encode() + path + b"\0")
-        self._child = git.start("update-index", "-z", "--index-info", env={"GIT_INDEX_FILE": str(self._file)})
+        index = {"GIT_INDEX_FILE": str(self._file)}
+        self._child = git.start(*_without_filters(git), "update-index", "-z", "--index-info", env=index)
         self._input = b"".join(lines)
         assert self._child.stdin
         with contextlib.suppress(BrokenPipeError):
@@ -171,6 +172,14 @@ class NextIndex:
             self.ready()
         with contextlib.suppress(FileNotFoundError):
             self._file.unlink()
+
+
+def _without_filters(git: Git) -> list[str]:
+    """Options by which git runs no filter of the person's. Where a file of theirs is as young as the index, `update-index` compares it
+    with its blob: one that a filter cannot convert would end it, and what is only held for changed is looked at again."""
+    names = {key[len("filter.") :].rpartition(".")[0] for key in git.settings() if key.startswith("filter.")}
+    settings = [f"filter.{name}.{key}" for name in sorted(names) for key in ("clean=", "process=", "required=false")]
+    return [word for setting in settings for word in ("-c", setting)]
 
 
 def _read(fd: int, size: int) -> mmap.mmap | bytes:
