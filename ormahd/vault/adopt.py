@@ -99,6 +99,8 @@ class Reconciler:
         self.book = threading.Lock()
         self.overlay: dict[str, FileState] = {}
         self.racy: set[str] = set()
+        self.wrote: set[str] = set()
+        """Files of commits of ours that no scan has met since: what they hold may be what they held before, and not what was committed."""
         self.during: dict[str, str | None] = {}
         """What commits of ours wrote since the scan began, by path: the digest of a file that the index is told of with the commit."""
         self.said: dict[str, tuple[dict[str, Any], ...]] = {}
@@ -324,6 +326,7 @@ class Reconciler:
                 data = None if done.kind is Kind.SYNC else change.data
                 self.during[change.path] = None if data is None else sha256(data)
                 self.racy.add(change.path)
+                self.wrote.add(change.path)
                 self.overlay.pop(change.path, None)
         self.look.written([change.path for change in done.changes])
         self.look.follow(done)

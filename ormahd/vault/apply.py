@@ -20,7 +20,7 @@ from ormahd.vault.change import Committed
 from ormahd.vault.conversion import Conversion
 from ormahd.vault.disk import Flusher, sync_directory
 from ormahd.vault.entries import check, settle
-from ormahd.vault.files import Worktree, Write
+from ormahd.vault.files import Displaced, Worktree, Write
 from ormahd.vault.git import Git
 from ormahd.vault.git_busy import busy
 from ormahd.vault.git_index import IndexLock
@@ -188,6 +188,7 @@ class Applier:
         for attempt in range(ATTEMPTS):
             try:
                 self._check(one.op.intent, root)
+                self._unchanged(one.op.intent)
                 for _, write in one.writes:
                     self.worktree.place(write)
                     self.at("exchanged")
@@ -210,6 +211,13 @@ class Applier:
         if intent.entries:
             freed = {step.path for step in intent.steps if step.data is None}
             check(self.worktree, intent.entries, freed, self._target)
+
+    def _unchanged(self, intent: Intent) -> None:
+        """Raise Displaced where a file that the op only brings into the history is another one by now: whoever held index.lock before us
+        (`git stash`, `git checkout`) may have put it back."""
+        for step in intent.steps:
+            if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
+                raise Displaced(step.path, found)
 
     def settle(self, intent: Intent) -> None:
         """Bring the folder into step with what came in beside the files."""

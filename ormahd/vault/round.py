@@ -193,7 +193,11 @@ class Round:
         row = self.known.get(path)
         digest = sha256(data)
         same = row is not None and row.digest == digest and not owner.chosen_anew(row)
-        led = path in self.led and self.tree.get(path) != self.vault.conversion.known_id(path, data)
+        led = (path in self.led or path in owner.wrote) and self.tree.get(path) != self.vault.conversion.known_id(
+            path, data
+        )
+        if not led:
+            owner.wrote.discard(path)
         if row is not None and same and not led and not forced:
             self.touched(met, row)
             return
@@ -217,6 +221,7 @@ class Round:
                 self.out.wait(path, BUSY_S)
                 return
         self.decided.add(path)
+        owner.wrote.discard(path)
         decision = decide(file, owner.context)
         owner.note(file, decision)
         before = owner.identity.at_head(path)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.house import wait_until
 from tests.vault.observed import FOUR, ONE, THREE, TWO, House
 
 
@@ -222,3 +225,37 @@ def test_a_branch_that_is_led_back_without_its_files_has_them_again(house: House
     assert THREE not in nodes
     assert house.index.find("second version") == [edited]
     assert {path for path in house.vault.tree() if path.endswith(".md")} == set(nodes.values())
+
+
+@pytest.mark.parametrize("step", ["promised", "locked", "placed", "ref", "held"])
+def test_an_edit_that_is_put_back_while_it_is_committed_is_put_back(tmp_path: Path, step: str) -> None:
+    """As by `git stash`: what was edited is seen, and when its commit comes about the file is as it was. `held`: git held the lock."""
+    to_do: list[Callable[[], object]] = []
+
+    def at(met: str) -> None:
+        if met == step and to_do:
+            to_do.pop()()
+
+    house = House(tmp_path / "vault", at=at)
+    path = house.remember("first version", title="Title", node_id=ONE)
+    house.settle()
+    before = house.read(path)
+    lock = house.root / ".git/index.lock"
+    if step == "held":
+        lock.touch()
+    else:
+        to_do.append(lambda: house.write(path, before))
+    house.write(path, before.replace(b"first", b"other"))
+    house.scan()
+    if step == "held":
+        house.write(path, before)
+        lock.unlink()
+        wait_until(lambda: house.vault.waiting == 0, "what waited for git is written")
+    assert not to_do
+    house.settle()
+    assert house.read(path) == before
+    assert house.git("status", "--porcelain") == ""
+    assert house.index.find("first version") == [path]
+    assert house.index.find("other version") == []
+    assert house.index.head == house.git("rev-parse", "HEAD")
+    house.close()
