@@ -18,6 +18,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "whisper": ("whisper", "whisper"),
         "feedback": ("feedback", "feedback"),
         "list": ("list_", "list_"),
+        "spaces": ("spaces", "spaces"),
         "show": ("show", "show"),
         "open": ("open_", "open_"),
         "update": ("update", "update"),

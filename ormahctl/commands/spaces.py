@@ -1,15 +1,63 @@
-"""A word about spaces that were named and are not there."""
+"""`ormahctl spaces`: which spaces there are, and whose; and a word about spaces that were named and are not there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import click
+
 from ormahctl import render
 from ormahctl.options import near
-from ormahctl.session import Session
-from ormahd.rpc.schema import ListParams, ListResult
+from ormahctl.session import Session, pass_session
+from ormahctl.verbs import Verb
+from ormahd.rpc.schema import (
+    AssignSpaceParams,
+    AssignSpaceResult,
+    ListedSpace,
+    ListParams,
+    ListResult,
+    NoParams,
+    SpacesResult,
+)
 
 GLOBAL = "global"
+
+
+@click.command(
+    cls=Verb, short_help="Which spaces there are, and whose.", example="ormahctl spaces\normahctl spaces --here shop"
+)
+@click.option("--here", "name", metavar="NAME", help="From now on the project here belongs to this space.")
+@pass_session
+def spaces(session: Session, name: str | None) -> None:
+    """List the spaces with their memories and projects, and say which one is that of the project here.
+
+    A project is known by the address of its remote, without one by its first commit or its folder. Two projects of one name have two
+    spaces, the second one with a suffix. `--here` gives the project here another space, or one together with another project;
+    memories stay in the space that they have (`ormahctl update ID --space NAME` moves one).
+    """
+    if name is not None:
+        given = session.client.call("agent.assign_space", AssignSpaceParams(space=name), AssignSpaceResult)
+        if session.json:
+            render.emit(given)
+        else:
+            render.out(f"the project here ({render.line(given.key)}) belongs to the space {render.line(given.space)}")
+        return
+    found = session.client.call("agent.spaces", NoParams(), SpacesResult)
+    if session.json:
+        render.emit(found)
+        return
+    rows = [[render.line(one.space or GLOBAL), f"{one.memories:,}", render.line(_whose(one))] for one in found.spaces]
+    if rows:
+        render.table(["space", "memories", "project"], rows, right=[1])
+        render.out()
+    if found.here is None or found.project is None:
+        render.out("here is no project: what is remembered here is global")
+    else:
+        render.out(f"here: {render.line(found.here)} ({render.line(found.project)})")
+
+
+def _whose(one: ListedSpace) -> str:
+    return ", ".join(one.projects) or "-"
 
 
 def unknown_spaces(named: Iterable[str], there: Mapping[str, int]) -> None:

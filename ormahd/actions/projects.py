@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from ormahd.actions.amend import commit
 from ormahd.actions.caller import Caller
 from ormahd.core.note import digest
-from ormahd.core.spaces import FILE, with_line
+from ormahd.core.spaces import FILE, Line, with_line
+from ormahd.errors import BadRequest
 from ormahd.journal import places
 from ormahd.ormah import Ormah
 from ormahd.vault.change import Kind
 from ormahd.vault.project import Project, find_project
-from ormahd.vault.spaces import Home
+from ormahd.vault.spaces import GLOBAL, Home
 
 
 def project_at(cwd: str | None, vault: Path) -> Project | None:
@@ -55,16 +56,70 @@ def settle(ormah: Ormah, caller: Caller) -> str | None:
         found = ormah.spaces.home(project, ormah.clock())  # somebody else may have said so by now
         if found.line is None:
             return found.space
-        data = ormah.vault.read(FILE)
-        line = structs.replace(found.line, root=root)
-        commit(
-            ormah, f"Space {found.space}: belongs to {line.key}", kind=Kind.SPACE, caller=caller,
-            body=f"It is the same project as {line.same}." if line.same else "",
-            fill=lambda tx: tx.put(
-                FILE, with_line(data or b"", line), node_id=None, expect=None if data is None else digest(data)
-            ),
-        )  # fmt: skip
+        _write(ormah, caller, structs.replace(found.line, root=root))
     return found.space
+
+
+def assign(ormah: Ormah, caller: Caller, space: str) -> Home:
+    """Have the caller's project belong to `space` from now on, on the word of a person. Memories stay in the space that they have.
+
+    Raises:
+        BadRequest: the caller is in no project.
+    """
+    project = project_at(_place(ormah, caller), ormah.vault.root)
+    if project is None:
+        raise BadRequest("there is no project here", hint="go to the folder of the project first")
+    root = project.root()
+    with ormah.writing:
+        found = ormah.spaces.home(project, ormah.clock())
+        if found.space == space and found.line is None:
+            return found
+        since = ormah.clock().isoformat().replace("+00:00", "Z")
+        line = Line(key=found.key, space=space, since=since, folder=project.folder, root=root, told=True)
+        _write(ormah, caller, line)
+    return Home(space, found.key)
+
+
+def _write(ormah: Ormah, caller: Caller, line: Line) -> None:
+    data = ormah.vault.read(FILE)
+    commit(
+        ormah, f"Space {line.space}: belongs to {line.key}", kind=Kind.SPACE, caller=caller,
+        body=f"It is the same project as {line.same}." if line.same else "",
+        fill=lambda tx: tx.put(
+            FILE, with_line(data or b"", line), node_id=None, expect=None if data is None else digest(data)
+        ),
+    )  # fmt: skip
+
+
+class ListedSpace(Struct, frozen=True):
+    """A space (None: of no project) and what the vault knows of it. `projects`: their keys, the oldest first."""
+
+    space: str | None
+    memories: int
+    projects: list[str]
+
+
+class Listed(Struct, frozen=True):
+    """All spaces, the largest first. `here`: the caller's, `project`: what its project is known by; None where it is in none."""
+
+    spaces: list[ListedSpace]
+    here: str | None
+    project: str | None
+
+
+def listed(ormah: Ormah, caller: Caller) -> Listed:
+    """Every space that has memories or belongs to a project."""
+    counts = ormah.index.stats().by_space
+    projects: dict[str, list[str]] = {}
+    for key, space in ormah.spaces.lines()[1].items():
+        projects.setdefault(space, []).append(key)
+    names = sorted(counts.keys() | projects.keys(), key=lambda name: (-counts.get(name, 0), name))
+    here = home_of(ormah, _place(ormah, caller))
+    return Listed(
+        [ListedSpace(None if name == GLOBAL else name, counts.get(name, 0), projects.get(name, [])) for name in names],
+        None if here is None else here.space,
+        None if here is None else here.key,
+    )
 
 
 def _place(ormah: Ormah, caller: Caller) -> str | None:

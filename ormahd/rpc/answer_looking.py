@@ -1,10 +1,11 @@
-"""`agent.list` and `agent.whispers`: lists to look through."""
+"""`agent.list`, `agent.whispers`, `agent.spaces`: lists to look through; and which space a project has."""
 
 from __future__ import annotations
 
-from ormahd.actions import listing
-from ormahd.actions.caller import Caller
+from ormahd.actions import listing, projects
+from ormahd.actions.caller import Caller, check_space
 from ormahd.core.node import Narrowing
+from ormahd.errors import BadRequest
 from ormahd.ormah import Ormah
 from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, checked, result
@@ -17,7 +18,23 @@ class LookingMethods:
         self.ormah = ormah
 
     def table(self) -> dict[str, Handler]:
-        return {"agent.list": self.list, "agent.whispers": self.whispers}
+        return {
+            "agent.list": self.list,
+            "agent.whispers": self.whispers,
+            "agent.spaces": self.spaces,
+            "agent.assign_space": self.assign_space,
+        }
+
+    def spaces(self, _params: schema.NoParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        return result(projects.listed(self.ormah, caller), schema.SpacesResult)
+
+    def assign_space(self, params: schema.AssignSpaceParams, caller: Caller, _: ProgressFn) -> schema.Result:
+        space = check_space(params.space)
+        if space is None:
+            raise BadRequest(
+                "a project's space has a name", hint="--global says of one memory that it is of no project"
+            )
+        return result(projects.assign(self.ormah, caller, space), schema.AssignSpaceResult)
 
     def list(self, params: schema.ListParams, _caller: Caller, _: ProgressFn) -> schema.Result:
         narrowing = checked(

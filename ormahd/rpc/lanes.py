@@ -23,7 +23,7 @@ from ormahd.rpc.schema import Call, RunTaskParams
 log = logging.getLogger("ormahd.lanes")
 
 QUICK: Final = frozenset({
-    "hello", "agent.recall", "agent.get", "agent.list", "agent.whispers", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
+    "hello", "agent.recall", "agent.get", "agent.list", "agent.whispers", "agent.spaces", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
     "admin.health", "admin.stats", "admin.tasks", "admin.pause", "admin.resume", "admin.pause_all", "admin.resume_all",
     "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "merge",
     "admin.sync_conflicts", "admin.sync_resolve", "admin.sync_take_back",
@@ -32,7 +32,7 @@ QUICK: Final = frozenset({
 WHISPERING: Final = frozenset({"hook", "agent.whisper"})
 WRITING: Final = frozenset({
     "agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback",
-    "agent.undo_merge", "agent.resolve_proposal", "history.undo",
+    "agent.undo_merge", "agent.resolve_proposal", "agent.assign_space", "history.undo",
 })  # fmt: skip
 BULK: Final = frozenset({
     "admin.import", "admin.adopt", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge", "admin.release",

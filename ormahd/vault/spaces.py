@@ -15,9 +15,10 @@ GLOBAL = "global"
 
 
 class Home(Struct, frozen=True):
-    """The space of a project. `line` is what the vault does not say yet: to be written when the project's first memory is."""
+    """The space of a project, which is known by `key`. `line` is what the vault does not say yet: to be written when the project's first memory is."""
 
     space: str
+    key: str
     line: Line | None = None
 
 
@@ -53,18 +54,18 @@ class Spaces:
         key = project.key
         if key in named:
             if not _is_copy(project, lines):
-                return Home(named[key])
+                return Home(named[key], key)
             key = f"folder:{project.folder}"  # the first one is still where it was: a copy of it is another project
             if key in named:
-                return Home(named[key])
+                return Home(named[key], key)
         since = now.isoformat().replace("+00:00", "Z")
         before = next((line for line in reversed(lines) if _was(line, project)), None)
         if before is not None:
             space = named[before.key]
-            return Home(space, Line(key=key, space=space, since=since, folder=project.folder, same=before.key))
+            return Home(space, key, Line(key=key, space=space, since=since, folder=project.folder, same=before.key))
         name = f"{GLOBAL}-repo" if project.name.casefold() == GLOBAL else project.name
         space = free_name(name, project.ways, {one.casefold() for one in named.values()})
-        return Home(space, Line(key=key, space=space, since=since, folder=project.folder))
+        return Home(space, key, Line(key=key, space=space, since=since, folder=project.folder))
 
 
 def _is_copy(project: Project, lines: list[Line]) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,6 +75,36 @@ def test_a_secret_is_taken_out_before_it_is_stored(shared: House) -> None:
     assert "secret: taken out" in done.stderr
     path = done.stdout.split()[2]
     assert "AKIAIOSFODNN7QWERTYU" not in (shared.vault / path).read_text()
+
+
+def test_two_projects_of_one_name_have_two_spaces(shared: House) -> None:
+    one, other = shared.home / "acme" / "pot", shared.home / "globex" / "pot"
+    for folder in (one, other):
+        folder.mkdir(parents=True)
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+        address = f"git@git.example.org:{folder.parent.name}/pot.git"
+        subprocess.run(["git", "remote", "add", "origin", address], cwd=folder, check=True)
+    assert shared.json("remember", "the lid is blue", cwd=one)["space"] == "pot"
+    assert shared.json("remember", "the lid is green", cwd=other)["space"] == "pot (globex)"
+    found = shared.json("spaces", cwd=other)
+    assert (found["here"], found["project"]) == ("pot (globex)", "git.example.org/globex/pot")
+    known = {space["space"]: (space["memories"], space["projects"]) for space in found["spaces"]}
+    assert known["pot"] == (1, ["git.example.org/acme/pot"])
+    assert known["pot (globex)"] == (1, ["git.example.org/globex/pot"])
+    said = shared.ctl("spaces", "--here", "pan", cwd=other)
+    assert said.stdout == "the project here (git.example.org/globex/pot) belongs to the space pan\n"
+    # an agent's commands belong to the project that its program names, or in which its session began
+    assert shared.json("remember", "the lid is red", cwd=one, env={"CLAUDE_PROJECT_DIR": str(other)})["space"] == "pan"
+    begun = json.dumps({"session_id": "pan-1", "cwd": str(other), "prompt": "which lid is it?"}).encode()
+    shared.ctl("hook", "UserPromptSubmit", input=begun, cwd=other)
+    assert (
+        shared.json("recall", "lid", cwd=one, env={"CLAUDE_CODE_SESSION_ID": "pan-1"})["results"][0]["space"] == "pan"
+    )
+    shown = shared.ctl("spaces", cwd=shared.home).stdout
+    assert "git.example.org/acme/pot" in shown
+    assert shown.endswith("here is no project: what is remembered here is global\n")
+    assert shared.ctl("spaces", "--here", "x", cwd=shared.home).returncode == 2
+    assert shared.ctl("spaces", "--here", "global", cwd=one).returncode == 2
 
 
 def test_the_space_comes_from_the_option_the_variable_or_the_place(shared: House) -> None:

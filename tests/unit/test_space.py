@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from ormahd.actions.caller import Caller
-from ormahd.actions.projects import home_of, settle, space_of
+from ormahd.actions.projects import assign, home_of, listed, settle, space_of
 from ormahd.config import load
 from ormahd.core.merge import merge_lines
 from ormahd.core.naming import short_name
 from ormahd.core.remotes import read_remote
 from ormahd.core.spaces import FILE, Line, free_name, read, spaces, suffixes, with_line
+from ormahd.errors import BadRequest
 from ormahd.journal import places
 from ormahd.ormah import Ormah
 
@@ -235,6 +236,31 @@ def test_a_space_from_before_belongs_to_the_first_who_stores_there(ormah: Ormah,
     before = ormah.vault.head()
     assert stored(ormah, one) == "api"
     assert ormah.vault.head() == before
+
+
+def test_a_person_says_which_space_a_project_has(ormah: Ormah, tmp_path: Path) -> None:
+    one, other, third = (
+        make(tmp_path / name / "api", f"git@git.example.org:{name}/api.git") for name in ("a", "b", "c")
+    )
+    assert (stored(ormah, one), stored(ormah, other)) == ("api", "api (b)")
+    given = assign(ormah, Caller("person", str(other)), "shop")
+    assert (given.space, given.key) == ("shop", "git.example.org/b/api")
+    assert (seen(ormah, other), stored(ormah, other), seen(ormah, one)) == ("shop", "shop", "api")
+    assign(ormah, Caller("person", str(third)), "api")  # together with another project
+    assert (seen(ormah, third), seen(ormah, one), seen(ormah, other)) == ("api", "api", "shop")
+    assign(ormah, Caller("person", str(other)), "api (b)")
+    assert seen(ormah, other) == "api (b)"
+    head = ormah.vault.head()
+    assign(ormah, Caller("person", str(other)), "api (b)")
+    assert ormah.vault.head() == head
+    found = listed(ormah, Caller("person", str(other)))
+    assert (found.here, found.project) == ("api (b)", "git.example.org/b/api")
+    projects = {space.space: space.projects for space in found.spaces}
+    assert projects["api"] == ["git.example.org/a/api", "git.example.org/c/api"]
+    nowhere = listed(ormah, Caller("person", "/"))
+    assert (nowhere.here, nowhere.project) == (None, None)
+    with pytest.raises(BadRequest, match="no project here"):
+        assign(ormah, Caller("person", "/"), "api")
 
 
 # ---------------------------------------------------------------- no project

@@ -1,10 +1,10 @@
-"""`agent.list` and `agent.whispers`: lists to look through."""
+"""`agent.list`, `agent.whispers`, `agent.spaces`: lists to look through; and which space a project has."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ormahd.rpc.schema.base import Count, Params, Result
+from ormahd.rpc.schema.base import Count, NoParams, Params, Result
 
 
 class ListParams(Params):
@@ -90,7 +90,38 @@ class WhispersResult(Result):
     """Newest first."""
 
 
+class ListedSpace(Result):
+    space: str | None
+    """Null: memories of no project."""
+    memories: int
+    projects: list[str]
+    """What its project is known by: host and path of its remote, else `root:` and its first commit, else `folder:` and its path."""
+
+
+class SpacesResult(Result):
+    spaces: list[ListedSpace]
+    """The largest first."""
+    here: str | None
+    """The caller's space; null: it is in no project."""
+    project: str | None
+    """What the caller's project is known by."""
+
+
+class AssignSpaceParams(Params):
+    """From now on the caller's project belongs to this space. Memories stay in the space that they have."""
+
+    space: str
+
+
+class AssignSpaceResult(Result):
+    space: str
+    key: str
+    """What the project is known by."""
+
+
 LOOKING: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "agent.list": (ListParams, ListResult),
     "agent.whispers": (WhispersParams, WhispersResult),
+    "agent.spaces": (NoParams, SpacesResult),
+    "agent.assign_space": (AssignSpaceParams, AssignSpaceResult),
 }
