@@ -228,7 +228,7 @@ def night(runner: Runner) -> list[Ran]:
     return ran
 
 
-@pytest.mark.parametrize("cycles", [20, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("cycles", [8, pytest.param(1000, marks=pytest.mark.soak)])
 def test_nights_on_end(cycles: int, capsys: pytest.CaptureFixture[str]) -> None:
     chance = random.Random(cycles)
     with open_jobs_house(
