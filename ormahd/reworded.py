@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ormahd.core.note import NoteKind, parse
-from ormahd.core.standing import Compared, compare
+from ormahd.core.standing import Compared, Standing, compare
 from ormahd.core.statement import Statement, read
 from ormahd.vault.change import Kind
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LOOKS: Final = 20
 """Versions of a memory that are read at most, the newest ones."""
+LIKELY: Final = 0.25
+"""Probability of "replaced" from which an earlier version spoke of the other one's matter."""
 KEPT: Final = 5_000
 """Pairs whose answer is kept."""
 _QUIET: Final = frozenset(
@@ -84,5 +86,5 @@ class Reworded:
 
 def _gist(found: Compared) -> tuple[bool, str, str]:
     """What it comes to: whether one may have replaced the other, and by which values."""
-    told = found.likely
+    told = found.verdict is not Standing.UNRELATED and found.replaced >= LIKELY
     return told, found.old if told else "", found.new if told else ""

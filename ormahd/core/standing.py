@@ -24,9 +24,6 @@ RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, N
 """What holds for one space need not hold for the rest: none of these is held against a memory of no space."""
 WHOLE = 0.85
 """Evidence that either says every word of the other: such two say the same, in another order or with other small words."""
-LIKELY = 0.25
-"""Probability of "replaced" from which the newer of two is shown before the older one, where both answer a question: an order that
-is wrong costs a place, and an old fact that comes first is believed. Marking and proposing need `Weights.replaced_at`."""
 VALUE = 60
 """Characters of a subject or a value, for people to read."""
 
@@ -53,11 +50,6 @@ class Compared(Struct, frozen=True):
     subject: str = ""
     old: str = ""
     new: str = ""
-
-    @property
-    def likely(self) -> bool:
-        """Whether the newer one may have replaced the older one."""
-        return self.verdict is not Standing.UNRELATED and self.replaced >= LIKELY
 
 
 class Weights(Struct, frozen=True):

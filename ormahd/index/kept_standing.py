@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ormahd.core.standing import Compared, comparable, compare
+from ormahd.core.standing import Compared, Standing, comparable, compare
 from ormahd.core.statement import Statement, read
 from ormahd.index.rows import NodeRow
 
@@ -43,7 +43,7 @@ class KeptStandings:
         )  # fmt: skip
 
     def told(self, older: str, newer: str, cosine: float) -> Compared | None:
-        """What the words say where the newer memory may have replaced the older one; None: it did not, or one of them is gone."""
+        """What the words say where the newer memory replaced the older one; None: it did not, or one of them is gone."""
         if (older, newer) in self._told:
             return self._told[older, newer]
         one, other = self._read.get(older), self._read.get(newer)
@@ -54,7 +54,7 @@ class KeptStandings:
             and comparable(one[1].type, one[1].space, other[1].type, other[1].space)
         ):
             found = compare(one[0], other[0], cosine)
-        kept = found if found is not None and found.likely else None
+        kept = found if found is not None and found.verdict is Standing.REPLACED else None
         if len(self._told) >= TOLD:
             self._told = {}
         self._told[older, newer] = kept

@@ -352,7 +352,7 @@ class Reader:
         return cache.token_vectors(kept.of(meaning.number, chosen, read), meaning.embedder.late_dimensions)
 
     def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
-        """Of pairs (older, newer, cosine) those of which the newer may have replaced the older, by what their words say."""
+        """Of pairs (older, newer, cosine) those of which the newer replaced the older, by what their words say."""
         kept = self._kept.standings
         fresh = dict.fromkeys(one for pair in pairs if not kept.known(*pair[:2]) for one in pair[:2])
         if missing := kept.unread(fresh):

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
-from msgspec import Struct
 
 from ormahd.core.node import EdgeType
-from ormahd.core.standing import Compared, Standing
+from ormahd.core.standing import Compared
 from ormahd.index.rows import Candidate, Filter
 from ormahd.ranking.gather import Searchable
 from ormahd.ranking.trace import Trace
@@ -28,8 +27,6 @@ NEAREST = 12
 """Neighbours that a memory which no question brought is compared with."""
 NEAR = 0.25
 """Least cosine of two that are compared."""
-ANSWERS = 0.6
-"""Of the older memory's score, what a newer one has at least that answers the same question."""
 BEHIND = 0.999
 """Of the newer memory's score, what the older one keeps: right behind it."""
 BOTH = frozenset({EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM})
@@ -53,15 +50,6 @@ def never(_older: str, _newer: str, _cosine: float) -> bool:
     return False
 
 
-class Newer(Struct):
-    """Newer memories, by the older one's id."""
-
-    replaced: dict[str, str]
-    """Those that replaced the older one, each with the newest such."""
-    likely: dict[str, str]
-    """Those that may have replaced it: to be shown before it, without a mark."""
-
-
 def replaced(
     index: Searchable,
     ids: Sequence[str],
@@ -69,10 +57,10 @@ def replaced(
     chosen: Filter,
     holds: Holds = nobody,
     reworded: Reworded = never,
-) -> Newer:
-    """The newer memories that replaced these, or may have. `pool`: candidates that may be the newer one; what an edge names may
-    also be another one that the filter lets through. `holds`: what somebody decided on two memories. `reworded`: an edit makes
-    a memory the newer one."""
+) -> dict[str, str]:
+    """Of these memories those that a newer one replaced, each with the newest such: {older: newer}. `pool`: candidates that
+    may be the newer one; what an edge names may also be another one that the filter lets through. `holds`: what somebody decided
+    on two memories. `reworded`: an edit makes a memory the newer one."""
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
     found = _by_edges(index, ids, {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM}, chosen)
@@ -83,17 +71,12 @@ def replaced(
     turned = index.replacing([(newer, older, cosines[older, newer]) for older, newer in edited])
     stands = {two: one for two, one in told.items() if two not in edited and not holds(*two)}
     between = {two for two in _between(stands, ids, pool) if frozenset(two) not in apart and not holds(*two)}
-    likely: dict[str, str] = {}
-    for older, newer in sorted(
-        {*stands, *between}, key=lambda two: (pool[two[1]].created, two[1])
-    ):  # the newest is the last
-        sure = (older, newer) in between or stands[older, newer].verdict is Standing.REPLACED
-        (found if sure else likely)[older] = newer
-    for (older, newer), one in turned.items():  # an edit is newer than both were when they were made
+    for older, newer in sorted({*stands, *between}, key=lambda two: (pool[two[1]].created, two[1])):
+        found[older] = newer  # the newest is the last
+    for older, newer in turned:  # an edit is newer than both were when they were made
         if older in ids and not holds(older, newer):
-            (found if one.verdict is Standing.REPLACED else likely)[older] = newer
-    marks = {older: _last(older, found) for older in found}
-    return Newer(marks, {older: newer for older, newer in likely.items() if not {older, newer} & marks.keys()})
+            found[older] = newer
+    return {older: _last(older, found) for older in found}
 
 
 def _between(
@@ -101,10 +84,9 @@ def _between(
 ) -> set[tuple[str, str]]:
     """Pairs (older, newer) that both replaced the same words of a third memory, by different ones: of these too one replaced the
     other, also where their own words leave that open."""
-    sure = [(*two, one) for two, one in told.items() if one.verdict is Standing.REPLACED]
     found = set()
-    for first, middle, said in sure:
-        for again, last, other in sure:
+    for (first, middle), said in told.items():
+        for (again, last), other in told.items():
             one_matter = first == again and said.subject == other.subject and said.old == other.old != ""
             differ = "" not in {said.new, other.new} and said.new.casefold() != other.new.casefold()
             later = middle in ids and pool[middle].created < pool[last].created
@@ -123,8 +105,8 @@ def replaced_of_all(
         near = [] if vectors is None else index.search_vectors(vectors[0], NEAREST, chosen)
         some = list(dict.fromkeys([node_id, *(other for other, _ in near)]))
         marks = replaced(index, some[: PARTNERS + 1], index.candidates(some), chosen, holds, reworded)
-        if node_id in marks.replaced:
-            found[node_id] = marks.replaced[node_id]
+        if node_id in marks:
+            found[node_id] = marks[node_id]
     return found
 
 
@@ -172,7 +154,7 @@ def _last(older: str, found: Mapping[str, str]) -> str:
 
 def renew(
     shown: Sequence[Trace],
-    marks: Newer,
+    marks: Mapping[str, str],
     known: Mapping[str, Trace],
     limit: int,
     numbers: Callable[[str], dict[str, float]],
@@ -183,10 +165,7 @@ def renew(
     for trace in shown:
         if trace.node_id in found:
             continue
-        newer = marks.replaced.get(trace.node_id)
-        likely = marks.likely.get(trace.node_id)
-        if likely is not None and likely not in found and _answers(known.get(likely), trace):
-            found[likely] = _lifted(likely, trace, known, numbers)
+        newer = marks.get(trace.node_id)
         if newer is not None:
             trace.older_than = newer
             if newer not in found:
@@ -195,11 +174,6 @@ def renew(
                 trace.score = trace.recompute()
         found[trace.node_id] = trace
     return _cut(list(found.values()), limit)
-
-
-def _answers(newer: Trace | None, older: Trace) -> bool:
-    """Whether the newer one was found for this question, nearly as good as the older one."""
-    return newer is not None and newer.score >= ANSWERS * older.score
 
 
 def _cut(traces: list[Trace], limit: int) -> list[Trace]:
@@ -217,6 +191,6 @@ def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Calla
     """The newer memory in the older one's place, with its score."""
     trace = known.get(newer) or Trace(newer, {}, source="activated")
     trace.numbers = {**(trace.numbers or numbers(newer)), "renewed": older.score}
-    trace.path = [*trace.path, {"newer_than": older.node_id}]
+    trace.path = [*trace.path, {"replaces": older.node_id}]
     trace.score, trace.dropped = older.score, None
     return trace

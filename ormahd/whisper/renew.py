@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ormahd.index.rows import Filter
-from ormahd.ranking.renew import ANSWERS, BEHIND, Holds, Newer, Reworded, never, replaced
+from ormahd.ranking.renew import BEHIND, Holds, Reworded, never, replaced
 from ormahd.whisper.gather import Pool, Readable
 from ormahd.whisper.steps import Candidate
 
@@ -38,13 +38,13 @@ def renew(
     standing = _in_order(
         index, [one for one in preferences if one.id not in {two.id for two in found}], marks, by_id, there, pool
     )
-    return found, standing, frozenset(marks.replaced)
+    return found, standing, frozenset(marks)
 
 
 def _in_order(
     index: Readable,
     some: Sequence[Candidate],
-    marks: Newer,
+    marks: Mapping[str, str],
     by_id: Mapping[str, Candidate],
     there: set[str],
     pool: Pool,
@@ -52,13 +52,7 @@ def _in_order(
     found: dict[str, Candidate] = {}
     listed = {one.id: one for one in some}
     for one in some:
-        likely = by_id.get(marks.likely.get(one.id, ""))
-        if likely is not None and likely.id not in found and _answers(likely, one):
-            likely.dropped = None
-            likely.order = max(one.order, likely.order)
-            there.add(likely.id)
-            found[likely.id] = likely
-        newer_id = marks.replaced.get(one.id)
+        newer_id = marks.get(one.id)
         if newer_id is None or newer_id in found:
             one.older_than = newer_id
             found.setdefault(one.id, one)
@@ -77,12 +71,6 @@ def _in_order(
         found[newer_id] = newer
         found[one.id] = one
     return list(found.values())
-
-
-def _answers(newer: Candidate, older: Candidate) -> bool:
-    """Whether the newer one answers the same prompt, and may be said."""
-    held = newer.dropped is not None and newer.dropped.startswith(KEPT)
-    return not held and newer.relevance >= ANSWERS * older.relevance
 
 
 def _read(index: Readable, node_id: str, older: Candidate, pool: Pool) -> Candidate | None:
