@@ -38,6 +38,7 @@ from ormahd.rpc.server import Server
 from ormahd.signals import BROKEN, STOP, Signals
 from ormahd.supervisor import Supervisor
 from ormahd.timer import Timer
+from ormahd.vault.blob_files import BlobFiles
 from ormahd.vault.change import Clock
 from ormahd.whisper.pipeline import Whisper
 
@@ -117,7 +118,8 @@ def run(
             return reply
 
         hook = Hooks(whisper).answer
-        server = Server(listening, answer, config.settings.daemon, hook=hook, on_broken=signals.broken)
+        files = BlobFiles(ormah.vault.git)
+        server = Server(listening, answer, config.settings.daemon, hook=hook, on_broken=signals.broken, files=files)
         house.callback(life.stop_serving, server)
         server.start()
         told(listening.path)

@@ -7,16 +7,20 @@ when that git does, or when nothing was asked for a while.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import select
 import socket
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ormahd.errors import OrmahError
 from ormahd.rpc.frames import MERGE, Frames, pack
 from ormahd.rpc.peer import peer_uid
+
+if TYPE_CHECKING:
+    from ormahd.rpc import merging
 
 IDLE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
@@ -27,6 +31,7 @@ SLOW_SECONDS: Final = 10.0
 
 def serve(listening: int, git: int) -> None:
     """Answer on the descriptor `listening` until the process `git` has ended. Returns when all is tidied up."""
+    top = Path.cwd()
     _let_go(listening)
     listener = socket.socket(fileno=listening)
     place = Path(os.fsdecode(listener.getsockname())).parent
@@ -35,7 +40,7 @@ def serve(listening: int, git: int) -> None:
         with listener, contextlib.closing(_Life(git)) as life:
             _sweep(place)
             while life.waits_for(listener):
-                _answer_one(listener)
+                _answer_one(listener, top)
     finally:
         if _inode(place / "s") == made:
             (place / "s").unlink(missing_ok=True)
@@ -79,7 +84,19 @@ class _Life:
             os.close(self._fd)
 
 
-def _answer_one(listener: socket.socket) -> None:
+@functools.cache
+def _files(top: Path) -> merging.Files | None:
+    """What gives the files behind the blobs of the repository at `top`; None where git does not say."""
+    from ormahd.vault.blob_files import BlobFiles
+    from ormahd.vault.git import Git, locate
+
+    with contextlib.suppress(OSError, OrmahError):
+        place = locate(top)
+        return None if place is None or place.bare else BlobFiles(Git(place))
+    return None
+
+
+def _answer_one(listener: socket.socket, top: Path) -> None:
     """Take one connection, answer its one frame. What is wrong with it hurts only itself: the shim falls back to git."""
     from ormahd.rpc import merging  # most of our start; the shim waits for its answer anyway
 
@@ -96,7 +113,7 @@ def _answer_one(listener: socket.socket) -> None:
             frames.feed(piece)
         kind, body = frame
         if kind == MERGE:
-            channel.sendall(pack(MERGE, merging.answer(body)))
+            channel.sendall(pack(MERGE, merging.answer(body, _files(top))))
 
 
 def _sweep(place: Path) -> None:

@@ -50,9 +50,12 @@ class Counts:
 class Desk:
     """Turns a call into the bytes of its reply, whatever happens."""
 
-    def __init__(self, answer: Answer, hook: Hook | None, limit: int, counts: Counts) -> None:
+    def __init__(
+        self, answer: Answer, hook: Hook | None, limit: int, counts: Counts, files: merging.Files | None = None
+    ) -> None:
         self._answer = answer
         self._hook = hook
+        self._files = files
         self._limit = limit
         self._counts = counts
 
@@ -102,7 +105,7 @@ class Desk:
         self._counts.add("requests")
         said, outcome = b"", f"internal {secrets.token_hex(4)}"
         try:
-            said = merging.answer(body)
+            said = merging.answer(body, self._files)
             outcome = merging.OUTCOMES[said[:1]]
         except Exception as exc:  # noqa: BLE001 - the named edge: one merge fails, and git is told so by its driver
             self._counts.add("faults")

@@ -2,17 +2,18 @@
 
 The driver's shim has no JSON and no msgpack, so that it starts in milliseconds: the bodies are bytes with lengths before
 them. Answering touches no lock, no file and no git: while git runs the driver it holds `index.lock`, and a write of
-ours may be waiting for that.
+ours may be waiting for that. Only where a filter applies to the file git is asked to run that, which takes no lock either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, Protocol
 
 from ormahd.core.merge import MergeConflict, merge_file
 from ormahd.errors import BadRequest
+from ormahd.vault.conversion import FilterFailed
 
 MERGED: Final = b"="
 """The bytes that follow are the merge."""
@@ -25,8 +26,17 @@ OUTCOMES: Final = {MERGED: "ok", CONFLICT: "conflict", REFUSED: "refused"}
 LENGTH: Final = 4
 
 
-def answer(body: bytes) -> bytes:
-    """The reply's body to a request's.
+class Files(Protocol):
+    """The files behind blobs (`vault.blob_files.BlobFiles`)."""
+
+    def filtered(self, path: str) -> bool: ...
+    def file(self, path: str, blob: bytes) -> bytes: ...
+    def blob(self, path: str, data: bytes) -> bytes: ...
+
+
+def answer(body: bytes, files: Files | None = None) -> bytes:
+    """The reply's body to a request's. Git hands blobs over: `files` gives those of a filtered path as files, and makes a blob of the
+    merge. What has to be chosen there is refused, because nobody can read markers between encrypted texts.
 
     Request: path in the repository, base, ours, theirs, each after its length (4 bytes, big endian). An empty base means
     that both sides added the file. Reply: one of the marks above, words for people (UTF-8, after their length, lines),
@@ -36,8 +46,24 @@ def answer(body: bytes) -> bytes:
     Raises:
         BadRequest: the body is not four parts.
     """
-    path, base, ours, theirs = _parts(body)
+    path, *versions = _parts(body)
     name = path.decode("utf-8", "surrogateescape")
+    if files is None or not files.filtered(name):
+        return _answer(name, *versions)
+    try:
+        said = _answer(name, *(files.file(name, one) if one else one for one in versions))
+        end = 1 + LENGTH + int.from_bytes(said[1 : 1 + LENGTH], "big")
+        if said[:1] == MERGED:
+            return said[:end] + files.blob(name, said[end:])
+        if said[:1] == CONFLICT:
+            words = said[1 + LENGTH : end].decode().replace("both versions stand in the file", "yours is kept")
+            return REFUSED + _part(f"{words.rstrip()}; `git checkout --theirs` gives the other\n".encode())
+    except FilterFailed as exc:
+        return REFUSED + _part(_words([f"{exc.message}; yours is kept"]))
+    return said
+
+
+def _answer(name: str, base: bytes, ours: bytes, theirs: bytes) -> bytes:
     merged = merge_file(base or None, ours, theirs, name)
     if merged.data is not None:
         return MERGED + _part(_words(f"{_shown(name)}: {reason}" for reason in merged.reasons)) + merged.data

@@ -19,7 +19,7 @@ from typing import Final
 
 from ormahd import way
 from ormahd.errors import BadRequest, OrmahError, Unavailable
-from ormahd.rpc import sockets
+from ormahd.rpc import merging, sockets
 from ormahd.rpc.channel import Channel
 from ormahd.rpc.codec import read_call, read_id
 from ormahd.rpc.desk import Answer, Counts, Desk, Hook
@@ -56,15 +56,17 @@ class Server:
         *,
         hook: Hook | None = None,
         on_broken: Callable[[], None] = lambda: None,
+        files: merging.Files | None = None,
     ) -> None:
-        """`answer` and `hook` run in worker threads. `on_broken` is called when the loop itself ends by a fault.
+        """`answer` and `hook` run in worker threads. `on_broken` is called when the loop itself ends by a fault. `files` gives the files
+        behind the blobs that git's merge driver asks about.
 
         Raises:
             Conflict, BadRequest, Unavailable: from `sockets.listen`, when `at` is a path.
         """
         self._settings = settings
         self._counts = Counts()
-        self._desk = Desk(answer, hook, settings.frame_bytes, self._counts)
+        self._desk = Desk(answer, hook, settings.frame_bytes, self._counts, files)
         self._lanes = Lanes(settings.threads)
         self._selector = selectors.DefaultSelector()
         listening = at if isinstance(at, Listening) else sockets.listen(at)

@@ -3,7 +3,9 @@ each step that nothing is changed, and the person's bytes come back."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,7 @@ def repository() -> Iterator[House]:
             (house.vault / folder).mkdir()
             (house.vault / folder / ".gitattributes").write_text(attributes + "\n")
             (house.vault / folder / "note.md").write_bytes(text.encode())
+        (house.vault / ".gitattributes").write_text("ormah/global/**/*.md filter=crypt\n")
         house.git("add", "-A")
         house.git("commit", "-qm", "mine")
         house.start()
@@ -123,3 +126,52 @@ def test_an_adoption_that_is_taken_back_leaves_the_persons_bytes(repository: Hou
     assert house.call("admin.verify").differences == []
     file.unlink()
     wait_until(lambda: house.call("admin.verify").ok, "its end is seen")
+
+
+@pytest.mark.parametrize("daemon", [True, False], ids=["daemon", "helper"])
+def test_git_merges_encrypted_notes_as_notes(repository: House, tmp_path: Path, daemon: bool) -> None:
+    house = repository
+    memory = house.json("remember", f"Ada has the key ({daemon}).", "--global", "--title", f"The key {daemon}")
+    path, other = memory["path"], tmp_path / "other"
+    house.git("worktree", "add", "-q", "-b", f"other-{daemon}", str(other))
+    theirs = (other / path).read_text()
+    assert "Ada has the key" in theirs
+    (other / path).write_text(
+        theirs.replace("confidence: 1.0", "confidence: 0.5").replace("---\n", "---\ntags: [keys]\n", 1)
+    )
+    house.git("-C", str(other), "commit", "-qam", "tags")
+    house.json("update", memory["id"], "--content", "Grace has the key now.")
+    if not daemon:
+        house.stop()
+    house.git("merge", "-q", "-m", "both", f"other-{daemon}")
+    house.git("worktree", "remove", "--force", str(other))
+    if not daemon:
+        house.start()
+    merged = (house.vault / path).read_text()
+    assert "tags: [keys]" in merged
+    assert "Grace has the key now." in merged
+    assert "the key" not in house.git("cat-file", "blob", f"HEAD:{path}")
+    assert house.git("status", "--porcelain") == ""
+    wait_until(lambda: house.call("admin.verify").ok, "the merge is taken in")
+    assert house.json("show", memory["id"])["tags"] == ["keys"]
+
+
+def test_a_conflict_in_an_encrypted_note_keeps_ours_and_names_both(repository: House, tmp_path: Path) -> None:
+    house = repository
+    memory = house.json("remember", "The safe is blue.", "--global", "--title", "The safe")
+    path, other = memory["path"], tmp_path / "other"
+    house.git("worktree", "add", "-q", "-b", "conflict", str(other))
+    (other / path).write_text((other / path).read_text().replace("is blue", "is green"))
+    house.git("-C", str(other), "commit", "-qam", "green")
+    house.json("update", memory["id"], "--content", "The safe is red.")
+    done = subprocess.run(
+        ["git", "merge", "conflict"], cwd=house.vault, env=house.env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "both sides changed" in done.stderr + done.stdout
+    assert "The safe is red." in (house.vault / path).read_text()
+    house.git("checkout", "--theirs", "--", path)
+    assert "The safe is green." in (house.vault / path).read_text()
+    house.git("merge", "--abort")
+    house.git("worktree", "remove", "--force", str(other))
+    wait_until(lambda: house.call("admin.verify").ok, "the end of the merge is seen")
