@@ -20,6 +20,9 @@ __all__ = ["Change", "Committed", "HistoryMoved", "Kind", "Transaction", "Wish"]
 FIRST_BODY = "The files as the person wrote them; the next commit of this op holds what Ormah changes in them."
 
 
+WITHHELD = "The words are in the notes alone: git runs them through a filter, and this message through none."
+
+
 class Wish(Struct, frozen=True):
     """What a transaction asks for one path; `expect` is the sha256 of the version it was decided on (None: no file)."""
 
@@ -109,6 +112,14 @@ class Transaction:
         if not self._open:
             raise Internal("a transaction takes changes only inside its block")
         self.joins, self.joined_on, self.entries = commit, on, tuple(entries)
+
+    def withhold(self, notes: int) -> None:
+        """Have the messages say nothing of the notes' words: a filter of the person's (git-crypt) applies to so many of them, and messages
+        pass no filter."""
+        what = "a filtered note" if notes == 1 else f"{notes} filtered notes"
+        self.subject = f"{self.kind.capitalize()}: {what}"
+        self.body = WITHHELD
+        self.first = None if self.first is None else f"Take in: {what}"
 
     def messages(self, nodes: Sequence[str]) -> tuple[str, str | None]:
         """The message of the op's commit, and that of the commit that goes before it (None: there is none)."""

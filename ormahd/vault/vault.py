@@ -254,10 +254,14 @@ class Vault:
         )  # fmt: skip
 
     def _commit(self, tx: Transaction) -> Committed | None:
-        for path, wish in tx.wishes.items():  # what git cannot make a blob of is refused before anything is promised
-            for data in (wish.first, wish.in_history):
+        converted = [path for path in tx.wishes if self.attributes.words(path)]
+        for path in converted:  # what git cannot make a blob of is refused before anything is promised
+            for data in (tx.wishes[path].first, tx.wishes[path].in_history):
                 if data is not None:
                     self.conversion.checked_in(path, data)
+        rules = self.attributes.rules(converted) if converted else {}
+        if hidden := [path for path, rule in rules.items() if rule.filter is not None and path[-3:].lower() == ".md"]:
+            tx.withhold(len(hidden))
         self._beginnings.before(tx)
         return self._writer.commit(tx)
 

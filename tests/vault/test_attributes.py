@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Conflict
+from ormahd.vault.change import Kind
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import git, open_vault, put, sound
+from tests.vault.git_house import git, open_vault, put, sha, sound
 from tests.vault.observed import ONE, House
 
 NOTE = "ormah/global/fact/2026-11/fact_x_12345678.md"
@@ -205,6 +206,7 @@ def test_a_promise_waits_for_a_filter_that_fails_after_it_was_given(tmp_path: Pa
 
 def test_a_persons_encrypted_notes_are_adopted_through_the_filter(tmp_path: Path) -> None:
     root = repository(tmp_path / "notes", "*.md filter=crypt\n")
+    git(root, "tag", "theirs")
     house = House(root, adopt="all")
     try:
         house.settle()
@@ -219,8 +221,18 @@ def test_a_persons_encrypted_notes_are_adopted_through_the_filter(tmp_path: Path
         house.settle()
         assert house.git("cat-file", "blob", "HEAD:diary.md").endswith("AND THE DENTIST")
         assert house.clean()
-        everything = house.git("log", "-p", "--format=", "--", "*.md").split("diff --git")
-        assert not any("cardiologist" in part for part in everything)
+        house.remember("Blood group is AB negative.", title="Blood group", node_id=ONE)
+        with house.vault.transaction(
+            "forget: Blood group", kind=Kind.FORGET, source="person", body="AB negative"
+        ) as tx:
+            path = house.index.nodes()[ONE]
+            tx.remove(path, node_id=ONE, expect=sha(house.read(path)))
+        house.settle()
+        everything = house.git("log", "-p", "-m", "--no-textconv", "--format=%B", "HEAD", "^theirs")
+        assert "FILTERED" not in everything
+        for word in ("cardiologist", "dentist", "second secret", "AB negative", "Blood group"):
+            assert word not in everything, word
+        assert house.log(2) == ["Forget: a filtered note", "Remember: a filtered note"]
     finally:
         house.close()
 
