@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from ormahd import paths
 from ormahd.errors import BadRequest
-from ormahd.faults import fault, near, shown
+from ormahd.faults import faults, near, shown
 from ormahd.settings import Settings
 
 OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT"})
@@ -51,63 +51,96 @@ def load(
     `flags` maps dotted keys (`vault.path`) to values; None values are left out.
 
     Raises:
-        BadRequest: naming the setting, where it came from and what is allowed.
+        BadRequest: naming the setting, where it came from and what is allowed; of several faults the first, with all of them in
+            `data["faults"]`.
     """
     environ = os.environ if environ is None else environ
     chosen = file or (Path(environ["ORMAH_CONFIG"]) if environ.get("ORMAH_CONFIG") else None)
     path = chosen or paths.config_file()
-    values: dict[str, dict[str, Any]] = {}
-    origins: dict[str, str] = {}
+    found = _Found({}, {}, [])
+    _from_file(found, path, must_exist=chosen is not None)
+    _from_environ(found, environ)
+    for key, value in (flags or {}).items():
+        if value is not None:
+            found.set(key, value, "flag")
+    settings = _checked(found)
+    if settings is None or found.faults:
+        first = found.faults[0]
+        all_of_them = [{"what": one.message, "mend": one.hint or ""} for one in found.faults]
+        more = len(found.faults) - 1
+        said = f" (and {more} more: ormahctl config check)" if more else ""
+        raise BadRequest(first.message + said, hint=first.hint, data={"faults": all_of_them}) from first.__cause__
+    return Config(settings, path, found.origins)
+
+
+class _Found(Struct):
+    """What is set, by group and name, where each comes from, and what is wrong with it."""
+
+    values: dict[str, dict[str, Any]]
+    origins: dict[str, str]
+    faults: list[BadRequest]
+
+    def set(self, key: str, value: Any, origin: str) -> None:
+        group, name = key.split(".", 1)
+        self.values.setdefault(group, {})[name] = value
+        self.origins[key] = origin
+
+
+def _from_file(found: _Found, path: Path, *, must_exist: bool) -> None:
     known = set(keys())
-    for group, table in _read(path, must_exist=chosen is not None).items():
+    groups = {group for group, _ in known}
+    try:
+        document = _read(path, must_exist=must_exist)
+    except BadRequest as exc:
+        found.faults.append(exc)
+        return
+    for group, table in document.items():
         if not isinstance(table, dict):
-            groups = {one for one, _ in known}
             if group in groups:
-                raise BadRequest(f"{path}: '{group}' must be a table ([{group}])", hint="run: ormahctl config default")
-            raise BadRequest(f"{path}: there is no setting '{group}'", hint=_meant(group, known))
+                what, hint = f"{path}: '{group}' must be a table ([{group}])", "run: ormahctl config default"
+            else:
+                what, hint = f"{path}: there is no setting '{group}'", _meant(group, known)
+            found.faults.append(BadRequest(what, hint=hint))
+            continue
         for name, value in table.items():
-            if (group, name) not in known:
-                raise BadRequest(f"{path}: there is no setting '{group}.{name}'", hint=_meant(f"{group}.{name}", known))
-            values.setdefault(group, {})[name] = value
-            origins[f"{group}.{name}"] = str(path)
-    names = {f"ORMAH_{group}_{name}".upper(): (group, name) for group, name in known}
+            if (group, name) in known:
+                found.set(f"{group}.{name}", value, str(path))
+            else:
+                what = f"{path}: there is no setting '{group}.{name}'"
+                found.faults.append(BadRequest(what, hint=_meant(f"{group}.{name}", known)))
+
+
+def _from_environ(found: _Found, environ: Mapping[str, str]) -> None:
+    names = {f"ORMAH_{group}_{name}".upper(): f"{group}.{name}" for group, name in keys()}
+    names |= {"ORMAH_VAULT": "vault.path", "ORMAH_SOCKET": "daemon.socket"}
     for variable, text in environ.items():
         if not text and variable in {"ORMAH_VAULT", "ORMAH_SOCKET", "ORMAH_VAULT_PATH", "ORMAH_DAEMON_SOCKET"}:
             continue  # an empty one is none, to those who look for the daemon too (`paths.find_socket`)
-        if variable == "ORMAH_VAULT":
-            group, name = "vault", "path"
-        elif variable == "ORMAH_SOCKET":
-            group, name = "daemon", "socket"
-        elif variable in names:
-            group, name = names[variable]
+        if variable in names:
+            found.set(names[variable], text or None, variable)
         elif variable.startswith("ORMAH_") and variable not in OUTSIDE:
             meant = near(variable, [*names, *OUTSIDE])
-            raise BadRequest(
-                f"{variable} in the environment is no setting",
-                hint=f"did you mean {meant}?" if meant else "run: ormahctl config default",
-            )
-        else:
-            continue
-        values.setdefault(group, {})[name] = text or None
-        origins[f"{group}.{name}"] = variable
-    for key, value in (flags or {}).items():
-        if value is not None:
-            group, name = key.split(".", 1)
-            values.setdefault(group, {})[name] = value
-            origins[key] = "flag"
-    for table in values.values():
-        for name in [name for name, value in table.items() if value is None]:
-            del table[name]
+            hint = f"did you mean {meant}?" if meant else "run: ormahctl config default"
+            found.faults.append(BadRequest(f"{variable} in the environment is no setting", hint=hint))
+
+
+def _checked(found: _Found) -> Settings | None:
+    """The settings; None where a value is not allowed, which is among the faults then."""
+    values = {
+        group: {name: value for name, value in table.items() if value is not None}
+        for group, table in found.values.items()
+    }
     try:
-        settings = Settings.model_validate(values)
+        return Settings.model_validate(values)
     except ValidationError as exc:
-        found = fault(exc)
-        group, _, name = found.key.partition(".")
-        key = f"{group}.{name.partition('[')[0].partition('.')[0]}"
-        raise BadRequest(
-            f"{key} (in {origins.get(key, 'the defaults')}): {found.what}", hint=found.hint or f"it is {_reason(key)}"
-        ) from exc
-    return Config(settings, path, origins)
+        for one in faults(exc):
+            group, _, name = one.key.partition(".")
+            key = f"{group}.{name.partition('[')[0].partition('.')[0]}"
+            what = f"{key} (in {found.origins.get(key, 'the defaults')}): {one.what}"
+            wrong = BadRequest(what, hint=one.hint or f"it is {_reason(key)}")
+            wrong.__cause__ = exc
+            found.faults.append(wrong)
+        return None
 
 
 def _meant(key: str, known: Collection[tuple[str, str]]) -> str:

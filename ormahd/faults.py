@@ -35,9 +35,20 @@ def fault(exc: ValidationError, fields: Iterable[str] = ()) -> Fault:
 
     Of `MemoryNode(tier="hot")`: "tier: 'hot' is not allowed; it may be core, working or archival".
     """
+    return faults(exc, fields)[0]
+
+
+def faults(exc: ValidationError, fields: Iterable[str] = ()) -> list[Fault]:
+    """All faults that pydantic found; see `fault`."""
+    known = list(fields)
     errors = exc.errors(include_url=False)
-    errors.sort(key=lambda one: _FIRST.get(one["type"], 1))  # whoever misspells a name is not told that it is missing
-    first = errors[0]
+    errors.sort(
+        key=lambda one: _FIRST.get(one["type"], 1)
+    )  # a misspelled name comes before the missing one that was meant
+    return [_fault(one, known) for one in errors]
+
+
+def _fault(first: ErrorDetails, fields: Iterable[str]) -> Fault:
     key = _key([part for part in first["loc"] if not _is_branch(part)])
     kind = first["type"]
     if kind == "missing":

@@ -30,11 +30,12 @@ def shown(finding: Finding) -> dict[str, Any]:
 
 
 def config_findings(load: Callable[[], Config]) -> list[Finding]:
-    """What is wrong with file, environment or flags: the first fault, as `load` names it."""
+    """What is wrong with file, environment or flags, as `load` names it."""
     try:
         config = load()
     except OrmahError as exc:
-        return [Finding(level="error", what=exc.message, mend=exc.hint or "")]
+        told = exc.data.get("faults") or [{"what": exc.message, "mend": exc.hint or ""}]
+        return [Finding(level="error", **one) for one in told]
     too_long = config.settings.daemon.socket
     if too_long is not None and len(os.fsencode(too_long.expanduser())) > paths.MAX_SOCKET_PATH:
         what = f"daemon.socket has more than {paths.MAX_SOCKET_PATH} bytes: {too_long}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -12,22 +13,55 @@ from ormahctl import house, render
 from ormahctl.options import OneOf
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
+from ormahd.rpc.wire import NotFound
 
 
 @click.command(
     cls=Verb,
     short_help="Settings: show, default, check.",
-    example="ormahctl config show\normahctl config default > config.toml",
+    example="ormahctl config show\normahctl config show whisper.archive_gate\normahctl config default > config.toml",
 )
 @click.argument("what", type=OneOf(["show", "default", "check"]), default="show")
+@click.argument("key", required=False)
 @pass_session
-def config(session: Session, what: str) -> int:
+def config(session: Session, what: str, key: str | None) -> int:
     """Print the settings in force, those that you set first and where (show); all there are with their reasons (default);
-    or look for faults in the file and the environment (check)."""
-    if what != "show" or session.json:
+    or look for faults in the file and the environment (check). With show, KEY is one setting (`whisper.archive_gate`) or a group of
+    them (`whisper`)."""
+    if key is not None and what != "show":
+        raise click.UsageError(f"config {what} takes no KEY", click.get_current_context())
+    if key is None and (what != "show" or session.json):
         return house.ask("config", what, *(["--json"] if session.json else []))
-    _show(json.loads(house.answer("config", "show", "--json")))
+    found = json.loads(house.answer("config", "show", "--json"))
+    if key is not None:
+        found["settings"] = _chosen(found["settings"], key)
+    if session.json:
+        render.emit(found)
+    elif key is not None and key in found["settings"]:
+        _one(found["file"], key, found["settings"][key])
+    else:
+        _show(found)
     return 0
+
+
+def _chosen(settings: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The setting called so, or all of a group. Raises NotFound."""
+    some = {name: one for name, one in settings.items() if name == key or name.startswith(f"{key}.")}
+    if not some:
+        names = {*settings, *(name.partition(".")[0] for name in settings)}
+        of_another = [name for name in settings if name.rpartition(".")[2] == key.rpartition(".")[2]]
+        close = of_another[:2] or get_close_matches(key, names, 2)
+        hint = f"did you mean {' or '.join(close)}?" if close else "ormahctl config show lists all"
+        raise NotFound(f"there is no setting {key!r}", hint=hint)
+    return some
+
+
+def _one(file: str, key: str, one: Mapping[str, Any]) -> None:
+    origin = {"default": "the default", file: file}.get(one["origin"], one["origin"])
+    usual = "" if one["value"] == one["default"] else f"; default {_value(one['default'])}"
+    render.out(
+        f"{render.paint(key, 'bold')} = {_value(one['value'])}  {render.paint(f'# {render.line(origin)}{usual}', 'dim')}"
+    )
 
 
 def _show(found: Mapping[str, Any]) -> None:

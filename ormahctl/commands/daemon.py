@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import click
 
-from ormahctl import render, supervise
+from ormahctl import house, render, supervise
 from ormahctl.autostart import is_usual
 from ormahctl.commands.status import skew
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd import __version__, paths
+from ormahd.rpc.wire import BadRequest
 
 READY_SECONDS = 600.0
 """The first start reads and embeds a whole vault; later ones load a model."""
@@ -86,9 +88,12 @@ def _mark(socket: Path) -> bool:
 @click.option("--wait", is_flag=True, help="Return only when all is loaded (phase ready).")
 @pass_session
 def restart(session: Session, wait: bool) -> None:
-    """Stop the daemon and start it again, after an update or a change of the settings; one that is down is started."""
+    """Stop the daemon and start it again, after an update or a change of the settings; one that is down is started. With
+    settings that no daemon could start with, the one that runs is left running."""
     socket = session.socket_path
     before = supervise.version(socket)
+    if before is not None:
+        _refuse_faults()
     pid = supervise.stop(socket)
     started = supervise.start(socket, flag=session.socket)
     hello = started.hello
@@ -108,3 +113,15 @@ def restart(session: Session, wait: bool) -> None:
         another = f"the daemon that was started is version {hello.version}, this command {__version__}"
         mend = "its service is of another installation; renew it: ormahctl setup service"
         render.note(f"{another}; {mend}" if started.how != "detached" else another)
+
+
+def _refuse_faults() -> None:
+    """Raise BadRequest where the daemon would not come up again with the settings as they are."""
+    told = json.loads(house.answer("config", "check", "--json", fine=(0, 1)))["findings"]
+    faults = [one for one in told if one["level"] == "error"]
+    if faults:
+        more = f" (and {len(faults) - 1} more: ormahctl config check)" if len(faults) > 1 else ""
+        raise BadRequest(
+            f"{faults[0]['what']}{more}; the daemon still runs, with the settings that it was started with",
+            hint=faults[0]["mend"] or "mend it, then: ormahctl restart",
+        )

@@ -114,6 +114,15 @@ def test_doctor_works_while_the_daemon_is_down(house: House) -> None:
     assert any(finding["path"] == "broken.md" and finding["line"] for finding in findings)
 
 
+def test_a_restart_with_faulty_settings_leaves_the_daemon_running(daemon: House) -> None:
+    pid = daemon.call("admin.health").pid
+    done = daemon.ctl("restart", env={"ORMAH_SEARCH_RRF_K": "many"})
+    assert done.returncode == 2
+    assert "search.rrf_k (in ORMAH_SEARCH_RRF_K)" in done.stderr
+    assert "the daemon still runs" in done.stderr
+    assert daemon.call("admin.health").pid == pid
+
+
 def test_config_needs_no_daemon(house: House) -> None:
     assert "[search]" in house.ctl("config", "default").stdout
     shown = house.ctl("config", "show")
@@ -123,3 +132,11 @@ def test_config_needs_no_daemon(house: House) -> None:
     wrong = house.ctl("config", "check", env={"ORMAH_SEARCH_RRF_K": "many"})
     assert wrong.returncode == 1
     assert "rrf_k" in wrong.stdout
+    assert (
+        house.ctl("config", "show", "embedding.model").stdout
+        == 'embedding.model = "hashing"  # ORMAH_EMBEDDING_MODEL; default "all-MiniLM-L6-v2"\n'
+    )
+    assert set(house.json("config", "show", "decay")["settings"]) >= {"decay.fact_days", "decay.event_days"}
+    unknown = house.ctl("config", "show", "fact_days")
+    assert unknown.returncode == 3
+    assert "did you mean decay.fact_days?" in unknown.stderr

@@ -61,6 +61,18 @@ def test_config_check_finds_faults(house: House, text, words):
     assert ormahd(house, "config", "show", "--config", str(file)).returncode == 2
 
 
+def test_config_check_names_every_fault(house: House) -> None:
+    file = house.home / "c.toml"
+    file.write_text('[vault]\nadopt = "some"\nbusy_wait_seconds = -3\n[whisper]\ngat = 0.4\n[nowhere]\nx = 1\n')
+    done = ormahd(house, "config", "check", "--json", "--config", str(file))
+    told = [one["what"] for one in json.loads(done.stdout)["findings"]]
+    wanted = ("whisper.gat", "nowhere.x", "vault.adopt", "vault.busy_wait_seconds")
+    assert [any(name in what for what in told) for name in wanted] == [True] * 4
+    assert len(told) == 4
+    first = ormahd(house, "config", "show", "--config", str(file))
+    assert "(and 3 more: ormahctl config check)" in first.stderr
+
+
 def test_check_finds_what_is_wrong_with_notes_and_changes_nothing(house: House):
     assert ormahd(house, "check").returncode == 1, "there is no vault yet"
     assert not house.vault.exists(), "and looking makes none"
