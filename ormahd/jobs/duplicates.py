@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from ormahd.core import sql
+from ormahd.core.contrast import contrast
 from ormahd.core.node import NodeType, ProposalType
 from ormahd.core.sameness import Same, same
+from ormahd.core.standing import Standing, compare
+from ormahd.core.statement import read
 from ormahd.index.rows import Filter
 from ormahd.jobs.alike import COSINE, Likeness, likeness
 from ormahd.jobs.merging import is_event, why_apart
@@ -129,13 +132,26 @@ class Search(Struct):
         return Found(one, other, like, how)
 
 
+def differ(pair: Found) -> bool:
+    """Whether the words of the two show that they do not say the same: a changed fact, or a number, a name, a denial that only
+    one has. Whether they contradict each other is another question, which the search for conflicts asks."""
+    if pair.how is not None:
+        return False
+    older, newer = sorted((pair.one, pair.other), key=lambda row: (row.created, row.updated, row.id))
+    if contrast(*(f"{row.title or ''}\n{row.content}" for row in (older, newer))) is not None:
+        return True
+    texts = [read(row.title, row.content, row.type) for row in (older, newer)]
+    return compare(texts[0], texts[1], pair.like.cosine).verdict is Standing.REPLACED
+
+
 def candidates(turn: Turn) -> Iterator[Pair]:
-    """Pairs that somebody may be asked about: not judged, not proposed. What has none is not looked at again."""
+    """Pairs that somebody may be asked about: not judged, not proposed, and not known to differ. What has none is not looked at
+    again."""
     search = Search(turn, "duplicate_merger agent")
     asked = waiting(turn.ormah)
     try:
         for pair in search:
-            if turn.verdicts.known(QUESTION, pair.texts) is not None:
+            if turn.verdicts.known(QUESTION, pair.texts) is not None or differ(pair):
                 search.settle(pair)
             elif not pair.ids & asked:
                 yield pair.shown

@@ -12,6 +12,7 @@ from ormahd.actions.caller import Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
 from ormahd.core.node import EdgeType, NodeType
+from ormahd.jobs import conflict_detector, duplicates
 from ormahd.jobs.duplicate_merger import DuplicateMerger, candidates
 from ormahd.jobs.job import ProposalType, Turn
 from ormahd.jobs.merging import from_payload
@@ -318,3 +319,26 @@ def test_candidates_for_an_agent(house: JobsHouse) -> None:
     (pair,) = found()
     assert ({pair.a.id, pair.b.id}, round(pair.score, 2) > 0.85) == ({one, other}, True)
     assert [one.score for one in found()] == [pair.score], "as long as nobody has judged"
+
+
+PARTED = (
+    ("Node 18 is required for the web build of the shop.", "Node 22 is required for the web build of the shop."),
+    ("The API of the shop listens on port 8080 in staging.", "The API of the shop listens on port 9090 in staging."),
+    ("Deploys of the shop happen on Fridays after lunch.", "Deploys of the shop happen on Tuesdays after lunch."),
+    ("Backups of the shop are kept for 30 days.", "Backups of the shop are not kept for 30 days."),
+)
+
+
+def test_an_agent_is_asked_of_changed_facts_whether_they_contradict_and_never_whether_they_say_the_same() -> None:
+    with open_jobs_house(**{"linking.neighbours": 0}) as found:
+        pairs = []
+        for older, newer in PARTED:
+            pairs.append({found.remember(older, space="shop"), found.remember(newer, space="shop")})
+        alike = {
+            found.remember("Python packages of the shop are installed with uv here.", space="shop"),
+            found.remember("In the shop, Python packages are installed with uv.", space="shop"),
+        }
+        to_merge = [{pair.a.id, pair.b.id} for pair in duplicates.candidates(found.turn())]
+        assert to_merge == [alike]
+        to_judge = [{pair.a.id, pair.b.id} for pair in conflict_detector.candidates(found.turn())]
+        assert [pair for pair in pairs if pair not in to_judge] == []
