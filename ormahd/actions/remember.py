@@ -143,10 +143,8 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replac
 
 
 def _supersede(ormah: Ormah, tx: Transaction, seen: Seen, by: str) -> None:
-    now = ormah.moment()
-    data = superseded(seen, now, by)
+    data = superseded(seen, ormah.moment(), by)
     if data != seen.data:
-        data = codec.edit(data, seen.path, set={"updated": now})
         tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
 
 

@@ -47,14 +47,8 @@ def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *,
         check_circle(ormah, newer.id, older)
         first, second = see(ormah, newer.id), see(ormah, older.id)
         now = ormah.moment()
-        puts = [
-            (seen, codec.edit(data, seen.path, set={"updated": now}))
-            for seen, data in (
-                (first, linked(ormah, first, older, reason)),
-                (second, superseded(second, now, name(newer))),
-            )
-            if data != seen.data
-        ]
+        changed = ((first, linked(ormah, first, older, now, reason)), (second, superseded(second, now, name(newer))))
+        puts = [(seen, data) for seen, data in changed if data != seen.data]
         title = headline(second.note.title, second.note.content)
         if not puts:
             return Written(f"Superseded already: {title} (id: {older.id})", older.id, older.short_id, second.path,
@@ -117,18 +111,18 @@ def link_to(older: NodeRow, now: datetime, reason: str | None) -> Link:
     return Link(EdgeType.EVOLVED_FROM, stem(older.path), WEIGHT, now, reason or None)
 
 
-def linked(ormah: Ormah, newer: Seen, older: NodeRow, reason: str | None) -> bytes:
+def linked(ormah: Ormah, newer: Seen, older: NodeRow, now: datetime, reason: str | None) -> bytes:
     """Return the newer note with its edge; one that is there already, a person's for one, stays as it is."""
     if any(one.edge is EdgeType.EVOLVED_FROM and one.target == older.id for one in ormah.index.edges(newer.id)[0]):
         return newer.data
-    return codec.edit(newer.data, newer.path, link=[link_to(older, ormah.moment(), reason)])
+    return codec.edit(newer.data, newer.path, link=[link_to(older, now, reason)], set={"updated": now})
 
 
 def superseded(older: Seen, now: datetime, by: str) -> bytes:
     """Return the older note marked as superseded; where it was outdated before, its first reason stands."""
     if older.note.valid_until is not None and older.note.valid_until <= now:
         return older.data
-    wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {by}"}
+    wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {by}", "updated": now}
     return codec.edit(older.data, older.path, set=wish)
 
 
