@@ -53,12 +53,16 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """`text` in at most `columns` columns, with an ellipsis where something is left out."""
+    """`text` in at most `columns` columns, cut between words where one ends near, with an ellipsis where something is left out."""
     if width(text) <= columns:
         return text
     from rich.cells import set_cell_size
 
-    return set_cell_size(text, columns - 1).rstrip() + "…"
+    head = set_cell_size(text, columns - 1)
+    words = head.rsplit(" ", 1)
+    if text[len(head) : len(head) + 1] not in {"", " "} and len(words) == 2 and len(words[0]) > len(head) * 0.6:
+        head = words[0]
+    return head.rstrip() + "…"
 
 
 def pad(text: str, columns: int, *, right: bool = False) -> str:

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import headline, iso
 from ormahd.core.node import EdgeType, SearchQuery, short_id
+from ormahd.core.quoting import shortened
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.ranking.search import Rules, rank
 
@@ -189,5 +190,4 @@ def _prose(query: SearchQuery, hits: list[Hit], degraded: list[str]) -> str:
 
 
 def _snippet(content: str) -> str:
-    flat = " ".join(content.split())
-    return flat if len(flat) <= SNIPPET else flat[:SNIPPET].rsplit(" ", 1)[0] + "…"
+    return shortened(" ".join(content.split()), SNIPPET)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from ormahd.core.node import short_id
+from ormahd.core.quoting import shortened
 
 if TYPE_CHECKING:
     from ormahd.actions.as_of import AsOf
@@ -113,7 +114,7 @@ def iso(when: datetime | None) -> str | None:
 def headline(title: str | None, content: str, limit: int = 72) -> str:
     """A line that names the memory: its title, else the beginning of its text."""
     line = title or next((" ".join(line.split()) for line in content.splitlines() if line.strip()), "(empty)")
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    return shortened(line, limit)
 
 
 def edge_view(other: NodeRow, edge: Edge | Link) -> EdgeView:

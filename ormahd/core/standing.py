@@ -16,6 +16,7 @@ from importlib import resources
 from msgspec import Struct
 
 from ormahd.core.node import NodeType
+from ormahd.core.quoting import shortened
 from ormahd.core.standing_evidence import Aligned, Evidence, weigh
 from ormahd.core.statement import Statement, Token
 from ormahd.core.values import Sort
@@ -136,4 +137,4 @@ def _shared(best: Aligned) -> tuple[Token, ...]:
 def _said(tokens: tuple[Token, ...]) -> str:
     gap = "" if tokens and all(token.sort is Sort.HAN for token in tokens) else " "
     said = gap.join(token.text for token in tokens)
-    return said if len(said) <= VALUE else said[: VALUE - 1].rstrip() + "…"
+    return shortened(said, VALUE)

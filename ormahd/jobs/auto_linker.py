@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ormahd.actions.amend import clean
 from ormahd.core.node import EdgeType
+from ormahd.core.quoting import shortened
 from ormahd.errors import OrmahError
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Done, Step, Turn
@@ -247,5 +248,4 @@ def _tidy(turn: Turn, reason: str) -> str:
     """What a judge gives as reason, fit for a note and a log: without secrets and control characters, short, on one line."""
     text = reason[:READ].encode("utf-8", "replace").decode()
     text = "".join(one if one.isprintable() else " " for one in clean(turn.ormah, text, []) or "")
-    line = " ".join(text.split())
-    return line if len(line) <= REASON else line[: REASON - 1].rstrip() + "…"
+    return shortened(" ".join(text.split()), REASON)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from ormahd.actions.views import iso
+from ormahd.core.quoting import shortened
 from ormahd.jobs.job import Stopped
 from ormahd.journal.verdicts import text_key
 
@@ -45,7 +46,6 @@ FOR_CLUSTERS: Final = 0.35
 was not shown he cannot keep."""
 ENVELOPE: Final = 500
 """Characters of what stands around the batches: receipt, summary, names."""
-CUT: Final = " …"
 
 
 class Search(Struct, frozen=True):
@@ -225,13 +225,7 @@ def _shown(row: NodeRow, limit: int | None) -> dict[str, Any]:
 
 def cut(text: str, limit: int) -> str:
     """At most `limit` characters, cut between words and marked where it is longer."""
-    if len(text) <= limit:
-        return text
-    head = text[: limit - len(CUT)]
-    words = head.rsplit(maxsplit=1)
-    if not text[len(head)].isspace() and len(words) == 2 and len(words[0]) > limit // 2:
-        head = words[0]
-    return head.rstrip() + CUT
+    return shortened(text, limit)
 
 
 def size(value: Any) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from msgspec.structs import replace
 
 from ormahd.core.node import ProposalType
+from ormahd.core.quoting import shortened
 from ormahd.errors import BadRequest, Conflict
 from ormahd.jobs import opposing
 from ormahd.jobs.conflict_pairs import NAME, Candidate, Search
@@ -193,7 +194,7 @@ def _ask(newer: NodeRow, older: NodeRow, kind: Kind, reason: str, evidence: Mapp
 
 
 def _why(found: Compared, newer: NodeRow, older: NodeRow) -> str:
-    before, now = (f"“{_cut(_line(row), CLAIM)}”" for row in (older, newer))
+    before, now = (f"“{shortened(_line(row), CLAIM)}”" for row in (older, newer))
     place = f" ({found.old} → {found.new})" if found.old and found.new else ""
     return f"the newer one seems to replace the older one{place}: before {before}, now {now}"
 
@@ -205,8 +206,4 @@ def _line(row: NodeRow) -> str:
 def _quoted(row: NodeRow) -> str:
     head = f"{row.created:%Y-%m-%d} · {row.type} · {row.space or 'global'} · {row.short_id}"
     title = [row.title] if row.title else []
-    return "\n".join([head, *title, _cut(row.content, PREVIEW)])
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+    return "\n".join([head, *title, shortened(row.content, PREVIEW)])

@@ -15,6 +15,7 @@ from ormahd.actions.views import headline, stem
 from ormahd.core import note as codec
 from ormahd.core.node import EdgeType
 from ormahd.core.note import Link
+from ormahd.core.quoting import shortened
 from ormahd.errors import BadRequest, Conflict
 from ormahd.jobs.job import Change, Edit
 from ormahd.vault.change import Kind
@@ -148,7 +149,7 @@ def _linked(ormah: Ormah, source: NodeRow, target: NodeRow, edge: EdgeType, reas
 def clean_line(ormah: Ormah, text: str) -> str:
     """What somebody wrote, a judge for one, as one harmless line without secrets."""
     line = one_line(clean(ormah, text, []) or "")
-    return line if len(line) <= REASON else line[: REASON - 1].rstrip() + "…"
+    return shortened(line, REASON)
 
 
 def _clean_lines(ormah: Ormah, text: str) -> str:

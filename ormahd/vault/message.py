@@ -9,6 +9,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ormahd.core.purge import GONE, Forgotten
+from ormahd.core.quoting import shortened
 from ormahd.errors import BadRequest
 from ormahd.vault.change import Kind
 
@@ -69,8 +70,7 @@ def compose(
 ) -> str:
     """The message of an op, ending in a newline. `trailers` are further `Ormah-…` lines."""
     head = one_line(subject) or str(kind)
-    if len(head) > MAX_SUBJECT:
-        head = head[: MAX_SUBJECT - 1].rstrip() + "…"
+    head = shortened(head, MAX_SUBJECT)
     lines = [("Ormah-Op", op), ("Ormah-Kind", str(kind)), ("Ormah-Source", one_line(source))]
     if run is not None:
         lines.append(("Ormah-Run", one_line(run)))

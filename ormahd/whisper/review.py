@@ -7,7 +7,6 @@ prompt that it was held back for belong to the space where the person works; the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
@@ -17,6 +16,7 @@ from msgspec import Struct
 
 from ormahd.actions.older import replaced_today
 from ormahd.core.node import Tier
+from ormahd.core.quoting import shortened
 from ormahd.journal import reviews, whispers
 from ormahd.whisper.affinity import judged
 from ormahd.whisper.hear import topic
@@ -112,9 +112,4 @@ def went_out(ormah: Ormah, review: Review, event: str) -> None:
 
 def _short(prompt: str) -> str:
     """One line of it, cut between words where there are some."""
-    line = " ".join(prompt.split())
-    if len(line) <= PROMPT:
-        return line
-    cut = line[: PROMPT - 1]
-    found = re.search(r"\s\S*$", cut)
-    return (cut[: found.start()] if found and found.start() > PROMPT // 2 else cut).rstrip() + "…"
+    return shortened(" ".join(prompt.split()), PROMPT)

@@ -241,7 +241,7 @@ def test_the_earlier_prompt_is_one_short_line_without_secrets(house: House) -> N
     assert found.prompt.startswith("why is [redacted: ")
     assert "ghp_" not in found.prompt
     assert len(found.prompt) <= 300
-    assert found.prompt.endswith(("again…", "and…"))
+    assert found.prompt.endswith(("again …", "and …"))
     other = house.remember("Payments are deployed by two people.")
     house.hold(other, 0.48, prompt="".join(chr(0x4E00 + at) for at in range(900)))
     found = house.pick()

@@ -82,3 +82,12 @@ def test_a_table_without_a_terminal_is_plain_and_aligned(capsys: pytest.CaptureF
 @pytest.mark.parametrize(("count", "shown"), [(0, "0 bytes"), (1500, "1.5 kB"), (2_500_000, "2.5 MB"), (3e9, "3.0 GB")])
 def test_sizes(count: float, shown: str) -> None:
     assert render.size(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [("deploys happen on Tuesdays", 40, "deploys happen on Tuesdays"), ("deploys happen on Tuesdays", 20, "deploys happen on…"),
+     ("deploys happen on Tuesdays", 18, "deploys happen on…"), ("averyverylongword here", 10, "averyvery…"), ("部署在每周二进行", 9, "部署在每…")],
+)  # fmt: skip
+def test_a_cut_is_between_words(text: str, columns: int, shown: str) -> None:
+    assert render.cut(text, columns) == shown

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ormahd.actions.views import headline
 from ormahd.core.node import NodeType
 from ormahd.core.standing import Compared, Standing, compare
 from ormahd.core.statement import read
 from ormahd.core.values import Sort, pieces
+from ormahd.vault.change import Kind
+from ormahd.vault.message import compose
 
 NEAR = 0.8
 
@@ -86,3 +89,11 @@ def test_any_two_texts_have_chances_that_make_one(one: str, other: str, cosine: 
 )
 def test_a_value_has_one_form(said: str, key: str, sort: Sort) -> None:
     assert (key, sort) in [(one.key, one.sort) for one in pieces(f"It says {said}, now.")]
+
+
+def test_names_are_cut_between_words() -> None:
+    """Titles, subjects and snippets are all cut in one way."""
+    text = "The retention period of the backups of the payment service was lengthened considerably last winter"
+    assert headline(None, text) == "The retention period of the backups of the payment service was …"
+    subject = compose(text + " " + text, "", op="op", kind=Kind.REMEMBER, source="person").splitlines()[0]
+    assert subject.removesuffix(" …").split()[-1] in text.split()
