@@ -30,7 +30,7 @@ class VaultSettings(Group):
     )
     busy_wait_seconds: Seconds = Field(
         default=5.0,
-        description="How long a write waits for a git operation of somebody else before it answers `vault_busy`.",
+        description="How long a write waits for a git operation of another program before it answers `vault_busy`.",
     )
     max_note_bytes: Annotated[int, Field(ge=10_000, le=100_000_000)] = Field(
         default=10_000_000, description="A file larger than this many bytes is named by `doctor` and not read."
