@@ -74,7 +74,7 @@ def feedback(session: Session, node_id: str, signal: int, source: str | None, ev
     if done.effect:
         render.out(f"  {done.effect}")
     if done.commit:
-        render.out(f"  commit {done.commit[:8]}")
+        render.out(f"  commit {done.commit[:8]}; to take it back: ormahctl undo {done.commit[:8]}")
     if done.replaced:
         render.note("it takes the place of the opposite, said of the same whisper")
     if done.review:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.older import replaced_today
 from ormahd.actions.views import NodeView, node_view
 from ormahd.errors import NotFound
+from ormahd.vault.moments import readable
 
 if TYPE_CHECKING:
     from ormahd.actions.as_of import Progress
@@ -39,7 +41,7 @@ def get_as_of(ormah: Ormah, node_id: str, as_of: str, *, progress: Progress) -> 
             row = past.note(past.resolve(node_id))
         except NotFound as exc:
             raise NotFound(
-                f"no memory had the id {node_id.strip()!r} then ({told.now}, commit {told.commit[:8]})",
+                f"no memory had the id {node_id.strip()!r} then ({readable(datetime.fromisoformat(told.now))}, commit {told.commit[:8]})",
                 hint=f"`ormahctl history {node_id.strip()}` tells when it came",
             ) from exc
         return node_view(past, row, told)

@@ -44,7 +44,7 @@ def find_standing(vault: Vault, text: str, now: datetime) -> Standing:
             f"{text[:60]!r} is no time and no revision", hint="for example 2026-11-21, yesterday, 7d, an op"
         )
     time = _time(asked, now)
-    return _by_time(vault, asked, min(time, now)) if time is not None else _by_name(vault, asked)
+    return _by_name(vault, asked) if time is None else _by_time(vault, _named(asked), min(time, now))
 
 
 def _time(text: str, now: datetime) -> datetime | None:
@@ -113,8 +113,19 @@ def _beginning(vault: Vault) -> str:
     if not entries:
         return "the vault has no history yet"
     first = datetime.fromtimestamp(min(entry.time for entry in entries), UTC)
-    return f"the vault's history begins at {_shown(first)}"
+    return f"the vault's history begins at {readable(first)}"
 
 
-def _shown(time: datetime) -> str:
-    return time.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+def _named(asked: str) -> str:
+    """A time as an error names it: a word or a day as it was written, else to the minute, in the zone that it was written in."""
+    try:
+        return asked if len(asked) <= len("2026-11-21") else readable(datetime.fromisoformat(asked))
+    except ValueError:
+        return asked
+
+
+def readable(time: datetime) -> str:
+    """A time for people, to the minute: `2026-11-21 20:00 UTC`, `2026-11-21 21:00 +01:00`."""
+    offset = f"{time:%z}"
+    zone = f"{offset[:3]}:{offset[3:5]}" if time.utcoffset() else "UTC"
+    return f"{time:%Y-%m-%d %H:%M} {zone}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -90,7 +91,7 @@ def test_what_names_nothing(days: Callable[[], tuple[Vault, list[str]]]) -> None
     assert first is not None
     with pytest.raises(Ambiguous):
         find_standing(vault, first[:5], NOW)
-    with pytest.raises(NotFound, match="history begins at 2026-11-21T12:00:00Z"):
+    with pytest.raises(NotFound, match="history begins at 2026-11-21 12:00 UTC"):
         find_standing(vault, "2020-01-01", NOW)
 
 
@@ -137,3 +138,16 @@ def test_before_the_first_commit(tmp_path: Path) -> None:
             find_standing(vault, "HEAD", NOW)
         put(vault, ("a.md", b"a"), kind=Kind.REMEMBER)
         assert find_standing(vault, "HEAD", NOW).commit == vault.head()
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [("2020-01-01", "2020-01-01"), ("2020-01-01T10:20:30.123456Z", "2020-01-01 10:20 UTC"),
+     ("2020-01-01T10:20:30+02:00", "2020-01-01 10:20 +02:00"), ("4000d", "4000d")],
+)  # fmt: skip
+def test_a_time_before_the_history_is_named_as_people_write_it(tmp_path: Path, asked: str, named: str) -> None:
+    with (
+        open_vault(tmp_path / "vault") as vault,
+        pytest.raises(NotFound, match=f"nothing was known at {re.escape(named)}:"),
+    ):
+        find_standing(vault, asked, datetime(2026, 11, 27, tzinfo=UTC))
