@@ -43,7 +43,7 @@ class Pattern(Struct, frozen=True):
 
     @property
     def regex(self) -> re.Pattern[str]:
-        """Compiled when it is first needed: all of them take a quarter of a second."""
+        """Compiled when it is first needed: most prompts need none."""
         return _regex(self.source)
 
 
@@ -141,6 +141,7 @@ _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
         ("part", 0, r"(?:the )?<days> <parts>"),
         ("part", 0, r"(?:(?:last|this|on) )?<weekdays> <parts>"),
         ("night", 1, r"last (?:night|evening)"),
+        ("night", 2, r"the night before last"),
         ("today", 0, r"this <parts>|tonight"),
         ("unit", 1, r"(?:the )?(?:last|previous|prior) (?P<unit>week|month|quarter|year|weekend|fortnight)"),
         ("unit", 2, r"(?:the )?(?P<unit>week|month|year|weekend) before last"),
@@ -148,6 +149,7 @@ _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
         ("unit", 0, r"(?:over|on|at|during) the (?P<unit>weekend)"),
         ("span", 0, r"(?:the |these )?(?:last|past|previous|recent) (?:(?P<n>few|\d{1,4}|<numbers>) )?<units>"),
         ("span1", 0, r"(?:the )?(?:past (?P<unit>day|week|month|year|hour)|last (?P<unit2>hour))"),
+        ("span1", 0, r"(?:in|within|over|during) the last (?P<unit>week|month|year)"),
         ("span", 0, r"since <n> <units>"),
         ("ago", 0, r"<n> <units> (?:ago|back)"),
         ("weekday", 1, r"(?:the )?(?:last|this past|previous) <weekdays>"),
@@ -191,6 +193,7 @@ _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
         ("month", 0, r"(?:im )?diese[nms] <month_names>"),
         ("date", 0, r"<day>\.? <months>(?: (?:des )?(?:<year>|<years>))?"),
         ("monthday", 0, r"am <day>ten"),
+        ("numbers", 0, r"(?:am|vom|seit|bis) (?P<d>\d{1,2})\.(?P<m>\d{1,2})\."),
         ("year", 0, r"(?:im jahre?|in|seit|wahrend) <year>"),
         ("recent", 0, r"kurzlich|neulich|letztens|vor kurzem|in letzter zeit|in den letzten tagen"),
     ),
@@ -228,6 +231,7 @@ _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
         ("night", 1, r"(?:dans )?la nuit (?:derniere|passee)"),
         ("today", 1, r"(?:ce|cet|cette) <parts>"),
         ("unit", 1, r"(?:la |le |l'|au |du )?(?P<unit>semaine|mois|trimestre|annee|an|week-?end) (?:derniere?|passee?|precedente?)"),
+        ("unit", 1, r"(?:la |le )?derniere? (?P<unit>semaine|mois|trimestre|annee)"),
         ("unit", 0, r"(?:cette|ce|de cette|de ce) (?P<unit>semaine|mois|trimestre|annee|week-?end)(?:-ci)?"),
         ("unit", 0, r"(?:pendant|durant) le (?P<unit>week-?end)"),
         ("span", 0, r"(?:ces |les |des |aux )?(?:(?P<n>\d{1,4}|<numbers>) derniere?s <units>|derniere?s <units2>)"),
@@ -265,11 +269,12 @@ _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
         ("month", 0, r"(?<![个\d第十])<months>份?(?=[之以][前后])"),
         ("date", 0, r"(?:(?P<year>20\d\d)年|(?P<yearword>今年|去年|前年))?的?(?<![个\d第十])<months>(?P<day>\d{1,2}|[一二三四五六七八九十]{1,3})[日号]"),
         ("year", 0, r"(?<!\d)(?P<year>20\d\d)年(?!\d|代|[一二三四五六七八九十]{1,2}月)"),
-        ("recent", 0, r"最近(?!的?[\d一二三四五六七八九十两几]+个?[小分天日周星礼月年])|近来|近日|近期|这几天|前几天"),
+        ("recent", 0, r"最近(?!的?[\d一二三四五六七八九十两几]+个?[小分天日周星礼月年])|近来|近日|近期|这几天|前几天|前两天(?!的)"),
     ),
 }  # fmt: skip
 _NUMERIC: Final = (
     ("iso", 0, r"(?P<year>(?:19|20)\d\d)-(?P<m>0[1-9]|1[0-2])(?:-(?P<day>0[1-9]|[12]\d|3[01]))?(?!t\d)"),
+    ("iso", 0, r"(?P<year>(?:19|20)\d\d)/(?P<m>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])"),
     ("numbers", 0, r"(?P<d>\d{1,2})(?P<sep>[./])\s?(?P<m>\d{1,2})(?P=sep)\s?(?P<year>20\d\d)"),
 )
 _YEARS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
@@ -298,8 +303,8 @@ _MORE_MONTHS: Final[Mapping[str, Mapping[str, int]]] = {"de": {"maerz": 3}}
 _AROUND: Final[Mapping[str, Mapping[str, str]]] = {
     "en": {
         "since": r"(?:ever )?since|starting|as of", "after": r"after", "before": r"before|prior to|earlier than", "until": r"until|till|up to|up until|by",
-        "lead": r"(?:back )?(?:from|since|in|of|over|during|within|on|for|at|before|after|until|till)(?: the)?|the",
-        "never_before": r"(?:next|every|each|coming|following|another|any|per|than|most)(?: the)?", "never_after": r"\.com\b",
+        "lead": r"earlier|(?:back )?(?:from|since|in|of|over|during|within|on|for|at|before|after|until|till)(?: the)?|the",
+        "never_before": r"(?:next|every|each|coming|following|another|any|per|than|most|half)(?: the| an?)?", "never_after": r"\.com\b",
         "tail": r"(?P<since> onwards?)", "ranges": r"\s*(?:to|and|until|till|through|-|–)\s*(?:the )?", "opens": r"(?:from|between)(?: the)?",
     },
     "de": {

@@ -29,7 +29,7 @@ _HOURS: Final[Mapping[str, tuple[int, int]]] = {
     "early": (0, 6), "morning": (4, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30),
 }  # fmt: skip
 """Part of the day -> its hours; a night ends on the day after."""
-_NUMBERED: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)|\d(?:st|nd|rd|th|ten)\b")
+_NUMBERED: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)|\d(?:st|nd|rd|th|ten)\b|\d\.\d{1,2}\.(?!\d)")
 _WORD: Final = re.compile(r"[^\W_]+")
 _HAN: Final = re.compile("[昨今前去上本这周星礼月年近]")
 """Every Chinese phrase holds one of these."""
@@ -74,7 +74,7 @@ def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period 
     text = _ends(text)
     seen = _CODE.sub(lambda code: "\0" * len(code.group()), flat(text))
     here = now.astimezone(zone).replace(tzinfo=None)
-    found = sorted(_matches(seen, here), key=lambda one: (one.lead, -one.end))
+    found = sorted(_matches(seen, here), key=lambda one: (one.lead, -one.end, one.start))
     if not found:
         return None
     first = found[0]
@@ -408,9 +408,11 @@ def _iso(named: Mapping[str, str], _: int, __: Speech, ___: datetime) -> Span | 
     return _dated(year, month, int(named["day"])) if "day" in named else _month(year, month)
 
 
-def _numbers(named: Mapping[str, str], _: int, __: Speech, ___: datetime) -> Span | None:
+def _numbers(named: Mapping[str, str], _: int, __: Speech, here: datetime) -> Span | None:
     """5.11.2026 is a day of November; of 5/11/2026 nobody knows, of 25/11/2026 everybody."""
     first, second = int(named["d"]), int(named["m"])
+    if "year" not in named:  # "am 5.11."
+        return _dated(here.year - ((second, first) > (here.month, here.day)), second, first)
     if named["sep"] == "." or first > 12 or first == second:
         return _dated(int(named["year"]), second, first)
     return _dated(int(named["year"]), first, second) if second > 12 else None

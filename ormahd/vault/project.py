@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -173,7 +174,7 @@ def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp
 
 _roots: dict[tuple[str, int], str] = {}
 """First commits that were found, by repository and the time of its configuration. Of one without a commit nothing is
-kept: it may have one a moment later."""
+kept: it may have one a moment later. Empty where git took too long: nobody waits for that again."""
 
 
 def _root(git: Path) -> str | None:
@@ -184,13 +185,14 @@ def _root(git: Path) -> str | None:
     except OSError:
         return None
     if asked not in _roots:
+        begun = time.monotonic()
         roots = (_git("--git-dir", str(git), "rev-list", "--max-parents=0", "HEAD", "--") or b"").split()
-        if not roots:
+        if not roots and time.monotonic() - begun < SECONDS:
             return None
         if len(_roots) >= REMEMBERED:
             _roots.clear()
-        _roots[asked] = roots[-1].decode("ascii", "replace")
-    return _roots.get(asked)
+        _roots[asked] = roots[-1].decode("ascii", "replace") if roots else ""
+    return _roots.get(asked) or None
 
 
 def _has(git: Path, commit: str) -> bool:

@@ -65,11 +65,19 @@ en | what was known before March | 01-02 1970 | 03-01 | what was known
 en | after November 5 | 11-06 | 11-26 09:30 |
 en | from Monday to Wednesday | 11-23 | 11-26 |
 en | between March and May | 03-01 | 06-01 |
+en | in the last week | 11-19 | 11-26 09:30 |
+en | the night before last | 11-24 18:00 | 11-25 06:00 |
+en | earlier this week | 11-23 | 11-30 |
+en | the outage on 2026/11/05 | 11-05 | 11-06 | the outage
+en | tuesday night | 11-24 18:00 | 11-25 06:00 |
 de | was haben wir gestern entschieden? | 11-25 | 11-26 | was haben wir entschieden?
 de | vorgestern | 11-24 | 11-25 |
 de | was war letzten Montag? | 11-23 | 11-24 | was war ?
 de | was geschah im März | 03-01 | 04-01 | was geschah
 de | der Ausfall am 5. November | 11-05 | 11-06 | der Ausfall
+de | am 5.11. | 11-05 | 11-06 |
+de | seit 24.12. | 12-24 2025 | 11-26 09:30 |
+de | im Oktober letzten Jahres | 10-01 2025 | 11-01 2025 |
 de | am 05.11.2025 | 11-05 2025 | 11-06 2025 |
 de | vor zwei Wochen | 11-09 | 11-16 |
 de | letzte Nacht | 11-25 18:00 | 11-26 06:00 |
@@ -97,6 +105,8 @@ fr | le 5 novembre | 11-05 | 11-06 |
 fr | il y a deux semaines | 11-09 | 11-16 |
 fr | hier soir | 11-25 17:00 | 11-26 |
 fr | la nuit dernière | 11-25 18:00 | 11-26 06:00 |
+fr | la dernière semaine | 11-16 | 11-23 |
+fr | en novembre dernier | 11-01 2025 | 12-01 2025 |
 fr | cette semaine | 11-23 | 11-30 |
 fr | les 3 derniers jours | 11-23 | 11-26 09:30 |
 zh | 我们昨天决定了什么 | 11-25 | 11-26 | 我们 决定了什么
@@ -131,7 +141,7 @@ may | you may ask | march on | march on the capitol | second | just a second | s
 what is planned for next week | next Monday | tomorrow | every Monday | on mondays | until Friday | in two weeks | a few days ago
 the song "Yesterday" | what does `last week` mean | parse last_week.csv | log/2026-11-05.txt | 2026-11-05T10:00:00Z | on 5/11/2026
 kernel 5.11.2024-rc1 | version 5.11.2 | monday.com integration | the todays list | lastly | the weekly report | at last | the last two commits
-the last 0x hours | on 31 november | the most recent decision | expire tokens after two weeks | set a timer for 30 minutes
+the last 0x hours | on 31 november | the most recent decision | expire tokens after two weeks | half an hour ago | kernel 5.11. | see 4.2. and 4.3. | set a timer for 30 minutes
 morgen | jeden Montag | nächste Woche | wie geht das hier | was ist hier passiert | wat doet dit hier | der Mai ist gekommen | vor allem
 mañana | cada lunes | el próximo lunes | la semana que viene | hace calor | demain | lundi prochain | mardi gras | planète mars
 明天 | 下周一 | 每周一 | 下个月 | 当前天气怎么样 | 三个月的计划 | 本周期 | 两周后
