@@ -11,7 +11,7 @@ from ormahctl import render
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd import __version__
-from ormahd.rpc.schema import EmbeddingHealth, HealthResult, NoParams, SyncHealth
+from ormahd.rpc.schema import EmbeddingHealth, HealthResult, NoParams, SyncHealth, VectorsHealth
 
 RUNTIMES = {"onnx": "ONNX Runtime", "torch": "torch"}
 SECONDS = 10.0
@@ -42,6 +42,8 @@ def status(session: Session) -> None:
     state = "up to date" if index.fresh else "catching up"
     _line("index", f"{state}, {render.count(index.notes, 'note')}, {render.size(index.bytes)}{pending}")
     _line("model", render.line(index.model) + _served(health.embedding))
+    if health.vectors is not None:
+        _line("vectors", _searched(health.vectors))
     _line("agents", f"{', '.join(connected)} connected" if connected else "none is connected: ormahctl setup")
     last = "nothing yet, as far as the log goes back"
     if health.last_whisper is not None:
@@ -83,6 +85,20 @@ def _served(embedding: EmbeddingHealth | None) -> str:
     if embedding is None or embedding.runtime not in RUNTIMES:
         return ""
     return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}, {embedding.precision}"
+
+
+def _searched(vectors: VectorsHealth) -> str:
+    """Where vectors are searched, and which server learns them."""
+    server = f"the Chroma server {render.line(vectors.server)}" if vectors.server else "the embedded Chroma"
+    if vectors.searched == "nowhere":
+        return "not searched yet: the model is loading"
+    if vectors.searched != "memory":
+        return f"searched by {server}"
+    if vectors.trouble:
+        return render.paint(
+            f"searched here, in memory: {server} cannot be asked ({render.line(vectors.trouble)})", "yellow"
+        )
+    return f"searched here, in memory; {server} learns them too" if vectors.server else "searched here, in memory"
 
 
 def _sync(sync: SyncHealth) -> None:

@@ -32,6 +32,10 @@ READER_KB = 1000
 All that the connections remember grows with the file until it is full, and an index has two sets of them while `as_of` is asked."""
 WRITER_KB = 8000
 """What the writer remembers, so that a batch of thousands of rows is written once."""
+PASSING_KB = 250
+"""What each connection remembers of a copy that is made for a while: there is one beside the index nearly always where `as_of` is asked."""
+STATEMENTS, PASSING_STATEMENTS = 100, 16
+"""Prepared statements that a connection keeps, 13 KB each; the same of a copy."""
 LOG_PAGES = 2000
 """Pages of 4 KB in the log from which on it is folded into the file, and both are flushed. A batch of eleven memories writes 70 or more, many
 of them the same as the batch before."""
@@ -49,6 +53,7 @@ class Database:
         """`durable` False: nobody minds when a power cut takes the file (a copy that is made for a while)."""
         self.directory = directory
         self._synchronous = "NORMAL" if durable else "OFF"
+        self._reader_kb, self._statements = (READER_KB, STATEMENTS) if durable else (PASSING_KB, PASSING_STATEMENTS)
         self.path = directory / "index.sqlite3"
         self.dropped: str | None = None
         """Why the old index was dropped when this one was opened, for the log."""
@@ -97,7 +102,9 @@ class Database:
         return connection
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
+        connection = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=30.0, cached_statements=self._statements
+        )
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA temp_store = MEMORY")
         return connection
@@ -159,7 +166,7 @@ class Database:
             if len(self._readers) < READERS:
                 connection = self._connect()
                 connection.execute("PRAGMA query_only = 1")
-                connection.execute(f"PRAGMA cache_size = -{READER_KB}")
+                connection.execute(f"PRAGMA cache_size = -{self._reader_kb}")
                 self._readers.append(connection)
                 return connection
         try:

@@ -23,8 +23,8 @@ WINDOW = 256
 MOST = 64
 DIMENSIONS = 384
 VOCABULARY = 30_000
-WORDS = 4_096
-"""Whose directions are remembered (9 MB)."""
+WORDS = 2_048
+"""Whose directions are remembered (5 MB)."""
 _NONZERO = 8
 """Components of a word's direction that are not zero: two words rarely share one."""
 _WORD = re.compile(r"\S+")

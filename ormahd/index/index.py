@@ -307,6 +307,16 @@ class Index(Reader):
         return out + (["chroma"] if active.trouble else [])
 
     @property
+    def searched(self) -> str:
+        """Where vectors are searched (`Meaning.searched`); "nowhere" until the model is loaded."""
+        return self._filler.active.searched if self._filler.active else "nowhere"
+
+    @property
+    def trouble(self) -> str | None:
+        """Why Chroma cannot be asked; None: it can, or need not be."""
+        return self._filler.active.trouble if self._filler.active else None
+
+    @property
     def embedder(self) -> Embedder | None:
         """The model whose vectors answer at the moment: questions must be embedded with this one."""
         return self._filler.active.embedder if self._filler.active else None

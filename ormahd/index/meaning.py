@@ -104,6 +104,13 @@ class Meaning:
             self.waiting |= dict.fromkeys(sorted(delta.waiting))
 
     @property
+    def searched(self) -> str:
+        """Where the nearest are looked for: `memory`, `chroma` (the embedded one) or `server`. While Chroma cannot be asked it is memory."""
+        if self.matrix.quick or self.chroma is None:
+            return "memory"
+        return "chroma" if self._store.embedded else "server"
+
+    @property
     def unsettled(self) -> int:
         """Nodes that Chroma has yet to learn."""
         return len(self._unsettled)

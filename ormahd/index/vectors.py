@@ -234,8 +234,20 @@ def _client(chromadb: Any, directory: Path, settings: VectorSettings) -> Any:
     if settings.url is None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return chromadb.PersistentClient(path=str(directory), settings=options)
-    url = urlsplit(settings.url)
-    secure = url.scheme == "https"
-    return chromadb.HttpClient(
-        host=url.hostname, port=url.port or (443 if secure else 8000), ssl=secure, settings=options
-    )
+    host, port, secure = _address(settings.url)
+    return chromadb.HttpClient(host=host, port=port, ssl=secure, settings=options)
+
+
+def server_of(url: str | None) -> str | None:
+    """Host and port of a Chroma server, to be shown: a name and a password in its address are left out. None: no server."""
+    if url is None:
+        return None
+    host, port, _ = _address(url)
+    return f"[{host}]:{port}" if host and ":" in host else f"{host}:{port}"
+
+
+def _address(url: str) -> tuple[str | None, int, bool]:
+    """Host, port, and whether the connection is encrypted."""
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    return parts.hostname, parts.port or (443 if secure else 8000), secure

@@ -19,6 +19,7 @@ from ormahd.actions.releasing import release
 from ormahd.actions.views import iso
 from ormahd.core.node import Tier
 from ormahd.index.rows import Filter
+from ormahd.index.vectors import server_of
 from ormahd.journal import whisper_log
 from ormahd.journal.whispers import SPOKEN
 from ormahd.ormah import Ormah
@@ -70,6 +71,9 @@ class AdminMethods:
             conflicts=len(conflicts.waiting(ormah.vault.root)),
             last_whisper=None if last is None else iso(last.time), last_whisper_agent=None if last is None else last.agent,
             embedding=None if ormah.index.embedder is None else result(ormah.index.embedder.served, schema.EmbeddingHealth),
+            vectors=schema.VectorsHealth(
+                searched=ormah.index.searched, server=server_of(ormah.settings.vectors.url), trouble=ormah.index.trouble
+            ),
         )  # fmt: skip
 
     def _sync(self) -> schema.SyncHealth | None:

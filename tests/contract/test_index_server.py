@@ -12,6 +12,7 @@ import pytest
 
 from ormahd.index.hashing import Hashing
 from ormahd.index.index import Index
+from ormahd.index.vectors import server_of
 from ormahd.settings import VectorSettings
 from tests.contract.index_notes import NOW, SERVER, apply, node_id, note, triples
 
@@ -63,6 +64,36 @@ def open_at(directory: Path, port: int) -> Index:
     return index
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (None, None),
+        ("http://db", "db:8000"),
+        ("http://db:9000", "db:9000"),
+        ("https://db.example.org", "db.example.org:443"),
+        ("https://db.example.org:8443/", "db.example.org:8443"),
+        ("http://ada:hunter2@db:9000", "db:9000"),
+        ("http://127.0.0.1:8000/api/v2?token=hunter2", "127.0.0.1:8000"),
+        ("http://[::1]:8000", "[::1]:8000"),
+    ],
+)
+def test_a_server_is_shown_without_what_opens_it(url: str | None, shown: str | None) -> None:
+    assert server_of(url) == shown
+
+
+def test_beyond_what_is_compared_in_memory_the_server_is_asked(tmp_path: Path, port: int) -> None:
+    (tmp_path / "server").mkdir()
+    settings = VectorSettings(url=f"http://127.0.0.1:{port}", exact_pieces=0)
+    index = Index.open(tmp_path / "index", vectors=settings, clock=lambda: NOW)
+    with server(tmp_path / "server", port):
+        assert index.searched == "nowhere"
+        index.attach(Hashing())
+        apply(index, {"fact_n_00000001.md": note(1, "the number one")})
+        assert index.wait_filled(60, settled=True)
+        assert (index.searched, index.trouble) == ("server", None)
+        index.close()
+
+
 def test_a_server_holds_the_vectors(tmp_path: Path, port: int) -> None:
     files = {f"fact_n_{number:08x}.md": note(number, f"number{number} and more") for number in range(50)}
     (tmp_path / "server").mkdir()
@@ -72,6 +103,8 @@ def test_a_server_holds_the_vectors(tmp_path: Path, port: int) -> None:
     assert index.wait_filled(10)
     assert index.search_vectors(vector, 1)[0][0] == node_id(7)  # nobody is there yet: exactly
     until(lambda: index.degraded == ["chroma"])
+    assert index.searched == "memory"
+    assert "Chroma failed to open" in (index.trouble or "")
     with server(tmp_path / "server", port):
         assert index.wait_filled(60, settled=True)
         assert index.degraded == []

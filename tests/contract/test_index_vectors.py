@@ -84,6 +84,17 @@ def start(directory: Path, salt: str = "") -> Index:
     return index
 
 
+@pytest.mark.parametrize(("exact", "where"), [(0, "chroma"), (1000, "memory")])
+def test_where_vectors_are_searched_is_said(tmp_path: Path, exact: int, where: str) -> None:
+    index = open_index(tmp_path / "index", exact_pieces=exact)
+    apply(index, vault(3))
+    assert index.searched == "nowhere"
+    index.attach(Hashing())
+    assert index.wait_filled(60, settled=True)
+    assert (index.searched, index.trouble) == (where, None)
+    index.close()
+
+
 def test_without_a_model_words_answer_and_it_is_said(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
     apply(index, vault(3))

@@ -34,6 +34,38 @@ def test_status_shows_what_is_missing(desk: Desk) -> None:
     assert {"phase", "vault", "nodes", "index", "degraded", "rss_mb"} <= set(fields)
 
 
+@pytest.mark.parametrize(
+    ("searched", "server", "trouble", "line"),
+    [
+        ("memory", None, None, "searched here, in memory"),
+        ("memory", "db:8000", None, "searched here, in memory; the Chroma server db:8000 learns them too"),
+        (
+            "memory",
+            "db:8000",
+            "refused",
+            "searched here, in memory: the Chroma server db:8000 cannot be asked (refused)",
+        ),
+        ("memory", None, "no room", "searched here, in memory: the embedded Chroma cannot be asked (no room)"),
+        ("chroma", None, None, "searched by the embedded Chroma"),
+        ("server", "db:8000", None, "searched by the Chroma server db:8000"),
+        ("server", "[::1]:8000", None, "searched by the Chroma server [::1]:8000"),
+        ("nowhere", None, None, "not searched yet: the model is loading"),
+        ("nowhere", "db:8000", None, "not searched yet: the model is loading"),
+    ],
+)
+def test_status_says_where_vectors_are_searched(
+    desk: Desk, searched: str, server: str | None, trouble: str | None, line: str
+) -> None:
+    desk.answers["admin.health"] = health(vectors=schema.VectorsHealth(searched, server, trouble))
+    (found,) = (one for one in desk.ctl("status").stdout.splitlines() if one.startswith("vectors "))
+    assert found.removeprefix("vectors").strip() == line
+
+
+def test_status_of_an_older_daemon_says_nothing_of_vectors(desk: Desk) -> None:
+    desk.answers["admin.health"] = health(degraded=[])
+    assert "vectors" not in desk.ctl("status").stdout
+
+
 def test_history_lists_newest_first(desk: Desk) -> None:
     op = schema.OpResult(
         op="op1", commit="c" * 40, time="2026-11-21T20:00:00Z", kind="remember", source="agent:claude-code", subject="Remember: te\x1ba",

@@ -31,6 +31,18 @@ class IndexHealth(Result):
     """True when nothing that was seen in the vault is still to be indexed."""
 
 
+class VectorsHealth(Result):
+    """Where vectors are searched."""
+
+    searched: str
+    """`memory`: each is compared, in the daemon; `chroma`: by the embedded Chroma; `server`: by the Chroma server; `nowhere`: the model
+    is not loaded yet, and words are searched alone."""
+    server: str | None
+    """Host and port of the Chroma server that is configured (`vectors.url`), which learns each vector; null: none is."""
+    trouble: str | None
+    """Why Chroma cannot be asked at the moment; vectors are searched in memory then."""
+
+
 class EmbeddingHealth(Result):
     """What runs the embedding model, and what was measured of it."""
 
@@ -103,6 +115,8 @@ class HealthResult(Result):
     """Null where the log goes to stderr only (under systemd: the journal)."""
     embedding: EmbeddingHealth | None = None
     """Null until the model is loaded."""
+    vectors: VectorsHealth | None = None
+    """Null: the daemon is of an older version, which does not say."""
 
 
 class WhisperStats(Result):
