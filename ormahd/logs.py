@@ -1,7 +1,8 @@
 """The log: lines for people or JSON, on stderr in the foreground and always in a file that turns over.
 
-Levels above `debug` hold no text of notes and queries (`settings.LogSettings`); who logs a request sees to that
-(`rpc/desk.py`). The file is 0600. `reopen` is for SIGHUP, after logrotate or a person moved the file away.
+Levels above `debug` hold no text of notes, queries and prompts (`settings.LogSettings`). A line names an op, an id or a path, never a
+subject or a title; of an exception there are the frames and its kind, not its words, which may quote anything (`without_words`).
+The file is 0600. `reopen` is for SIGHUP, after logrotate or a person moved the file away.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import json
 import logging
 import logging.handlers
 import os
+import sqlite3
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -264,7 +267,7 @@ class _Text(logging.Formatter):
     """`2026-11-21T20:00:00.000Z info ormahd.rpc: claude-code agent.recall 12.3 ms ok`"""
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"{_when(record)} {record.levelname.lower()} {record.name}: {_message(self, record)}"
+        return f"{_when(record)} {record.levelname.lower()} {record.name}: {_message(record)}"
 
 
 class _Journal(logging.Formatter):
@@ -272,7 +275,7 @@ class _Journal(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         prefix = f"<{_PRIORITY.get(record.levelno, 6)}>"
-        return "\n".join(prefix + line for line in f"{record.name}: {_message(self, record)}".splitlines())
+        return "\n".join(prefix + line for line in f"{record.name}: {_message(record)}".splitlines())
 
 
 class _Json(logging.Formatter):
@@ -281,9 +284,35 @@ class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {"time": _when(record), "level": record.levelname.lower(), "where": record.name}
         fields |= getattr(record, "fields", {})
-        return json.dumps(fields | {"message": _message(self, record)}, ensure_ascii=False)
+        return json.dumps(fields | {"message": _message(record)}, ensure_ascii=False)
 
 
-def _message(by: logging.Formatter, record: logging.LogRecord) -> str:
+def _message(record: logging.LogRecord) -> str:
     text = record.getMessage()
-    return f"{text}\n{by.formatException(record.exc_info)}" if record.exc_info else text
+    fault = record.exc_info[1] if record.exc_info else None
+    if fault is None:
+        return text
+    words = f"\n{fault}" if logging.getLogger(OURS[1]).isEnabledFor(logging.DEBUG) else ""
+    return f"{text}\n{without_words(fault)}{words}"
+
+
+def without_words(fault: BaseException) -> str:
+    """The traceback of an exception and of those that it came from, without their words."""
+    lines: list[str] = []
+    seen: BaseException | None = fault
+    while seen is not None:
+        lines += traceback.format_tb(seen.__traceback__)
+        lines.append(f"{type(seen).__module__}.{type(seen).__qualname__}{_reason(seen)}\n")
+        seen = seen.__cause__ or seen.__context__
+    return "".join(lines).rstrip()
+
+
+def _reason(fault: BaseException) -> str:
+    """What may be said of an exception without quoting data."""
+    if isinstance(fault, OSError) and fault.errno is not None:
+        return f": {fault.strerror}"
+    if isinstance(fault, sqlite3.Error):
+        return f": {getattr(fault, 'sqlite_errorname', 'no code')}"
+    if isinstance(fault, (AttributeError, ImportError, NameError, TypeError)):
+        return f": {fault}"  # names of ours, no data
+    return ""

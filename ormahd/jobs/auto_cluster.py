@@ -66,7 +66,7 @@ class AutoCluster:
                 seen = see(turn.ormah, row.id)
             except OrmahError as exc:
                 skipped += 1
-                log.info("auto_cluster: left alone: %s", exc.message)
+                log.info("auto_cluster: %s was left alone (%s)", row.id[:8], exc.code)
                 continue
             if seen.digest == row.digest and not _on_purpose(seen):
                 moves.append(_Move(row, space, there, among, seen.digest))

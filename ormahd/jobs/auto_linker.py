@@ -138,7 +138,7 @@ def _added(draft: Draft, wish: Wish) -> bool:
     try:
         draft.add(wish)
     except OrmahError as exc:
-        log.info("auto_linker: not linked: %s", exc.message)
+        log.info("auto_linker: a pair was not linked (%s)", exc.code)
         return False
     return True
 
@@ -232,8 +232,8 @@ def _ask(turn: Turn, pairs: Sequence[Pair]) -> tuple[dict[frozenset[str], Linked
         some = pairs[at : at + BATCH]
         try:
             said = [] if turn.judge is None else turn.judge.links(some)
-        except JudgeGone as exc:
-            log.warning("auto_linker: the judge is gone: %s", exc)
+        except JudgeGone:
+            log.warning("auto_linker: the judge is gone")
             return answers, True
         for pair, answer in zip(some, said, strict=False):  # a judge that says less leaves the rest open
             if answer is not None and (answer.edge is None or answer.edge in TYPED):

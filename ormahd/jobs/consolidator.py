@@ -53,8 +53,8 @@ class Consolidator:
                     if change is not None:
                         left -= 1
                         yield change
-        except JudgeGone as exc:
-            log.info("consolidator: the judge is gone (%s); the rest waits for another day", exc)
+        except JudgeGone:
+            log.info("consolidator: the judge is gone; the rest waits for another day")
 
 
 def clusters(turn: Turn) -> Iterator[list[Shown]]:
@@ -198,7 +198,7 @@ class _Work:
             self.settle(cluster, {"united": False, "refused": exc.message})
             return None
         except (Conflict, NotFound, InvalidNote) as exc:
-            log.info("consolidator: left a cluster for the next run: %s", exc.message)
+            log.info("consolidator: left a cluster for the next run (%s)", exc.code)
             change = None
         self.used |= cluster.keys()
         if change is None or not bases(change, cluster):

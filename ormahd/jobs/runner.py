@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from ormahd import way
 from ormahd.actions.caller import Caller
+from ormahd.core.node import short_id
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.faults import near
 from ormahd.jobs.apply import apply
@@ -220,7 +221,7 @@ class Runner:
             ran.dropped.append(STOPPED)
         except OrmahError as exc:
             ran.error = exc.message
-            log.warning("%s: %s", job.name, exc.message)
+            log.warning("%s was broken off (%s); `ormahctl jobs` says why", job.name, exc.code)
         except Exception as exc:  # a fault in one job must not keep the others from their work
             ran.error = f"a fault of its own: {exc!r}"
             log.exception("%s met a fault", job.name)
@@ -292,7 +293,13 @@ class Runner:
         except (Conflict, NotFound, InvalidNote, BadRequest) as exc:
             ran.skipped += 1
             ran.dropped.append(f"{change.subject}: {exc.message}")
-            log.info("%s: dropped “%s”: %s", job, change.subject, exc.message)
+            log.info(
+                "%s: a change of kind %s was dropped (%s): %s",
+                job,
+                change.kind,
+                exc.code,
+                ", ".join(map(short_id, change.based_on)),
+            )
             return None
         if done is None:
             ran.skipped += 1

@@ -9,10 +9,8 @@ from __future__ import annotations
 import itertools
 import logging
 import secrets
-import sqlite3
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -160,23 +158,5 @@ def _apology(incident: str) -> Internal:
 
 
 def _log_fault(method: str, outcome: str, exc: BaseException) -> None:
-    """The traceback without the exception's words, which may quote a note; those at debug level."""
-    lines: list[str] = []
-    seen: BaseException | None = exc
-    while seen is not None:
-        lines += traceback.format_tb(seen.__traceback__)
-        lines.append(f"{type(seen).__module__}.{type(seen).__qualname__}{_reason(seen)}\n")
-        seen = seen.__cause__ or seen.__context__
-    log.error("%s: %s\n%s", method, outcome, "".join(lines).rstrip())
-    log.debug("%s: the words of %s: %r", method, outcome, exc)
-
-
-def _reason(exc: BaseException) -> str:
-    """What may be said of an exception without quoting data."""
-    if isinstance(exc, OSError) and exc.errno is not None:
-        return f": {exc.strerror}"
-    if isinstance(exc, sqlite3.Error):
-        return f": {getattr(exc, 'sqlite_errorname', 'no code')}"
-    if isinstance(exc, (AttributeError, ImportError, NameError, TypeError)):
-        return f": {exc}"  # names of ours, no data
-    return ""
+    """The traceback; the log leaves out the exception's words, which may quote a note, but at debug level."""
+    log.error("%s: %s", method, outcome, exc_info=exc)

@@ -241,7 +241,7 @@ class Applier:
                 try:
                     self.worktree.take_back(write)
                 except OSError as exc:  # then it cannot be undone, and must be rolled forward from its intent
-                    log.error("%s cannot be taken back: %s", write.path, exc)
+                    log.error("%s cannot be taken back: %s", write.path, exc.strerror)
                     one.op.acknowledged = one.op.uncertain = True
 
     def _finish(self, one: _Placed) -> None:
@@ -259,7 +259,8 @@ class Applier:
                     log.warning("%s", late_save(self.worktree, intent, number, late))
             self.intents.done(intent.op)
         except (OSError, OrmahError) as exc:  # the commit stands; its intent stays for the next start to look at
-            log.error("“%s” is written, but not tidied up: %s", intent.subject, exc)
+            why = exc.code if isinstance(exc, OrmahError) else exc.strerror
+            log.error("%s is written, but not tidied up: %s", intent.name, why)
         self.at("cleared")
 
     # History

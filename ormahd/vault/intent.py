@@ -81,6 +81,11 @@ class Intent(Struct, frozen=True):
     """The message of a commit that goes before the op's own, with the `first` bytes of each step; None: there is none."""
 
     @property
+    def name(self) -> str:
+        """The op as the log names it: its subject holds a title, which is text of a note."""
+        return f"op {self.op} ({self.kind})"
+
+    @property
     def node_ids(self) -> list[str]:
         return list(dict.fromkeys(step.node_id for step in self.steps if step.node_id))
 

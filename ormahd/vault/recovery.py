@@ -47,7 +47,7 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
             applier.intents.write(today)
             op.intent = today
             op.uncertain = False
-            said.append(f"wrote “{intent.subject}”, which was promised before")
+            said.append(f"wrote {intent.name}, which was promised before")
             return None  # the lock stays ours: `apply` takes it over, so that nobody commits in between
         applier.intents.remove(intent.op)
     applier.lock.release()

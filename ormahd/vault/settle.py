@@ -53,7 +53,7 @@ def give_up(worktree: Worktree, intent: Intent) -> list[str]:
     """Set a whole op aside. Of a join nothing is lost by it: the other history still has all, and is joined again."""
     if intent.joins is not None:
         drop(worktree.root, intent.op)
-        return [f"“{intent.subject}” was taken back: a file was changed meanwhile; the next sync brings it in"]
+        return [f"{intent.name} was taken back: a file was changed meanwhile; the next sync brings it in"]
     return [_set_aside(worktree.root, intent, step) for step in intent.steps]
 
 
@@ -79,9 +79,9 @@ def _as_before(worktree: Worktree, intent: Intent, step: Step, number: int) -> N
 
 def _set_aside(root: Path, intent: Intent, step: Step) -> str:
     if step.data is None:
-        return f"kept {step.path}: it changed before “{intent.subject}” could remove it"
+        return f"kept {step.path}: it changed before {intent.name} could remove it"
     where = save_aside(root, intent.op, step.path, step.data)
-    return f"kept {step.path} as it is: “{intent.subject}” could not be merged into it and waits in {where}"
+    return f"kept {step.path} as it is: {intent.name} could not be merged into it and waits in {where}"
 
 
 def late_save(worktree: Worktree, intent: Intent, number: int, late: bytes) -> str:
@@ -97,6 +97,6 @@ def late_save(worktree: Worktree, intent: Intent, number: int, late: bytes) -> s
     except Conflict:
         worktree.take_back(write)
         where = save_aside(worktree.root, intent.op, step.path, late)
-        return f"{step.path} was saved twice while “{intent.subject}” was written; the earlier save waits in {where}"
+        return f"{step.path} was saved twice while {intent.name} was written; the earlier save waits in {where}"
     worktree.finish(write)
-    return f"{step.path} was saved while “{intent.subject}” was written; the save was brought into the file"
+    return f"{step.path} was saved while {intent.name} was written; the save was brought into the file"

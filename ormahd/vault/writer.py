@@ -370,7 +370,7 @@ class Writer:
             try:
                 callback(results)
             except Exception:  # the commits stand; whoever listens must catch up by its own means
-                log.exception("a listener failed on %s", ", ".join(f"{one.op} ({one.subject})" for one in results))
+                log.exception("a listener failed on %s", ", ".join(f"op {one.op} ({one.kind})" for one in results))
         self._over(ops)
 
     def _over(self, ops: Sequence[Queued]) -> None:

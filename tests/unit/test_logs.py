@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import os
+import re
 import socket
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
+import msgspec
 import pytest
 
+from ormahd.core import frontmatter
+from ormahd.core.node import CreateNodeRequest
+from ormahd.errors import Conflict
 from ormahd.logs import LATER, Logs, formatter
 from ormahd.settings import LogSettings
 from ormahd.supervisor import LABEL, Supervisor, is_supervised
@@ -50,6 +59,59 @@ def test_a_line_for_programs():
     assert json.loads(line) == {
         "time": "2026-11-21T20:00:00.250Z", "level": "info", "where": "ormahd.rpc", "agent": "x", "ms": 1.5, "message": "a\nb",
     }  # fmt: skip
+
+
+def faults() -> list[Exception]:
+    """Exceptions as libraries and we make them, each about a text of somebody's note."""
+    made: list[Exception] = []
+    text = "Zwiebelfisch"
+
+    def chained() -> None:
+        try:
+            raise KeyError(text)
+        except KeyError as exc:
+            raise ValueError(f"no {text}") from exc
+
+    def during() -> None:
+        try:
+            raise KeyError(text)
+        finally:
+            int(text)
+
+    def stored() -> None:
+        db = sqlite3.connect(":memory:")
+        db.execute("CREATE TABLE note (id TEXT PRIMARY KEY CHECK (id <> 'Zwiebelfisch'))")
+        db.execute("INSERT INTO note VALUES (?)", (text,))
+
+    acts: list[Callable[[], object]] = [
+        chained, during, stored, lambda: json.loads(f'{{"{text}'), lambda: text.encode().join([b"\xff"] * 2).decode(),
+        lambda: msgspec.json.decode(f'"{text}"'.encode(), type=int), lambda: CreateNodeRequest(content=text, type=text),  # type: ignore[arg-type]
+        lambda: frontmatter.read(f"---\n{text}: [\n---\n"), lambda: Path(f"/nowhere/{text}").read_text(), lambda: ast.parse(f"{text} = ("),
+        lambda: re.compile(f"({text}"), lambda: {}[text],
+    ]  # fmt: skip
+    for act in acts:
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, it is logged
+            act()
+        made.append(caught.value)
+    made.append(Conflict(f"“Remember: {text}” changed since", hint=f"look at {text}"))
+    made.append(ExceptionGroup(text, [ValueError(text)]))
+    return made
+
+
+@pytest.mark.parametrize("fault", faults(), ids=lambda fault: type(fault).__name__)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_of_an_exception_the_log_has_kind_and_place_and_no_words(
+    fault: Exception, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = record("it broke")
+    found.exc_info = (type(fault), fault, fault.__traceback__)
+    caplog.set_level(logging.INFO, "ormahd")
+    line = formatter(form).format(found)
+    assert type(fault).__qualname__ in line
+    assert "Zwiebelfisch" not in line.replace("<> 'Zwiebelfisch'", "")
+    caplog.set_level(logging.DEBUG, "ormahd")
+    line = formatter(form).format(found)
+    assert str(fault) in (json.loads(line)["message"] if form == "json" else line)
 
 
 def test_the_journal_gets_priorities_on_every_line(capfd):
