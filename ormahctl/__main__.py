@@ -15,6 +15,10 @@ PIPE_CLOSED = 141
 def main() -> None:
     """The console script; always ends the process."""
     try:
+        if sys.getfilesystemencoding() != "utf-8":
+            from ormahd.paths import in_utf8
+
+            in_utf8()
         from ormahctl.run import run
 
         status = run(sys.argv[1:])

@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Final, Literal
 
+from ormahd import paths
+
 UNIT: Final = "ormahd.service"
 SOCKET_UNIT: Final = "ormahd.socket"
 LABEL: Final = "io.ormah.ormahd"
@@ -129,7 +131,7 @@ def domain() -> str:
 
 
 def plist() -> Path:
-    return Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+    return paths.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
 
 
 def _plist_socket() -> str | None:

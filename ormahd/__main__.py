@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from ormahd import __version__, heap
+from ormahd import __version__, heap, paths
 from ormahd.detach import complain, detached
 from ormahd.errors import OrmahError
 
@@ -21,6 +21,7 @@ Place = click.Path(path_type=Path, resolve_path=False)
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point: every failure becomes a sentence, a hint and an exit status (DESIGN section 12)."""
+    paths.in_utf8()
     sys.exit(status_of(lambda: cli.main(arguments, prog_name="ormahd", standalone_mode=False)))
 
 
@@ -59,8 +60,8 @@ def load(vault: Path | None = None, config: Path | None = None, socket: Path | N
 
     given = {"vault.path": vault, "daemon.socket": socket}
     return load_config(
-        None if config is None else Path(os.path.abspath(config.expanduser())),
-        flags={key: None if path is None else os.path.abspath(path.expanduser()) for key, path in given.items()},
+        None if config is None else Path(os.path.abspath(paths.expand(config))),
+        flags={key: None if path is None else os.path.abspath(paths.expand(path)) for key, path in given.items()},
     )
 
 

@@ -163,7 +163,7 @@ def _reason(key: str) -> str:
 def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
     try:
         return tomllib.loads(paths.read_text(path))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if must_exist:
             raise BadRequest(f"there is no configuration file {path}") from None
         return {}

@@ -148,7 +148,7 @@ def end(status: int) -> NoReturn:
 def socket_of(config: Config, root: Path) -> Path:
     """Where to listen: as the settings say, else by the vault; as `paths.find_socket` finds it (DESIGN section 3)."""
     if config.settings.daemon.socket is not None:
-        return config.settings.daemon.socket.expanduser()
+        return paths.expand(config.settings.daemon.socket)
     configured = paths.configured({}, config.file).get("vault")
     return paths.socket_path(root, usual=Path(configured) if configured else paths.default_vault())
 

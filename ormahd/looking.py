@@ -37,14 +37,14 @@ def config_findings(load: Callable[[], Config]) -> list[Finding]:
         told = exc.data.get("faults") or [{"what": exc.message, "mend": exc.hint or ""}]
         return [Finding(level="error", **one) for one in told]
     too_long = config.settings.daemon.socket
-    if too_long is not None and len(os.fsencode(too_long.expanduser())) > paths.MAX_SOCKET_PATH:
+    if too_long is not None and len(os.fsencode(paths.expand(too_long))) > paths.MAX_SOCKET_PATH:
         what = f"daemon.socket has more than {paths.MAX_SOCKET_PATH} bytes: {too_long}"
         return [Finding(level="error", what=what, mend="set a shorter path")]
     return []
 
 
 def root_of(config: Config) -> Path:
-    return Path(os.path.realpath((config.settings.vault.path or paths.default_vault()).expanduser()))
+    return Path(os.path.realpath(paths.expand(config.settings.vault.path or paths.default_vault())))
 
 
 def vault_findings(config: Config) -> list[Finding]:

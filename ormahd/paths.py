@@ -1,6 +1,6 @@
 """Where things live (DESIGN section 3): XDG directories, and the key that ties index and state to one vault.
 
-Standard library and platformdirs only: commands import this before anything else.
+Standard library, platformdirs and our errors only: commands import this before anything else.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any, TypedDict
 
 from platformdirs import PlatformDirs
 
+from ormahd.errors import Unavailable
+
 APP = "ormah"
 SOCKET_NAME = "ormahd.sock"
 SOCKET_VARIABLES = ("ORMAH_SOCKET", "ORMAH_DAEMON_SOCKET")
@@ -27,16 +29,65 @@ MAX_SOCKET_PATH = 103
 """Bytes that a Unix socket's path may have on macOS (Linux: 107)."""
 
 
-def _dirs() -> PlatformDirs:
-    return PlatformDirs(APP, appauthor=False)
+def _base(kind: str) -> Path:
+    """The base directory for `config`, `data`, `cache` or `state`.
+
+    Raises Unavailable: it is not known where, in a container without HOME and without an entry for its user.
+    """
+    try:
+        found: Path = getattr(PlatformDirs(APP, appauthor=False), f"user_{kind}_path")
+    except RuntimeError:
+        raise _homeless(f"XDG_{kind.upper()}_HOME") from None
+    return found
+
+
+def _homeless(variable: str) -> Unavailable:
+    return Unavailable(
+        f"there is no home directory: HOME is not set, and user {os.getuid()} has no entry in the user database",
+        hint=f"set HOME to a folder that you may write to (or {variable})",
+    )
+
+
+def in_utf8() -> None:
+    """Begin this program again in UTF-8 where the locale has names of files and arguments in another encoding: notes have names in any
+    script. Returns where that need not be. (The C locale is UTF-8 to Python unless somebody forbids it.)"""
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this program
+
+
+def known_home() -> Path | None:
+    """The person's home; None in a container without one."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
+def home() -> Path:
+    """The person's home. Raises Unavailable where there is none."""
+    found = known_home()
+    if found is None:
+        raise _homeless("the XDG_* variables")
+    return found
+
+
+def expand(path: Path) -> Path:
+    """`path` with `~` and `~NAME` replaced. Raises Unavailable where that home is not known."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise Unavailable(
+            f"{path}: that home directory is not known", hint="write the whole path, or set HOME"
+        ) from None
 
 
 def config_file() -> Path:
-    return _dirs().user_config_path / "config.toml"
+    return _base("config") / "config.toml"
 
 
 def default_vault() -> Path:
-    return _dirs().user_data_path / "vault"
+    return _base("data") / "vault"
 
 
 def _key(root: Path) -> str:
@@ -45,26 +96,26 @@ def _key(root: Path) -> str:
 
 def index_dir(root: Path, vault_id: str) -> Path:
     """The disposable index of the vault at `root`; a copied vault gets one of its own."""
-    return _dirs().user_cache_path / f"{vault_id}-{_key(root)}"
+    return _base("cache") / f"{vault_id}-{_key(root)}"
 
 
 def models_dir() -> Path:
     """What was worked out of embedding models, once for each: of no vault, and made again where it is gone."""
-    return _dirs().user_cache_path / "models"
+    return _base("cache") / "models"
 
 
 def state_dir(root: Path, vault_id: str) -> Path:
-    return _dirs().user_state_path / f"{vault_id}-{_key(root)}"
+    return _base("state") / f"{vault_id}-{_key(root)}"
 
 
 def setup_dir() -> Path:
     """What `ormahctl setup` remembers of other programs' settings; of no vault."""
-    return _dirs().user_state_path / "setup"
+    return _base("state") / "setup"
 
 
 def released_marker(root: Path) -> Path:
     """A file that is there once the folder was released with all its data, so that no daemon begins a vault there unasked."""
-    return _dirs().user_state_path / "released" / _key(root)
+    return _base("state") / "released" / _key(root)
 
 
 class Wired(TypedDict):
@@ -131,7 +182,7 @@ def runtime_dir() -> Path:
         return Path(given) / APP
     if Path(f"/run/user/{os.getuid()}").is_dir():
         return Path(f"/run/user/{os.getuid()}") / APP
-    return _dirs().user_state_path / "run"
+    return _base("state") / "run"
 
 
 def socket_path(root: Path, *, usual: Path) -> Path:
@@ -143,7 +194,13 @@ def socket_path(root: Path, *, usual: Path) -> Path:
 
 def private_dir(path: Path) -> Path:
     """Make `path` a directory that only we can enter; one of somebody else's raises PermissionError."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        raise Unavailable(
+            f"the directory {path} cannot be made: {exc.strerror}",
+            hint="set HOME, or the XDG_* variable that names it, to a folder that you may write to",
+        ) from exc
     found = path.stat()
     if found.st_uid != os.getuid():
         raise PermissionError(f"{path} belongs to user {found.st_uid}, not to us; remove it or set another directory")
@@ -216,10 +273,10 @@ def find_socket(flag: str | None = None, environ: Mapping[str, str] | None = Non
     environ = os.environ if environ is None else environ
     given = flag or environ.get("ORMAH_SOCKET") or environ.get("ORMAH_DAEMON_SOCKET")
     if given:
-        return Path(given).expanduser()
+        return expand(Path(given))
     known = configured(environ)
     if "socket" in known:
         return Path(known["socket"])
     usual = Path(known["vault"]) if "vault" in known else default_vault()
     vault = environ.get("ORMAH_VAULT") or environ.get("ORMAH_VAULT_PATH")
-    return socket_path(Path(vault).expanduser() if vault else usual, usual=usual)
+    return socket_path(expand(Path(vault)) if vault else usual, usual=usual)

@@ -20,6 +20,7 @@ from ormahctl.commands.told import peek
 from ormahctl.complete import NodeId
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
+from ormahd import paths
 from ormahd.rpc.schema import HelloParams, HelloResult
 from ormahd.rpc.wire import BadRequest, NotFound
 
@@ -72,7 +73,7 @@ def _in_obsidian(file: Path) -> bool:
 def _vaults() -> Iterator[str]:
     """The folders that Obsidian knows as vaults."""
     given = os.environ.get("XDG_CONFIG_HOME")
-    places = [Path.home() / one for one in OBSIDIAN] + ([Path(given) / "obsidian"] if given else [])
+    places = [paths.home() / one for one in OBSIDIAN] + ([Path(given) / "obsidian"] if given else [])
     for place in places:
         try:
             vaults = json.loads((place / "obsidian.json").read_bytes())["vaults"].values()

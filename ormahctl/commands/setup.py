@@ -13,6 +13,7 @@ from ormahctl.commands.connecting import AGENTS, DECLINED, SERVICE, agreed, daem
 from ormahctl.options import OneOf
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
+from ormahd import paths
 
 if TYPE_CHECKING:
     from ormahctl.setup.connect import Change
@@ -186,5 +187,5 @@ def _answer(one: Standing, daemon_answers: bool) -> str:
 
 
 def _short(path: Path) -> str:
-    home = Path.home()
+    home = paths.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

@@ -18,6 +18,7 @@ from ormahctl.complete import Words
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
+from ormahd import paths
 from ormahd.rpc.schema import (
     ConflictItem,
     ConflictsResult,
@@ -111,7 +112,7 @@ def sync(
 
 def _absolute(url: str) -> str:
     """A path is meant from here, not from where the daemon runs."""
-    return url if not url or url.startswith("-") or _ADDRESS.match(url) else os.path.abspath(Path(url).expanduser())
+    return url if not url or url.startswith("-") or _ADDRESS.match(url) else os.path.abspath(paths.expand(Path(url)))
 
 
 def _long(session: Session, method: str, params: Params, kind: type[R]) -> R:

@@ -98,4 +98,4 @@ def _vault(session: Session) -> str:
 
     told_by = daemon(session)[1]
     given = told_by or os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
-    return str(Path(given or paths.configured().get("vault") or paths.default_vault()).expanduser())
+    return str(paths.expand(Path(given or paths.configured().get("vault") or paths.default_vault())))

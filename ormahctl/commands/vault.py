@@ -14,6 +14,7 @@ from ormahctl.commands.vault_release import release
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Place, Verb
+from ormahd import paths
 from ormahd.rpc.schema import AdoptParams, AdoptResult, Progress
 
 SHOWN = 20
@@ -84,7 +85,7 @@ def adopt(
 
 def _place(given: str) -> str:
     """A path as it is, or, where it names something from here and nothing else, from here."""
-    path = Path(given).expanduser()
+    path = paths.expand(Path(given))
     return os.path.realpath(path) if path.is_absolute() else given
 
 

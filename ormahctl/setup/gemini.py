@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ormahctl.setup.harness import Harness, settings
+from ormahd import paths
 
 
 class Gemini(Harness):
@@ -24,7 +25,7 @@ class Gemini(Harness):
 
     def home(self) -> Path:
         """`GEMINI_CLI_HOME` stands for the home directory, not for the one of the settings."""
-        return Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()).absolute() / ".gemini"
+        return Path(os.environ.get("GEMINI_CLI_HOME") or paths.home()).absolute() / ".gemini"
 
     def instructions(self, project: Path | None = None) -> Path:
         """By the name that the person gave it (`context.fileName`, a name or several); else `GEMINI.md`."""

@@ -14,6 +14,7 @@ from ormahctl.setup.edits import Document
 from ormahctl.setup.json_edit import Json
 from ormahctl.setup.record import Record
 from ormahctl.setup.toml_edit import Toml
+from ormahd import paths
 from ormahd.rpc.wire import OrmahError
 
 
@@ -90,4 +91,4 @@ def settings(path: Path) -> Mapping[str, Any]:
 def place(variable: str, usual: str) -> Path:
     """The directory that an environment variable names, else `usual` in the person's home."""
     given = os.environ.get(variable)
-    return Path(given).expanduser().absolute() if given else Path.home() / usual
+    return paths.expand(Path(given)).absolute() if given else paths.home() / usual

@@ -80,7 +80,7 @@ def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
     text = _template(f"{managers.LABEL}.plist")
     text = text.replace("<string>@ORMAHD@</string>", words)
     text = text.replace("@SOCKET@", escape(_checked(os.path.abspath(socket))))
-    text = text.replace("@LOG@", escape(str(Path.home() / "Library" / "Logs" / "ormahd.err.log")))
+    text = text.replace("@LOG@", escape(str(paths.home() / "Library" / "Logs" / "ormahd.err.log")))
     pattern = r"    <key>PATH</key>\n    <string>[^<]*</string>"
     return {managers.plist(): re.sub(pattern, lambda _: pairs, text).encode()}
 
@@ -123,7 +123,7 @@ def _checked(text: str) -> str:
 
 def _units() -> Path:
     given = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(given) if os.path.isabs(given) else Path.home() / ".config"
+    base = Path(given) if os.path.isabs(given) else paths.home() / ".config"
     return base / "systemd" / "user"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from ormahd import paths
 from ormahd.actions.amend import commit
 from ormahd.actions.caller import Caller
 from ormahd.core.note import digest
@@ -24,8 +25,7 @@ def project_at(cwd: str | None, vault: Path) -> Project | None:
     if not cwd or not os.path.isabs(cwd) or "\x00" in cwd:
         return None
     here = Path(os.path.normpath(cwd))
-    home = Path.home()
-    nowhere = frozenset({home, Path(home.anchor)})
+    nowhere = frozenset({paths.known_home() or Path(here.anchor), Path(here.anchor)})
     if here in nowhere or here == vault or vault in here.parents:
         return None
     return find_project(here, nowhere)

@@ -33,7 +33,7 @@ def find_model(name: str) -> Path | str:
         for folder in [] if spec is None else spec.submodule_search_locations or []:
             if (Path(folder) / "model" / "model.safetensors").is_file():
                 return Path(folder) / "model"
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     return path if os.path.isdir(path) else name  # also False for what cannot be a path (too long, a NUL)
 
 

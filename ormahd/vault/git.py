@@ -299,7 +299,7 @@ class Git:
         values: dict[str, str] = {}
         xdg = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
         unset = ["~/.gitconfig", f"{xdg}/git/config", os.environ.get("GIT_CONFIG_GLOBAL", "")]
-        files = {self.common / "config", *(Path(name).expanduser() for name in unset if name)}
+        files = {self.common / "config", *(Path(os.path.expanduser(name)) for name in unset if name)}
         fields = os.fsdecode(out).split("\0")
         for origin, entry in zip(fields[::2], fields[1::2], strict=False):
             if origin == "command line:":

@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from ormahd.core.remotes import Remote, read_remote
+from ormahd.paths import known_home
 
 ORIGINS: Final = 3
 """Clones of clones that are followed to where they come from."""
@@ -61,13 +62,16 @@ def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
 
 def shorten(path: str) -> str:
     """The path with the home directory as `~`: the same on machines whose users have other names."""
-    home = os.path.realpath(Path.home())
     real = os.path.realpath(path)
+    if (known := known_home()) is None:
+        return real
+    home = os.path.realpath(known)
     return "~" + real[len(home) :] if real == home or real.startswith(home + os.sep) else real
 
 
 def lengthen(path: str) -> Path:
-    return Path(os.path.realpath(Path.home()) + path[1:]) if path == "~" or path.startswith("~/") else Path(path)
+    known = known_home() if path == "~" or path.startswith("~/") else None
+    return Path(path) if known is None else Path(os.path.realpath(known) + path[1:])
 
 
 def has_commit(folder: str, commit: str) -> bool:
@@ -90,7 +94,7 @@ def _project(git: Path, place: Path, origins: int) -> Project | None:
     folder = shorten(str(main))
     remote = _remote(git)
     if remote is not None and remote.local:
-        there = Path(os.path.normpath(place / Path(remote.key).expanduser()))
+        there = Path(os.path.normpath(place / os.path.expanduser(remote.key)))
         remote = Remote(str(there), remote.name, remote.owners, local=True)
         around = _git_dir(there / ".git")
         if around is None and (there / "HEAD").is_file() and (there / "objects").is_dir():

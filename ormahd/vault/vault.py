@@ -15,7 +15,7 @@ from typing import Self
 
 from ormahd.core.node import is_node_id
 from ormahd.errors import NotFound, Unavailable
-from ormahd.paths import default_vault
+from ormahd.paths import default_vault, expand
 from ormahd.settings import VaultSettings
 from ormahd.vault import create as creation
 from ormahd.vault import git_purge_swap
@@ -121,7 +121,7 @@ class Vault:
         """Open the vault of `settings.path`, or make it there (`create`). Raises Unavailable when another process has it,
         or when something about folder or repository must be mended first. Promises of an earlier life are not touched:
         `recover` rolls them forward. `at` is told each step of a write (for tests that stop it there)."""
-        root = Path(os.path.realpath((settings.path or default_vault()).expanduser()))
+        root = Path(os.path.realpath(expand(settings.path or default_vault())))
         if root.exists() and not root.is_dir():
             raise Unavailable(f"{root} is a file, not a folder", hint="set vault.path to a folder")
         if not (root / creation.CARD).exists() and not create:
