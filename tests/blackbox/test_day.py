@@ -4,6 +4,7 @@ What the daemon holds of the machine stays what it was."""
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ormahd.errors import Conflict
 from tests.bench import corpus
 from tests.house import House, wait_until
 
@@ -41,14 +43,31 @@ def held(house: House) -> dict[str, int]:
 
 
 def day(agent: int, calls: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What one agent asks; `{last}` stands for the id of what it stored last."""
+    """What one agent asks; `{last}` stands for the id of what it stored last, `{op}` for the op that did. `hook`: an event of a session,
+    each fifth call one of another session; "reconnect": it hangs up and comes again."""
     chance = random.Random(agent)
     for number, query in zip(range(calls), corpus.queries(calls, seed=agent), strict=True):
         drawn = chance.random()
-        if drawn < 0.55:
-            yield "agent.recall", {"query": query, "limit": chance.choice([3, 10, 20])}
+        if drawn < 0.30:
+            yield "agent.recall", {"query": f"{query} {number}", "limit": chance.choice([3, 10, 20])}
+        elif drawn < 0.45:
+            yield "agent.whisper", {"prompt": f"{query}, {number}?", "session_id": f"day-{agent}-{number // 20}"}
+        elif drawn < 0.70:
+            event = chance.choice(["SessionStart", "UserPromptSubmit", "UserPromptSubmit", "Stop"])
+            yield (
+                "hook",
+                {"event": event, "prompt": query, "session_id": f"hook-{agent}-{number // 5}", "source": "startup"},
+            )
+        elif drawn < 0.72:
+            yield "reconnect", {}
+        elif drawn < 0.74:
+            yield "history.undo", {"ops": ["{op}"], "dry_run": chance.random() < 0.5}
+        elif drawn < 0.77:
+            yield "history.show", {"op": "{op}"}
+        elif drawn < 0.773:
+            yield "agent.recall", {"query": query, "as_of": "{op}"}
         elif drawn < 0.80:
-            yield "agent.whisper", {"prompt": query, "session_id": f"day-{agent}-{number // 20}"}
+            yield "agent.connect", {"source_id": "{last}", "target_id": "{first}"}
         elif drawn < 0.86:
             yield (
                 "agent.remember",
@@ -66,23 +85,45 @@ def day(agent: int, calls: int) -> Iterator[tuple[str, dict[str, Any]]]:
             yield "admin.health", {}
 
 
-def live(house: House, calls: int) -> None:
+def filled(params: dict[str, Any], stored: list[tuple[str, str]]) -> dict[str, Any]:
+    """The parameters with the ids that they stand for."""
+    names = {"{first}": stored[0][0], "{last}": stored[-1][0], "{op}": stored[-1][1]}
+    return {
+        key: [names.get(one, one) for one in value] if isinstance(value, list) else names.get(value, value)
+        for key, value in params.items()
+    }
+
+
+def live(house: House, calls: int, part: int = 0) -> None:
+    """Have the agents ask; in another `part` of the day they ask other things."""
     failed: list[BaseException] = []
 
     def one(agent: int) -> None:
-        last: list[str] = []
+        stored: list[tuple[str, str]] = []  # what this agent stored and did not forget: node and op
+        connection = house.connect()
         try:
-            with house.connect() as connection:
-                for method, params in day(agent, calls // AGENTS):
-                    if params.get("node_id") == "{last}":
-                        if not last:
-                            continue
-                        params["node_id"] = last.pop() if method == "agent.forget" else last[-1]
-                    found = connection.call(method, params, timeout=120)
+            for method, params in day(AGENTS * part + agent, calls // AGENTS):
+                if method == "reconnect":
+                    connection.close()
+                    connection = house.connect()
+                elif method == "hook":
+                    said = {key: value for key, value in params.items() if key != "event"}
+                    head = (b"claude-code", params["event"].encode(), b"/tmp/shop", b"")
+                    connection.hook(b"\0".join((*head, json.dumps(said).encode())), 60.0)
+                elif "{" not in str(params) or len(stored) > 1:
+                    try:
+                        found = connection.call(method, filled(params, stored) if stored else params, timeout=120)
+                    except Conflict:
+                        assert method == "history.undo"  # it was changed since it was stored
+                        continue
                     if method == "agent.remember" and not found.existing:
-                        last.append(found.node_id)
+                        stored.append((found.node_id, found.op))
+                    elif method == "agent.forget" or (method == "history.undo" and not params["dry_run"]):
+                        stored.pop()
         except BaseException as exc:  # noqa: BLE001  # a thread's failure is shown by the test
             failed.append(exc)
+        finally:
+            connection.close()
 
     threads = [threading.Thread(target=one, args=(agent,)) for agent in range(AGENTS)]
     for thread in threads:
@@ -126,9 +167,23 @@ def test_what_the_daemon_holds_at_noon_it_holds_in_the_evening(house: House, tmp
     house.ctl("import", str(corpus.write(tmp_path / "notes.jsonl", 500)), timeout=300)
     live(house, calls // 2)  # everything was asked: threads are there, and caches are full
     noon, notes = at_rest(house), house.call("admin.health").nodes
-    live(house, calls // 2)
+    live(house, calls // 2, part=1)
     evening, new = at_rest(house), house.call("admin.health").nodes - notes
     print(f"noon {noon}, evening {evening}, {new} memories more")
     assert evening["threads"] <= noon["threads"] + 4, (noon, evening)
     assert evening["descriptors"] <= noon["descriptors"] + 16, (noon, evening)
     assert evening["kb"] <= noon["kb"] * 1.06 + NOTE_KB * new, (noon, evening, new)
+
+
+@pytest.mark.soak
+def test_after_the_first_5000_calls_50000_take_no_more_than_a_fifth(house: House, tmp_path: Path) -> None:
+    house.plainly = True
+    house.start()
+    house.ctl("import", str(corpus.write(tmp_path / "notes.jsonl", 500)), timeout=300)
+    live(house, 5_000)
+    early, notes = at_rest(house), house.call("admin.health").nodes
+    for calls in range(5_000, 50_000, 5_000):
+        live(house, 5_000, part=calls // 5_000)
+        now, new = held(house), house.call("admin.health").nodes - notes
+        print(f"after {calls + 5_000:,} calls: {now['kb'] // 1024} MB, {new} memories more")
+        assert now["kb"] <= 1.2 * early["kb"] + NOTE_KB * new, (calls, early, now, new)
