@@ -12,7 +12,7 @@ BELOW = {"errors", "faults", "heap", "line", "paths", "turns", "way", "settings"
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "faults": set(),
-    "paths": set(),
+    "paths": {"errors"},
     "heap": set(),
     "line": set(),
     "turns": set(),
