@@ -330,7 +330,7 @@ class Index(Reader):
         """Everything in which the index, its parts and the vault's files (path, bytes, state) differ; empty when all is well.
 
         Nodes that still wait for their vectors are no difference: `pending` counts them. Nobody waits meanwhile: the index is
-        compared as it was at one moment, and a file that is written after that may be called different.
+        compared as it was at one moment, and a file that is written after that and not taken in yet may be called different.
         """
         with self._database.read() as connection:
             with self._applying:
@@ -341,12 +341,16 @@ class Index(Reader):
             found = list(verify.check(connection))
             if found:
                 return found
-            if vault is not None:
-                found += verify.files(connection, vault, progress)
+            differ = [] if vault is None else list(verify.files(connection, vault, progress))
+            was = lookup.files(connection, [one.path for one in differ if one.path is not None])
             found += verify.words(connection, progress)
             found += verify.edges(connection, progress)
             if active is not None and memory is not None:
                 found += verify.vectors(connection, active.number, memory, progress)
+        if differ:  # those that were not taken in since
+            with self._database.read() as connection:
+                now = lookup.files(connection, [one.path for one in differ if one.path is not None])
+            found += [one for one in differ if one.path is None or was.get(one.path) == now.get(one.path)]
         if active is not None:
             progress(0, 0, "Chroma")
             self._filler.open(OPEN_S)
