@@ -135,6 +135,11 @@ class Attributes:
         rule = self.rule(path)
         return None if rule is None else rule.unwritable
 
+    def filter_of(self, path: str) -> str | None:
+        """The filter that git runs the content of a path through; None: none."""
+        rule = self.rule(path)
+        return None if rule is None else rule.filter
+
     def _follow_settings(self) -> None:
         settings = self._git.settings()
         if settings is self._settings:

@@ -3,6 +3,7 @@ each step that nothing is changed, and the person's bytes come back."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,3 +176,22 @@ def test_a_conflict_in_an_encrypted_note_keeps_ours_and_names_both(repository: H
     house.git("merge", "--abort")
     house.git("worktree", "remove", "--force", str(other))
     wait_until(lambda: house.call("admin.verify").ok, "the end of the merge is seen")
+
+
+def test_no_encrypted_memory_becomes_part_of_a_plain_one(repository: House) -> None:
+    house = repository
+    secret = house.json(
+        "remember", "The boat house key hangs behind the door.", "--global", "--title", "Boat house key"
+    )
+    (house.vault / "plain" / "key.md").write_text("# Boat house key\n\nThe boat house key hangs behind the door.\n")
+    wait_until(lambda: "plain/key.md" in str(house.json("recall", "boat house")), "it is found", 20)
+    house.json("vault", "adopt", "plain/key.md", "--yes")
+    note = next(one for one in house.json("recall", "boat house")["results"] if one["id"] != secret["id"])
+    ids = [note["id"], secret["id"]]
+    merge = {"keep_id": ids[0], "remove_id": ids[1], "title": None, "content": None, "reason": "the same"}
+    unite = {"node_ids": ids, "title": "Key", "content": "Behind the door.", "type": "fact", "reason": "the same"}
+    for given in ({"merges": [merge]}, {"consolidations": [unite]}):
+        receipt = house.json("maintenance")["receipt"]
+        done = house.json("maintenance", "apply", "-", input=json.dumps({"receipt": receipt, **given}))
+        (refused,) = done["refused"]
+        assert "through a filter" in refused["why"], refused
