@@ -81,11 +81,11 @@ def test_a_note_lives_its_life_under_attributes(repository: House, folder: str) 
     assert b"And more of it." in updated
     assert (b"\r\n" in updated) == (b"\r\n" in text)
     sound(house, folder)
-    assert (
-        "And more of it." in house.ctl("history", found["id"], "--json").stdout + house.ctl("show", found["id"]).stdout
-    )
-
     [last] = house.json("history", found["id"], "--limit", "1")
+    then = house.git("rev-parse", f"{last['commit']}^").strip()
+    before = house.json("recall", body, "--as-of", then)["results"]
+    assert [row["content"] for row in before if row["id"] == found["id"]] == [found["content"].replace(IDENT, "$Id$")]
+    assert "And more of it." in house.json("show", found["id"])["content"]
     house.json("undo", last["op"])
     assert file.read_bytes().replace(b"\r\n", b"\n") == adopted.replace(b"\r\n", b"\n").replace(IDENT.encode(), b"$Id$")
     if folder not in {"crlf-mixed", "ident"}:
