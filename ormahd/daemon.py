@@ -220,6 +220,7 @@ class _Life:
         if self._leaving.is_set():
             return
         self._try("watched", self._ormah.watch)
+        self._ormah.mender.start()
         gc.freeze()  # the libraries' million objects stay until the end: no collection need stop an answer to look at them
         nodes, parts = self._ormah.index.count(), self._ormah.degraded()
         sentence = f"ready, {nodes} memories" + (f", without {', '.join(parts)}" if parts else "")

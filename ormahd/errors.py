@@ -88,6 +88,14 @@ class Unavailable(OrmahError):
     exit_status = 69
 
 
+class NoRoom(Unavailable):
+    """A disk is full. Nothing was changed; the message names the disk, and it goes on by itself once there is room."""
+
+
+class BegunAnew(Unavailable):
+    """A file of ours that nothing depends on (index, state) was found damaged and is begun anew. Asked again, it is answered."""
+
+
 class NotReady(OrmahError):
     """The daemon runs, but the part that this call needs is still warming."""
 

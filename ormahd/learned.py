@@ -73,6 +73,11 @@ class Learned:
         with self._lock:
             self._look()
 
+    def forget(self) -> None:
+        """Tell the index of strength anew: it is another one."""
+        self._strength = None
+        self.read()
+
     def committed(self, done: Committed) -> None:
         """Our own commits. What a sync brought may be anything."""
         if done.kind is Kind.SYNC or any(one.path == STRENGTH or FILES.ours(one.path) for one in done.changes):

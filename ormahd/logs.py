@@ -24,7 +24,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final
 
-from ormahd import paths
+from ormahd import paths, places
 from ormahd.settings import LogSettings
 
 NAME: Final = "ormahd.log"
@@ -46,6 +46,8 @@ class Logs:
         self._settings = settings
         self._foreground = foreground
         self._file: _File | None = None
+        self.trouble: str | None = None
+        """Why there is no log file."""
         self._stderr = _Stream(sys.stderr) if foreground else None
         self._spool = _Spool()
         root = logging.getLogger()
@@ -67,12 +69,15 @@ class Logs:
         return None if self._file is None else Path(self._file.baseFilename)
 
     def to_file(self, directory: Path) -> None:
-        """Log into `directory` from now on, beginning with what was said so far.
-
-        Raises:
-            OSError: the directory or the file cannot be written.
-        """
-        self._file = _File(directory, self._settings, take_stderr=not self._foreground)
+        """Log into `directory` from now on, beginning with what was said so far. Where that cannot be, and in a full disk's
+        time, lines are lost, and nothing else is: `trouble` says why."""
+        try:
+            self._file = _File(directory, self._settings, take_stderr=not self._foreground)
+        except OSError as exc:
+            self.trouble = f"there is no log file in {directory}: {exc.strerror or exc}"
+            logging.getLogger("ormahd").warning("%s", self.trouble)
+            self._spool.to_nobody()
+            return
         self._file.setFormatter(formatter(self._settings.format))
         self._spool.to_all(self._file)
         if not self._foreground:
@@ -145,6 +150,10 @@ class _Spool(logging.Handler):
         finally:
             self.release()
 
+    def to_nobody(self) -> None:
+        """Keep nothing any more for a file that does not come."""
+        self._early = None
+
     def emit(self, record: logging.LogRecord) -> None:
         if self._early is not None:
             self._early.append(record)
@@ -201,6 +210,7 @@ class _File(logging.handlers.RotatingFileHandler):
 
     def __init__(self, directory: Path, settings: LogSettings, *, take_stderr: bool) -> None:
         self._take_stderr = take_stderr
+        self._keep = settings.keep
         super().__init__(
             paths.private_dir(directory) / NAME,
             maxBytes=settings.max_bytes,
@@ -209,8 +219,13 @@ class _File(logging.handlers.RotatingFileHandler):
         )
 
     def _open(self) -> TextIOWrapper:
-        paths.private_dir(Path(self.baseFilename).parent)
-        fd = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        file = Path(self.baseFilename)
+        places.make_way_for_folder(file.parent)
+        paths.private_dir(file.parent)
+        for one in (file, *(file.with_name(f"{NAME}.{number}") for number in range(1, self._keep + 1))):
+            places.make_way(one)  # a FIFO without a reader would keep whoever opens it waiting
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        fd = os.open(file, flags, 0o600)
         os.fchmod(fd, 0o600)
         if self._take_stderr:
             os.dup2(fd, 2)
@@ -222,7 +237,12 @@ class _File(logging.handlers.RotatingFileHandler):
         try:
             if self.stream is None:
                 self.stream = self._open()
-            size = os.fstat(self.stream.fileno()).st_size
+            found = os.fstat(self.stream.fileno())
+            if not found.st_nlink:  # somebody deleted it: what is written there nobody reads
+                self.stream.close()
+                self.stream = self._open()
+                found = os.fstat(self.stream.fileno())
+            size = found.st_size
             part: list[str] = []
             for line in _lines(self, records):
                 length = len(line.encode("utf-8", "replace"))

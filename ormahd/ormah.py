@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
+import sqlite3
 import threading
 import time
 import uuid
@@ -15,22 +17,24 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from ormahd import paths, way
+from ormahd import paths, places, way
 from ormahd.config import Config
 from ormahd.core import note as codec
 from ormahd.core.file_state import FileState
 from ormahd.core.node import NodeType, Tier
 from ormahd.core.note import NoteKind
 from ormahd.core.secrets import redact
-from ormahd.errors import BadRequest, NotFound, OrmahError
+from ormahd.errors import BadRequest, BegunAnew, NoRoom, NotFound, OrmahError, Unavailable
+from ormahd.fetch import Fetcher
 from ormahd.index.embed import load
-from ormahd.index.embedder import QueryVectors
+from ormahd.index.embedder import Embedder, QueryVectors
 from ormahd.index.index import Index
 from ormahd.index.pasts import Pasts
 from ormahd.index.rows import Difference, Filter, NodeRow
 from ormahd.journal.feedback import Judgements
 from ormahd.journal.state import State
 from ormahd.learned import Learned
+from ormahd.mender import Mender
 from ormahd.reworded import Reworded
 from ormahd.turns import Turns
 from ormahd.vault import driver
@@ -52,6 +56,18 @@ PATIENCE = 20.0
 """Seconds that becoming ready waits for texts without vectors."""
 LOOKS = 3
 """How often the index is compared with a vault that is written to meanwhile."""
+UNMENDED = {"chroma"}
+"""What of a comparison is no matter of the index's file: Chroma is filled again by itself."""
+LOOKED_THROUGH = 64_000_000
+"""Bytes of an index that SQLite looks through before the first scan: some tenths of a second. A larger one is looked through later."""
+LITTLE = 5_000_000
+"""Free bytes of a disk from which on it is called full: one commit and a batch of the index need that much."""
+MENDING = 5.0
+"""Seconds that a request waits for an index that is begun anew."""
+TRIES = 3
+"""Times that a request is tried: index and state may both be damaged."""
+AGAIN = 2.0
+"""Seconds from a first scan that failed to the next one: once a disk has room again, the daemon is soon ready."""
 RECENT = 10_000
 """Short ids remembered as drawn: far more than can be on their way at once."""
 
@@ -80,6 +96,10 @@ class Ormah:
         self.started = clock()
         self.warnings: list[str] = []
         self.syncing = SyncState()
+        self.mender = Mender(
+            index, state, scan=self._bring_in, forget=self._forget, differs=self._differs, rebuild=self._rebuild_rows,
+            warn=self.warn, rested=lambda: vault.rested,
+        )  # fmt: skip
         self.writing = threading.RLock()
         """Held from seeing a note to committing its change, by everything that edits notes that exist."""
         self.reconciler = Reconciler(
@@ -92,6 +112,11 @@ class Ormah:
             position=lambda: self.index.position,
             check_secrets=self.settings.secrets.redact,
         )
+        fetcher = Fetcher(
+            vault, self.reconciler, index, lambda: self.mender.at_work or self.phase in {"starting", "reconciling"},
+            lambda: self.mender.wait(MENDING),
+        )  # fmt: skip
+        index.fetch_id, index.fetch_words = self._fetched(fetcher), fetcher.by_words
         index.first_path = self.reconciler.first_path
         index.blob_id = vault.conversion.known_id
         self.reworded = Reworded(vault, index)
@@ -115,18 +140,20 @@ class Ormah:
             recovered = vault.recover()
             if not paths.state_dir(vault.root, vault.id).exists() and (former := vault.former()) is not None:
                 paths.inherit(vault.root, former, vault.id)
-            state = State(paths.private_dir(paths.state_dir(vault.root, vault.id)), clock=clock)
+            state = State(_private(paths.state_dir(vault.root, vault.id)), clock=clock)
             index = Index.open(
-                paths.private_dir(paths.index_dir(vault.root, vault.id)),
-                config.settings.embedding, config.settings.vectors, clock=clock,
+                _private(paths.index_dir(vault.root, vault.id)), config.settings.embedding, config.settings.vectors,
+                clock=clock,
             )  # fmt: skip
         except BaseException:
             vault.close()
             raise
         ormah = cls(config, vault, index, state, clock)
-        for sentence in [*recovered, state.notice, index.dropped]:
-            if sentence:
-                log.info("%s", sentence)
+        for sentence in recovered:
+            log.info("%s", sentence)
+        if index.dropped:
+            log.warning("the index is made anew: %s", index.dropped)
+        ormah.mender.tell()
         ormah.learned.read()
         return ormah
 
@@ -145,15 +172,19 @@ class Ormah:
                 self.phase = phase
                 on_phase(phase)
 
+        try:
+            self._warm(enter, last)
+        finally:
+            enter("ready")  # whatever failed: what there is answers
+        self._settle()
+
+    def _warm(self, enter: Callable[[str], None], last: Callable[[], None]) -> None:
         enter("reconciling")
         model = threading.Thread(target=self._load_model, name="model", daemon=True)
         model.start()
-        try:
-            self.reconciler.scan(stopping=lambda: self.phase == "stopping")
-        except Leaving:
-            log.info("the vault is not read to its end: the next start goes on")
-        except OrmahError as exc:
-            self.warn(f"the vault could not be compared with the index: {exc.message}")
+        if self.index.database.bytes() <= LOOKED_THROUGH:
+            self.mender.look_through()
+        self._first_scan()
         enter("warming")
         while model.is_alive() and self.phase != "stopping":
             model.join(0.2)
@@ -161,8 +192,23 @@ class Ormah:
         while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
             pass  # a few texts are soon embedded; many go on in the background, and `degraded` says so
         last()
-        enter("ready")
-        self._settle()
+
+    def _first_scan(self) -> None:
+        """Compare the index with the vault, again and again while a disk is full or the index is being begun anew."""
+        told = ""
+        while self.phase != "stopping":
+            self.mender.wait(MENDING)
+            try:
+                self._bring_in()
+                break
+            except (BegunAnew, NoRoom) as exc:
+                again = exc.message
+            except OrmahError as exc:
+                self.warn(f"the vault could not be compared with the index: {exc.message}")
+                break
+            if again != told:
+                log.warning("the index could not be compared with the vault yet: %s", told := again)
+            self.syncing.stopping.wait(AGAIN)
 
     def _settle(self) -> None:
         """What nobody waits for: the history is read once, so that the first question about it need not."""
@@ -184,8 +230,8 @@ class Ormah:
     def _load_model(self) -> None:
         try:
             way.give()  # the first question is often there already: it came with what started us
-            embedder = load(self.settings.embedding, paths.private_dir(paths.models_dir()))
-            self.index.attach(embedder)
+            embedder = load(self.settings.embedding, _private(paths.models_dir()))
+            self._attach(embedder)
         except OrmahError as exc:
             self.warn(f"no vectors: {exc.message}")
         except Exception as exc:  # a broken library or model must not take the memory down with it
@@ -193,6 +239,17 @@ class Ormah:
             self.warn(f"no vectors: {exc}")
         way.give()
         redact("")  # its patterns take a quarter of a second to load, which the first memory should not wait for
+
+    def _attach(self, embedder: Embedder) -> None:
+        """Have the index use the model, as soon as it has a file, or is in memory."""
+        while self.phase != "stopping":
+            self.mender.wait(MENDING)
+            try:
+                return self.index.attach(embedder)
+            except (BegunAnew, NoRoom) as exc:
+                log.info("the model waits for the index: %s", exc.message)
+                self.syncing.stopping.wait(AGAIN)
+        return None
 
     def mend_git(self) -> None:
         """Have git, typed by hand in the vault, merge notes as we do."""
@@ -211,6 +268,7 @@ class Ormah:
         self.syncing.stopping.set()
         if self._watcher is not None:
             self._watcher.stop()
+        self.mender.stop()
         self.pasts.close()
         self.index.close()
         self.state.close()
@@ -224,9 +282,23 @@ class Ormah:
     def degraded(self) -> list[str]:
         """The parts that answers have to do without at the moment."""
         parts = list(self.index.degraded)
+        if self.mender.at_work or self.index.database.in_memory:
+            parts.append("index")
+        if self.state.trouble is not None:
+            parts.append("state")
         if self._watcher is not None and not self._watcher.alive:
             parts.append("watcher")
         return parts
+
+    def troubles(self) -> list[str]:
+        """What our files cannot be written for at the moment, as sentences; and disks that have no room left."""
+        found = [one for one in (self.state.trouble_said, self.index.database.trouble) if one is not None]
+        disks: dict[Path, Path] = {}
+        for place in (self.vault.root, self.index.directory, self.state.path.parent):
+            with contextlib.suppress(OSError):
+                disks.setdefault(places.mount_of(place), place)
+        full = [place for mount, place in disks.items() if places.free(mount) < LITTLE]
+        return [*found, *(f"a disk is as good as full: {places.room(place)}" for place in full)]
 
     def watcher_state(self) -> str:
         return "not started" if self._watcher is None else self._watcher.state
@@ -239,7 +311,12 @@ class Ormah:
         for done in some:
             self.learned.committed(done)
         for _, group in itertools.groupby(some, lambda done: done.kind is Kind.SYNC):
-            self._index(list(group))
+            try:
+                self._index(list(group))
+            except (OrmahError, OSError, sqlite3.Error) as exc:
+                # What is committed is acknowledged, whatever becomes of the index: that follows by the next scan.
+                log.warning("the index could not take in what was written: %s", exc)
+                self.mender.behind()
 
     def _index(self, some: Sequence[Committed]) -> None:
         if some[0].kind is Kind.SYNC:
@@ -250,6 +327,64 @@ class Ormah:
         known = some[0].parent is not None and self.index.position == some[0].parent
         whole = all(one.commit == other.parent for one, other in itertools.pairwise(some))
         self.index.apply(upserts, removals, head=some[-1].commit if known and whole else None)
+
+    # ------------------------------------------------------------ damage
+
+    def mended(self, act: Callable[[], T]) -> T:
+        """What `act` returns; done again where the index or the state had to be begun anew meanwhile, and nothing was written by it."""
+        written = self.vault.written_here
+        self.mender.wait(MENDING)
+        for left in reversed(range(TRIES)):
+            generation = self.index.generation
+            try:
+                found = act()
+                if generation == self.index.generation or not left or self.vault.written_here != written:
+                    return found
+            except (BegunAnew, NoRoom) as exc:
+                ours = isinstance(exc, BegunAnew) or bool(exc.data.get("index"))  # else it is the vault that is refused
+                if not ours or not left or self.vault.written_here != written:
+                    raise
+            except OrmahError:
+                raise
+            except Exception:
+                # Damage that SQLite does not see comes as any error: only where a check finds it, it is tried again.
+                if not left or self.vault.written_here != written or not self.mender.look_through():
+                    raise
+            self.mender.wait(MENDING)
+        raise AssertionError("the last try returns or raises")
+
+    def _bring_in(self) -> None:
+        """A scan of the whole vault. Raises OrmahError, NoRoom where a disk is full."""
+        try:
+            self.reconciler.scan(stopping=lambda: self.phase == "stopping")
+        except Leaving:
+            log.info("the vault is not read to its end: the next start goes on")
+        except (OSError, sqlite3.Error) as exc:
+            if places.is_full(exc):
+                raise NoRoom(f"the vault cannot be taken in: {places.room(self.vault.root)}") from exc
+            raise Unavailable(f"the vault could not be taken in: {exc}") from exc
+
+    def _forget(self) -> None:
+        """The index is another one: what the scans before knew of it does not hold, nor does it know what use has made of nodes."""
+        self.reconciler.forget()
+        self.learned.forget()
+
+    def _fetched(self, fetcher: Fetcher) -> Callable[[str], bool]:
+        def fetch(prefix: str) -> bool:
+            found = fetcher.by_id(prefix)
+            if found and self.phase == "ready" and not self.mender.at_work:
+                log.warning("the index lacked a memory that the vault has; it is compared with the vault")
+                self.mender.suspect()
+            return found
+
+        return fetch
+
+    def _differs(self) -> bool:
+        return any(one.what not in UNMENDED for one in self._differences())
+
+    def _rebuild_rows(self) -> None:
+        with self.writing:
+            self.index.rebuild(self.files(), head=self.vault.head())
 
     def _known(self) -> Mapping[str, FileState]:
         """What the scan need not read again. The first one of a life looks again at what is no memory: what may be
@@ -278,8 +413,15 @@ class Ormah:
         yield from self.reconciler.files()
 
     def verify(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
-        """In what the index differs from the vault. Somebody may write meanwhile: what differs is looked at again then, and
-        counts where it differs each time. What waits for the end of somebody else's merge or rebase is no difference."""
+        """In what the index differs from the vault; that is mended soon. What waits for the end of somebody else's merge or rebase is no
+        difference."""
+        found = self._differences(progress)
+        if self.phase == "ready" and any(one.what not in UNMENDED for one in found):
+            self.mender.suspect()
+        return found
+
+    def _differences(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
+        """Somebody may write meanwhile: what differs is looked at again then, and counts where it differs each time."""
         found: list[Difference] = []
         for look in range(LOOKS):
             head = self.vault.head()
@@ -348,7 +490,7 @@ class Ormah:
     def has_short(self, short: str) -> str | None:
         """The id of the node with this short id, or None."""
         try:
-            return self.index.resolve(short)
+            return self.index.resolve_known(short)
         except NotFound:
             return None
 
@@ -387,6 +529,17 @@ class Ormah:
         Empty until the model is there. The text's embedding is kept for when the note is indexed.
         """
         return self.index.neighbours(title, content, limit, work)
+
+
+def _private(directory: Path) -> Path:
+    """A folder of ours that only we can enter, if one can be had. Whoever needs it does without where there is none."""
+    try:
+        if sentence := places.make_way_for_folder(directory):
+            log.warning("%s", sentence)
+        return paths.private_dir(directory)
+    except OSError as exc:
+        log.warning("%s cannot be used: %s", directory, exc)
+        return directory
 
 
 def _fixed(time: str | None) -> Clock | None:

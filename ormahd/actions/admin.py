@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from ormahd import places
 from ormahd.actions.views import iso
 from ormahd.core import note as codec
 from ormahd.core.judgement import FOLDER
@@ -90,6 +91,8 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
     read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [Finding("warning", text) for text in ormah.warnings]
+    found += [Finding("error", what, mend="make room; everything goes on by itself then") for what in ormah.troubles()]
+    found += [_aside(path) for path in places.asides(ormah.state.path.parent)]
     found += [Finding(**problem) for problem in driver.findings(ormah.vault)]
     if ormah.syncing.trouble and not ormah.syncing.offline_since:
         found.append(
@@ -111,7 +114,7 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
             "error",
             f"the index differs from the vault ({one.what}): {one.detail}",
             one.path,
-            mend="run: ormahctl rebuild",
+            mend="it is mended by itself in a moment; if it stays so: ormahctl rebuild",
         )
         for one in differences
     ]
@@ -136,6 +139,12 @@ def _set_aside(root: Path) -> list[Finding]:
             mend = "look whether its text is in the vault (it holds the notes' bytes), then delete it"
             found.append(Finding("error", what, file.relative_to(root).as_posix(), mend=mend))
     return found
+
+
+def _aside(path: Path) -> Finding:
+    """What of the state was set aside: nothing of it is a memory."""
+    what = "it could not be used and was set aside; what stands in its place was begun anew, and no memory is lost"
+    return Finding("warning", what, str(path), mend="delete it when you have looked at it")
 
 
 def _judgements(ormah: Ormah) -> list[Finding]:
@@ -182,5 +191,7 @@ def fix(ormah: Ormah) -> list[str]:
 def _mend(part: str) -> str:
     return {
         "vectors": "wait until the model is loaded (ormahctl status), or look into the log (ormahctl logs)",
+        "index": "wait: it follows the vault by itself (ormahctl status)",
+        "state": "wait: what happens is kept in memory until its disk can be written",
         "watcher": "edits are still found by the periodic scan; look into the log (ormahctl logs)",
     }.get(part, "look into the log (ormahctl logs)")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ormahd.actions.views import NearView, headline, iso
 from ormahd.core.node import NodeType
 from ormahd.core.standing import Compared, Standing, compare
 from ormahd.core.statement import Statement, read
+from ormahd.errors import Unavailable
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -52,6 +53,14 @@ def nearby(
         if cosine >= CLOSE or found.verdict is Standing.REPLACED:
             views.append(_view(row, cosine, found))
     return sorted(views, key=lambda one: one.standing != Standing.REPLACED)[:MOST]
+
+
+def at_best(look: Callable[[], list[NearView]]) -> list[NearView]:
+    """What `look` finds; nothing where the index is being begun anew. The change is written already, and that is the answer."""
+    try:
+        return look()
+    except Unavailable:
+        return []
 
 
 def told(near: Sequence[NearView], newer: str) -> list[str]:

@@ -9,7 +9,7 @@ from msgspec import Struct, field, structs
 
 from ormahd.actions.amend import Seen, amending, clean, commit, define, make_room_in_core, see
 from ormahd.actions.caller import Caller
-from ormahd.actions.nearby import nearby, told
+from ormahd.actions.nearby import at_best, nearby, told
 from ormahd.actions.superseding import called, link_to, refuse_self, superseded, superseded_by
 from ormahd.actions.views import EdgeView, NearView, edge_view, headline, stem
 from ormahd.core import note as codec
@@ -124,7 +124,8 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replac
         done = commit(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body, fill=fill)
         views = [edge_view(row, link) for link, row in made]
         written = (title, content, request.type)
-        close = nearby(ormah, drawn.near, written, request.space, but=[row.id for row in older])
+        but = [row.id for row in older]
+        close = at_best(lambda: nearby(ormah, drawn.near, written, request.space, but=but))
         return Remembered(
             _prose(node_id, name, views, demoted, found, done.stored, older, close), node_id, short_id(node_id), path,
             done.commit, done.op, request.space, views, found, [row.id for row in demoted], stored=done.stored,

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from ormahd.actions.amend import Seen, amending, clean, commit, define, make_room_in_core, see
 from ormahd.actions.caller import Caller
-from ormahd.actions.nearby import nearby, told
+from ormahd.actions.nearby import at_best, nearby, told
 from ormahd.actions.views import Written, headline, stem
 from ormahd.core import note as codec
 from ormahd.core.node import ABOUT_SELF, EdgeType, LinkRequest, Tier, short_id
@@ -113,7 +113,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Writte
         ]
         space = wish.get("space", None if "space" in clear else seen.note.space)
         written = (wish.get("title", seen.note.title), content or "", wish.get("type", seen.note.type))
-        others = nearby(ormah, near, written, space, but=_kin(ormah, node_id)) if near else []
+        others = at_best(lambda: nearby(ormah, near, written, space, but=_kin(ormah, node_id))) if near else []
         lines += told(others, short_id(node_id))
         return Written(
             "\n".join(lines), node_id, short_id(node_id), seen.path, done.commit, done.op, True, found,

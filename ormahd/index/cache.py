@@ -26,6 +26,8 @@ KEEP_FREE_US = 7 * 86_400 * 1_000_000
 """Microseconds that the embedding of a text which no note has any more is kept: an undo within a week is free."""
 PURGE_BATCH = 2000
 """Embeddings that are dropped in one transaction, so that writers get their turn."""
+UNIT = 0.02
+"""How far the length of a kept vector may be from 1: rounding to 16 bits leaves 0.001."""
 KEEP_FREE_SHARE = 0.1
 """Of all documents: how many such embeddings are kept at most (and 1,000 in any case)."""
 
@@ -196,6 +198,42 @@ def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict
     for document, blob in _pieces(connection, "vector", documents):
         blobs.setdefault(document, []).append(blob)
     return {document: np.frombuffer(b"".join(some), np.float16).reshape(len(some), -1) for document, some in blobs.items()}  # fmt: skip
+
+
+def drop_bad(connection: sqlite3.Connection, model: int, dimensions: int, late_dimensions: int) -> int:
+    """Drop embeddings that are not what a model gives (another length, no unit vectors, tokens without their vectors), so that their
+    texts are embedded again. Returns how many."""
+    bad: set[int] = set()
+    rows = connection.execute(
+        "SELECT document, vector, length(t.ids), length(t.vectors), d.pieces > 0 AND v.key IS NULL FROM document d "
+        "LEFT JOIN vector v ON v.key BETWEEN document << 16 AND (document << 16) + 65535 LEFT JOIN token t USING (key) "
+        "WHERE model = ?", (model,),
+    )  # fmt: skip
+    while some := rows.fetchmany(2000):
+        whole = []
+        for document, blob, ids, packed, gone in some:
+            fits = not gone and isinstance(blob, bytes) and len(blob) == 2 * dimensions
+            if (
+                fits
+                and ids is not None
+                and packed is not None
+                and ids % 4 == 0
+                and 2 * packed == ids // 4 * late_dimensions
+            ):
+                whole.append((document, blob))
+            else:
+                bad.add(document)
+        vectors = np.frombuffer(b"".join(blob for _, blob in whole), np.float16).reshape(len(whole), dimensions)
+        with np.errstate(all="ignore"):
+            lengths = np.linalg.norm(vectors.astype(np.float32), axis=1)
+        far = ~(np.abs(lengths - 1) < UNIT)  # also what is no number
+        bad |= {document for (document, _), is_far in zip(whole, far.tolist(), strict=True) if is_far}
+    keys = [(document << 16, document << 16 | 0xFFFF) for document in bad]
+    for table in ("vector", "token"):
+        connection.executemany(f"DELETE FROM {table} WHERE key BETWEEN ? AND ?", keys)
+    for table in ("document", "embedded"):
+        connection.executemany(f"DELETE FROM {table} WHERE document = ?", [(one,) for one in bad])
+    return len(bad)
 
 
 def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:

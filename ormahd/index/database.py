@@ -12,16 +12,18 @@ import hashlib
 import importlib.resources
 import os
 import queue
-import shutil
+import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ormahd import places
 from ormahd.core.sql import Snapshot
+from ormahd.core.sql_faults import Fault, fault_of
 from ormahd.core.words import FTS_TOKENIZE
-from ormahd.errors import Unavailable
+from ormahd.errors import BegunAnew, NoRoom, Unavailable
 
 SCHEMA_VERSION = 1
 """Another number in a file means another layout: the directory is dropped and filled again from the vault."""
@@ -39,6 +41,8 @@ STATEMENTS, PASSING_STATEMENTS = 100, 16
 LOG_PAGES = 2000
 """Pages of 4 KB in the log from which on it is folded into the file, and both are flushed. A batch of eleven memories writes 70 or more, many
 of them the same as the batch before."""
+MOST_IN_MEMORY = 500_000_000
+"""Bytes of an index that is taken into memory where its disk is full: of 80,000 notes. A larger one is read, and lags behind."""
 _READ_WAIT_S = 30.0
 _READS_NOTES = ("note", "frontmatter", "markdown", "naming", "words")
 _MAKES_ROWS = ("text", "links", "write")
@@ -46,8 +50,46 @@ _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "wo
 """Tables that are read from the notes; embeddings are not among them."""
 
 
+ANEW = "it is made anew from the vault by itself, and nothing is lost: ask again in a moment"
+LOG = ("-wal", "-shm")
+"""What SQLite keeps beside a database, by the ends of the names."""
+
+_FITTING = {
+    "files without their text": "SELECT count(*) FROM file f WHERE NOT EXISTS (SELECT 1 FROM text t WHERE t.number = f.number)",
+    "files without their words": "SELECT count(*) FROM file f WHERE NOT EXISTS (SELECT 1 FROM words_docsize w WHERE w.id = f.number)",
+    "memories without a row": "SELECT count(*) FROM file f WHERE node_id IS NOT NULL AND kind IN ('note', 'indexed') "
+    "AND NOT EXISTS (SELECT 1 FROM node n WHERE n.number = f.number)",
+    "texts of no file": "SELECT count(*) FROM text t WHERE NOT EXISTS (SELECT 1 FROM file f WHERE t.number = f.number)",
+    "rows of no file": "SELECT count(*) FROM node n WHERE NOT EXISTS (SELECT 1 FROM file f WHERE n.number = f.number)",
+    "memories that nobody is": "SELECT count(DISTINCT id) FROM node n WHERE held = 0 AND NOT EXISTS "
+    "(SELECT 1 FROM node o WHERE o.id = n.id AND o.held = 1)",
+    "embeddings without vectors": "SELECT count(*) FROM embedded e WHERE NOT EXISTS "
+    "(SELECT 1 FROM vector v JOIN token t USING (key) WHERE v.key = e.document << 16)",
+    "embeddings cut short": "SELECT count(*) FROM vector v JOIN token t USING (key) WHERE length(vector) < 16 "
+    "OR length(ids) % 4 OR length(vectors) < length(ids) OR (length(ids) AND 4 * length(vectors) % length(ids))",
+}
+"""What of the tables has to fit each other, as a count of what does not: rows may be missing in a file that is sound."""
+
+
+class _Connections:
+    """The connections to one file, until another one takes its place (`over`)."""
+
+    def __init__(self, writer: sqlite3.Connection, identity: tuple[int, int] | None) -> None:
+        self.writer = writer
+        self.identity = identity
+        """Device and inode."""
+        self.version = writer.execute("PRAGMA data_version").fetchone()[0]
+        """Counts the writes of other programs."""
+        self.idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        self.readers: list[sqlite3.Connection] = []
+        self.over = False
+
+
 class Database:
-    """Connections to `index.sqlite3` in `directory`; a file that is damaged or of another version is dropped first."""
+    """Connections to `index.sqlite3` in `directory`; a file that is damaged or of another version is set aside first."""
+
+    _memory: str | None = None
+    """The name of a database in memory, where there can be no file."""
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
         """`durable` False: nobody minds when a power cut takes the file (a copy that is made for a while)."""
@@ -57,33 +99,187 @@ class Database:
         self.path = directory / "index.sqlite3"
         self.dropped: str | None = None
         """Why the old index was dropped when this one was opened, for the log."""
-        self._mark = directory / "damaged"
+        self.trouble: str | None = None
+        """Why the index is kept in memory, where its file cannot be."""
+        self.found_damaged: Callable[[str], None] = _nobody
+        """Told why the file cannot be used any more; whoever is sees to `begin_anew`. May be called with any lock held."""
+        self.found_full: Callable[[str], None] = _nobody
+        """Told that the disk takes nothing more; see `into_memory`."""
         self._lock = threading.RLock()
-        self._idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
-        self._readers: list[sqlite3.Connection] = []
         self._growing = threading.Lock()
         self._closed = False
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._mark.exists():
-            self._drop("it was found damaged")
+        self._left = directory / "index.left"
+        was, found = self._as_left(), self._stamp()
+        self.doubtful = found is not None and was != found
+        """Whether the file is another one than was left at the last end: after a crash, or when somebody wrote into it since."""
+        with contextlib.suppress(OSError):
+            places.remove(self._left)
+        self._now = self._first()
+
+    def _stamp(self) -> str | None:
+        """What tells whether somebody wrote into the file: its inode, size and time."""
         try:
-            self._writer = self._open()
-        except sqlite3.DatabaseError as error:
-            self._drop(f"SQLite cannot read it ({error})")
-            self._writer = self._open()
+            found = self.path.lstat()
+        except OSError:
+            return None
+        return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+
+    def _as_left(self) -> str | None:
+        try:
+            return places.read(self._left).decode("ascii", "replace")
+        except OSError:
+            return None
+
+    def _first(self) -> _Connections:
+        """Open the file, or one that takes its place. What is damaged is set aside: all of it can be made again."""
+        for _ in range(2):
+            try:
+                self._clear()
+                return _Connections(self._open(), self._found())
+            except sqlite3.DatabaseError as error:
+                if fault_of(error) is not Fault.DAMAGED:
+                    return self._in_memory(str(error))
+                try:
+                    self._set_aside(f"SQLite cannot read it ({error})")
+                except OSError as stays:
+                    return self._in_memory(f"{error}; it could not be set aside: {stays.strerror}")
+            except OSError as error:
+                return self._in_memory(error.strerror or str(error))
+        return self._in_memory("it could not be opened")
+
+    def _clear(self) -> None:
+        """Set aside what stands where our files are, and is none; drop what was set aside before, and a log without its database."""
+        places.make_way_for_folder(self.directory)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = [sentence for end in ("", *LOG) if (sentence := places.make_way(self._beside(end)))]
+        if found:
+            self.dropped = "; ".join(found)
+        if places.kind(self.path) is None:
+            self._drop_log()
+
+    def _in_memory(self, why: str) -> _Connections:
+        """An index that lasts as long as the process: better than none, where the disk has no room for one."""
+        self.trouble = self.dropped = f"the index cannot be kept in {self.directory}: {why}"
+        self._memory = self._name()
+        return _Connections(self._open(), None)
+
+    @staticmethod
+    def _name() -> str:
+        return f"file:/ormah-{os.getpid()}-{secrets.token_hex(8)}?vfs=memdb"
+
+    def _beside(self, end: str) -> Path:
+        return self.path.with_name(self.path.name + end)
+
+    def _drop_log(self) -> None:
+        for end in LOG:
+            places.remove(self._beside(end))
+
+    def _set_aside(self, why: str) -> None:
+        """Rename the file, of which the last one is kept until the next start or the next damage. Raises OSError."""
+        for old in places.asides(self.directory):
+            with contextlib.suppress(OSError):
+                places.remove(old)
+        if places.kind(self.path) is not None:
+            why = f"{why}; it was set aside as {places.set_aside(self.path).name}"
+        self._drop_log()
+        self.dropped = why
+
+    def begin_anew(self, why: str) -> None:
+        """Set the file aside and begin another, empty one, while readers are at work: they end with an error."""
+        with self._lock, self._growing:
+            if self._closed:
+                return
+            old = self._now
+            with contextlib.suppress(sqlite3.Error):
+                old.writer.close()
+            self._memory = self.trouble = None
+            try:
+                self._set_aside(why)
+            except OSError as error:
+                self._now = self._in_memory(f"{why}; it could not be set aside: {error.strerror}")
+            else:
+                self._now = self._first()
+            _end(old)
+
+    def into_memory(self, why: str) -> bool:
+        """Go on in memory with all that the file holds, because its disk has no room. False: it is there already, or it is too large."""
+        with self._lock, self._growing:
+            if self._closed or self._memory is not None or self.bytes() > MOST_IN_MEMORY:
+                return False
+            old, name = self._now, self._name()
+            with contextlib.closing(self._connect(name)) as target:
+                target.execute("PRAGMA user_version").fetchone()  # it is there as long as somebody has it open
+                old.writer.execute("VACUUM INTO ?", (name,))  # a plain copy would want a log, which memory has not
+                self._memory, self.trouble = name, f"the index cannot be kept in {self.directory}: {why}"
+                self._now = _Connections(self._connect(), None)
+            old.writer.close()
+            _end(old)
+            return True
+
+    def back_to_file(self) -> bool:
+        """Leave memory for the file, as far as that was written; its disk may have room again. False: it cannot be used yet."""
+        with self._lock, self._growing:
+            if self._closed or self._memory is None:
+                return False
+            memory, self._memory = self._memory, None
+            try:
+                self._clear()
+                now = _Connections(self._open(), self._found())
+            except (OSError, sqlite3.Error):
+                self._memory = memory
+                return False
+            old, self._now, self.trouble = self._now, now, None
+            old.writer.close()
+            _end(old)
+            return True
+
+    def suspicion(self) -> str | None:
+        """Why the file has to be looked at, as far as that is seen without reading it: it is not where it was, or another program wrote
+        into it. Quick; a second call does not say the same of the same write."""
+        with self._lock:
+            self._check()
+            if self._memory is not None:
+                return None
+            if self._found() != self._now.identity:
+                return f"{self.path} was taken away or replaced"
+            version = self._now.writer.execute("PRAGMA data_version").fetchone()[0]
+            before, self._now.version = self._now.version, version
+            return None if version == before else f"another program wrote into {self.path}"
+
+    def check(self) -> str | None:
+        """What SQLite finds wrong with the file, read afresh from the disk; None: nothing. A second for 200 MB."""
+        with self._named():
+            self._check()
+            with contextlib.closing(self._connect()) as connection:
+                connection.execute("PRAGMA query_only = 1")
+                for (line,) in connection.execute("PRAGMA quick_check(1)"):
+                    if line != "ok":
+                        return str(line)
+                return rows_that_are_missing(connection)
+
+    @property
+    def in_memory(self) -> bool:
+        return self._memory is not None
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _open(self) -> sqlite3.Connection:
         # Only where no connection is open yet: POSIX drops all locks that a process has on a file when it closes any
         # descriptor of it, and whoever else then opens and closes the database (a shell, a backup) takes itself for the
         # last one and deletes the log under our feet.
-        if not self.path.exists():
+        if self._memory is None and not self.path.exists():
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         connection = self._connect()
         try:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
             if found not in {0, SCHEMA_VERSION}:
                 connection.close()
-                self._drop(f"it has version {found}, this program writes {SCHEMA_VERSION}")
+                self._set_aside(f"it has version {found}, this program writes {SCHEMA_VERSION}")
                 return self._open()
             if found == 0:
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -101,34 +297,34 @@ class Database:
             raise
         return connection
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, name: str | None = None) -> sqlite3.Connection:
+        # `rw`: one that was taken away is not made anew, empty, by whoever opens it next.
+        name = name or self._memory or f"{self.path.absolute().as_uri()}?mode=rw"
         connection = sqlite3.connect(
-            self.path, isolation_level=None, check_same_thread=False, timeout=30.0, cached_statements=self._statements
+            name,
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=30.0,
+            cached_statements=self._statements,
         )
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA temp_store = MEMORY")
         return connection
-
-    def _drop(self, why: str) -> None:
-        self.dropped = why
-        for child in self.directory.iterdir():
-            if child.is_dir() and not child.is_symlink():
-                shutil.rmtree(child)
-            else:
-                child.unlink()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """The writer inside a transaction: committed when the block ends, rolled back when it raises."""
         with self._lock, self._named():
             self._check()
-            self._writer.execute("BEGIN IMMEDIATE")
+            writer = self._now.writer
+            writer.execute("BEGIN IMMEDIATE")
             try:
-                yield self._writer
-                self._writer.execute("COMMIT")
+                yield writer
+                writer.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back on its own
-                    self._writer.execute("ROLLBACK")
+                    writer.execute("ROLLBACK")
                 raise
 
     @contextlib.contextmanager
@@ -146,11 +342,14 @@ class Database:
     def ask(self) -> Iterator[sqlite3.Connection]:
         """A reader for one statement whose rows are all fetched at once, which is a snapshot in itself."""
         with self._named():
-            connection = self._borrow()
+            now, connection = self._borrow()
             try:
                 yield connection
             finally:
-                self._idle.put(connection)
+                if now.over:
+                    connection.close()
+                else:
+                    now.idle.put(connection)
 
     @contextlib.contextmanager
     def read_if_needed(self) -> Iterator[Snapshot]:
@@ -158,19 +357,21 @@ class Database:
         with contextlib.ExitStack() as stack:
             yield functools.cache(lambda: stack.enter_context(self.read()))
 
-    def _borrow(self) -> sqlite3.Connection:
+    def _borrow(self) -> tuple[_Connections, sqlite3.Connection]:
         self._check()
+        now = self._now
         with contextlib.suppress(queue.Empty):
-            return self._idle.get_nowait()
+            return now, now.idle.get_nowait()
         with self._growing:
-            if len(self._readers) < READERS:
+            now = self._now
+            if len(now.readers) < READERS:
                 connection = self._connect()
                 connection.execute("PRAGMA query_only = 1")
                 connection.execute(f"PRAGMA cache_size = -{self._reader_kb}")
-                self._readers.append(connection)
-                return connection
+                now.readers.append(connection)
+                return now, connection
         try:
-            return self._idle.get(timeout=_READ_WAIT_S)
+            return now, now.idle.get(timeout=_READ_WAIT_S)
         except queue.Empty:
             raise Unavailable(f"the index had no free reader for {_READ_WAIT_S:.0f} s", hint="try again") from None
 
@@ -180,40 +381,44 @@ class Database:
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """A damaged file is marked, so that the next start drops it, and the error says what happened."""
+        """The one place where an error of SQLite becomes what is done about it: a damaged file is begun anew, a full disk is named."""
         try:
             yield
         except sqlite3.DatabaseError as error:
-            if "malformed" not in str(error) and "not a database" not in str(error):
-                raise
-            self._mark.touch(mode=0o600)
-            raise Unavailable(
-                f"the index in {self.directory} is damaged ({error})",
-                hint="restart the daemon: the index is dropped and filled again from the vault",
-            ) from error
+            fault = fault_of(error)
+            if fault is Fault.DAMAGED:
+                self.found_damaged(f"SQLite cannot read it ({error})")
+                raise BegunAnew(f"the index in {self.directory} is damaged ({error})", hint=ANEW) from error
+            if fault is Fault.NO_ROOM:
+                self.found_full(str(error))
+                said = f"the index cannot be written ({error}): {places.room(self.directory)}"
+                hint = "make room; the index follows the vault by itself then"
+                raise NoRoom(said, hint=hint, data={"reason": "no_room", "index": True}) from error
+            raise
 
     def checkpoint(self) -> None:
         """Give back what was freed and fold the log into the file; called when there is nothing else to do."""
-        with self._lock:
+        with self._lock, self._named():
             self._check()
-            self._writer.execute("PRAGMA incremental_vacuum(2000)").fetchall()
-            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._now.writer.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+            self._now.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def give_back(self) -> None:
         """Return what the connections that nobody uses remember of the file: up to `WRITER_KB` of the writer, `READER_KB` of each reader."""
-        with self._lock:
+        with self._lock, self._named():
             self._check()
-            self._writer.execute("PRAGMA shrink_memory")
-        idle = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                idle.append(self._idle.get_nowait())
-        try:
-            for connection in idle:
-                connection.execute("PRAGMA shrink_memory")
-        finally:
-            for connection in reversed(idle):
-                self._idle.put(connection)
+            now = self._now
+            now.writer.execute("PRAGMA shrink_memory")
+            idle = []
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    idle.append(now.idle.get_nowait())
+            try:
+                for connection in idle:
+                    connection.execute("PRAGMA shrink_memory")
+            finally:
+                for connection in reversed(idle):
+                    now.idle.put(connection)
 
     def copy(self, directory: Path) -> None:
         """Write the file as it is at this moment into another directory; reading and writing here go on."""
@@ -227,31 +432,61 @@ class Database:
         """Write the file anew, so that no page of it holds what was deleted, and empty the log. Readers go on."""
         with self._lock, self._named():
             self._check()
-            self._writer.execute("PRAGMA temp_store = FILE")  # all of it at once would not be small in memory
-            self._writer.execute("VACUUM")
-            self._writer.execute("PRAGMA temp_store = MEMORY")
+            for aside in places.asides(self.directory):
+                places.remove(aside)
+            self._now.writer.execute("PRAGMA temp_store = FILE")  # all of it at once would not be small in memory
+            self._now.writer.execute("VACUUM")
+            self._now.writer.execute("PRAGMA temp_store = MEMORY")
             end = time.monotonic() + _READ_WAIT_S
-            while self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            while self._now.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 if time.monotonic() > end:
                     raise Unavailable("somebody reads the index for too long", hint="repeat when it is done")
                 time.sleep(0.02)
 
     def bytes(self) -> int:
         """Bytes on disk, the log included."""
-        return sum(file.stat().st_size for file in self.directory.glob("index.sqlite3*"))
+        total = 0
+        for end in ("", *LOG):
+            with contextlib.suppress(OSError):
+                total += self._beside(end).lstat().st_size
+        return total
 
     def close(self) -> None:
         with self._lock, self._growing:
             if self._closed:
                 return
             self._closed = True
-            for _ in self._readers:  # a reader that is still at work gets time to end
+            for _ in self._now.readers:  # a reader that is still at work gets time to end
                 with contextlib.suppress(queue.Empty):
-                    self._idle.get(timeout=5.0).close()
+                    self._now.idle.get(timeout=5.0).close()
             with contextlib.suppress(sqlite3.Error):
-                self._writer.execute("PRAGMA optimize")
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            self._writer.close()
+                self._now.writer.execute("PRAGMA optimize")
+                self._now.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._now.writer.close()
+            if self._memory is None and (stamp := self._stamp()) is not None:
+                with contextlib.suppress(OSError):
+                    places.remove(self._left)
+                    self._left.write_text(stamp)
+
+
+def _nobody(_: str) -> None:
+    """What is told of damage, where nobody looks after the file."""
+
+
+def _end(connections: _Connections) -> None:
+    """Close those that nobody uses; of the others each is closed by whoever gives it back."""
+    connections.over = True
+    with contextlib.suppress(queue.Empty):
+        while True:
+            connections.idle.get_nowait().close()
+
+
+def rows_that_are_missing(connection: sqlite3.Connection) -> str | None:
+    """Which tables do not hold the rows that others say they hold; None: they all fit."""
+    for what, select in _FITTING.items():
+        if found := connection.execute(select).fetchone()[0]:
+            return f"{found} {what}"
+    return None
 
 
 def reading() -> str:

@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd import places
 from ormahd.errors import Unavailable
 from ormahd.index import late
 from ormahd.index.embed_files import BUNDLED, DEFAULT_MODEL, find_model, identity, in_place, stay_offline
@@ -106,7 +107,7 @@ def record_of(folder: Path, key: str, directory: Path) -> Record:
         return packaged
     file = directory / f"checked-{key[:16]}.json"
     try:
-        kept = read(file.read_bytes(), key)
+        kept = read(places.read(file), key)
     except OSError:
         kept = None
     return kept or _compare_apart(folder, key, file)
@@ -143,7 +144,7 @@ def _compare_apart(folder: Path, key: str, file: Path) -> Record:
                 raise unfit(folder, f"comparing it took longer than {SECONDS:.0f} s", fault=True) from None
             said.seek(0)
             last = said.read().decode(errors="replace").strip().rpartition("\n")[2][:300]
-        found = read(file.read_bytes(), key) if status == 0 else None
+        found = read(places.read(file), key) if status == 0 else None
     except OSError as error:
         raise unfit(folder, f"it could not be compared: {error.strerror}", fault=True) from error
     if found is None:

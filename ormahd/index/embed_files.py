@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ormahd import places
 from ormahd.errors import Unavailable
 from ormahd.settings import EmbeddingSettings
 
@@ -88,6 +89,7 @@ def in_place(file: Path) -> Iterator[BinaryIO]:
             yield opened
             opened.flush()
             os.fsync(opened.fileno())
+        places.make_way(file)
         new.replace(file)
     finally:
         new.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from ormahd import places
 from ormahd.errors import Unavailable
 from ormahd.index import embed_check, embed_eight, late
 from ormahd.index.embed_check import EIGHT_LEAST, LEAST, Record, key_of, measured, one_pass, record_of, tokenizer
@@ -113,7 +114,7 @@ def _in_eight_bits(
         return slow
     cosine = 0.0
     try:
-        if kept is not None and file.exists() and sha256_of(file) == kept.sha256:
+        if kept is not None and places.kind(file) == "a file" and sha256_of(file) == kept.sha256:
             eight = OnnxRuntime(folder, record.pooling, file)
             cosine = _as_probed(about, eight, record)
             with contextlib.suppress(OSError):
@@ -153,6 +154,6 @@ def _make(about: About, folder: Path, record: Record, file: Path, kept: Weighed 
 def _kept(file: Path) -> Weighed | None:
     """What was kept, or None where there is nothing, or not all of it."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Weighed)
+        return msgspec.json.decode(places.read(file), type=Weighed)
     except (OSError, msgspec.DecodeError):
         return None

@@ -92,6 +92,15 @@ class Filler:
         self._thread = threading.Thread(target=self._run, name="index-fill", daemon=True)
         self._thread.start()
 
+    def begin_anew(self, database: Database) -> None:
+        """Read everything again from a file that is another one now; the apply lock is held."""
+        self._begun.clear()
+        for meaning in (self.active, self.next):
+            if meaning is not None:
+                with database.write() as connection:
+                    meaning.reload(connection)
+        self.forgot = True
+
     def wake(self) -> None:
         """There is something to do."""
         with self._turn:

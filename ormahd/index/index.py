@@ -54,6 +54,8 @@ class Index(Reader):
         self._knowing = threading.Lock()
         self._ahead = Ahead()
         self._files: dict[str, FileState] | None = None
+        self.generation = 0
+        """Counts the files that took one another's place: who reads beside that may have found an empty one."""
         super().__init__(database, Filler(database, self._applying, clock))
         self.embedding = embedding
         self._vectors = vectors
@@ -86,16 +88,54 @@ class Index(Reader):
         """Why the index on disk was not used when this one was opened, or None."""
         return self._database.dropped
 
+    # Damage
+
+    def begin_anew(self, why: str) -> None:
+        """Set the damaged file aside; the index is empty then, and is filled by the next scan of the vault. Nothing of it may be under
+        way in the calling thread."""
+        with self._applying:
+            self._database.begin_anew(why)
+            self._forget_all()
+
+    def into_memory(self, why: str) -> bool:
+        """Go on in memory, because the disk is full: what could not be written is brought in by the next scan."""
+        with self._applying:
+            return self._database.into_memory(why)
+
+    def back_to_file(self) -> bool:
+        """Go back to the file where there was no room for it before, and True where that is possible: the next scan brings it up to date."""
+        with self._applying:
+            if not self._database.back_to_file():
+                return False
+            self._forget_all()
+            return True
+
+    def _forget_all(self) -> None:
+        """Nothing that was read from the file before holds any more."""
+        self.generation += 1
+        with self._knowing:
+            self._files = None
+        self._frequencies = text.Frequencies()
+        self._kept = Kept()
+        self._filler.begin_anew(self._database)
+        self._filler.wake()
+
+    @property
+    def database(self) -> Database:
+        """The file; whoever looks after it asks it how it is."""
+        return self._database
+
     # Writing
 
     def apply(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
-        notes: Mapping[str, Note | None] | None = None,
+        notes: Mapping[str, Note | None] | None = None, embed: bool = True,
     ) -> None:  # fmt: skip
         """Take in new, changed and removed files, in one transaction.
 
         Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this
-        batch, kept as `position`; None leaves it. `notes`: of the files those that somebody has parsed already.
+        batch, kept as `position`; None leaves it. `notes`: of the files those that somebody has parsed already. `embed`: a few texts
+        get their vectors before it returns; else all of them wait for the background.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else way.giving(upserts.items())
         read = notes or {}
@@ -103,7 +143,7 @@ class Index(Reader):
             write.entry(path, data, state, self.blob_id(path, data), read.get(path)) for path, (data, state) in files
         ]
         way.give()
-        made = self._embed_now(entries)
+        made = self._embed_now(entries) if embed else None
         now = micros(self._clock())
         with self._applying:
             with self._database.write() as connection:
@@ -353,6 +393,7 @@ class Index(Reader):
             found += [one for one in differ if one.path is None or was.get(one.path) == now.get(one.path)]
         if active is not None:
             progress(0, 0, "Chroma")
+            active.trouble = None  # it is tried again, at once
             self._filler.open(OPEN_S)
             found += verify.chroma(active, progress)
         return found

@@ -78,6 +78,10 @@ class Meaning:
     def load(self, connection: sqlite3.Connection) -> None:
         """Everything that SQLite knows of this model."""
         self.number = cache.model_number(connection, self.embedder.fingerprint)
+        bad = cache.drop_bad(connection, self.number, self.embedder.dimensions, self.embedder.late_dimensions)
+        if bad:
+            log.warning("%d embeddings were damaged; their texts are embedded again", bad)
+            cache.recount(connection, self.number)
         self.matrix.put(cache.everything(connection, self.number))
         self._df = cache.df(connection, self.number)
         self.waiting = dict.fromkeys(cache.waiting(connection, self.number))
@@ -88,6 +92,15 @@ class Meaning:
             generation, position = json.loads(row[0])
             self._marks = (generation, position)
         self._resting = bool(self._marks[0]) and cache.models(connection) == [self.number]
+
+    def reload(self, connection: sqlite3.Connection) -> None:
+        """`load` from a file that took the place of the one that was read before; Chroma follows it, or is filled again."""
+        self.matrix.remove(set(self.matrix.ids()))
+        self._marks = ("", 0)
+        self._changes += 1
+        self._checked = False
+        self.load(connection)
+        self.distrust()
 
     def take(self, delta: cache.Delta) -> None:
         """Repeat in memory what was committed."""

@@ -61,6 +61,10 @@ class Reader:
         self._kept = Kept()
         self._beside = way.Beside("search-text")
         filler.learn = self._learn
+        self.fetch_id: Callable[[str], bool] = lambda _: False
+        """Brings in the note with such an id, where the index lacks it; set by whoever knows the vault."""
+        self.fetch_words: Callable[[Sequence[str]], None] = lambda _: None
+        """The same for notes with such words, where the index is known to lag."""
 
     # What is known
 
@@ -95,12 +99,23 @@ class Reader:
 
         Raises BadRequest (no id at all), NotFound, Ambiguous (`data["ids"]`).
         """
+        try:
+            return self.resolve_known(prefix)
+        except NotFound:
+            if not self.fetch_id(prefix):
+                raise
+        return self.resolve_known(prefix)
+
+    def resolve_known(self, prefix: str) -> str:
+        """`resolve` among what is in the index, without a look into the vault."""
         with self._database.ask() as connection:
             return lookup.resolve(connection, prefix)
 
     def note(self, node_id: str) -> NodeRow:
         """The node with this full id; NotFound otherwise."""
         found = self.notes([node_id])
+        if node_id not in found and self.fetch_id(node_id):
+            found = self.notes([node_id])
         if node_id not in found:
             raise NotFound(f"no memory has the id {node_id!r}", hint="look for it with `ormahctl recall`")
         return found[node_id]
@@ -234,6 +249,7 @@ class Reader:
     def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:  # fmt: skip
         """Nodes with any word of `query` (a text, or terms): (id, bm25), best first, higher is better."""
         way.give()
+        self.fetch_words(text.terms_of(query))
         kept = self._kept
         with self._database.read_if_needed() as read:
             found = kept.search(read, text.terms_of(query), limit, chosen, self._frequencies)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-import shutil
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from ormahd import places
 from ormahd.index.late import Float
 from ormahd.settings import VectorSettings
 
@@ -75,7 +75,9 @@ class Chroma:
         """Open the collection; its generation and position, or None when there is none (or none that works)."""
         self._shut()
         if self.embedded:
-            self._count_start()
+            with _guarded("open"):
+                self._clear()
+                self._count_start()
         try:
             return self._open()
         except ChromaTrouble as trouble:
@@ -191,12 +193,14 @@ class Chroma:
     def settled(self) -> None:
         """Called when everything is written: whatever ended the process before, Chroma has proved itself."""
         if self.embedded:
-            self._mark.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                places.remove(self._mark)
 
     def close(self) -> None:
         self._shut()
         if self.embedded:
-            self._mark.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                places.remove(self._mark)
 
     def _shut(self) -> None:
         client, self._client, self._collection = self._client, None, None
@@ -204,10 +208,23 @@ class Chroma:
             with contextlib.suppress(ChromaTrouble), _guarded("close"):
                 client.close()
 
+    def _clear(self) -> None:
+        """Drop what is no folder of files: Chroma would wait for a FIFO for ever."""
+        for path in (self._directory, self._mark):
+            there = places.kind(path)
+            wanted = "a folder" if path == self._directory else "a file"
+            if there not in {None, wanted}:
+                log.warning("%s stood in the place of %s; Chroma is filled again", there, path)
+                places.remove(path)
+        odd = next(places.irregular(self._directory), None)
+        if odd is not None:
+            log.warning("%s stood in the place of %s; Chroma is filled again", places.kind(odd), odd)
+            self._remove()
+
     def _count_start(self) -> None:
         """A crash inside the native library would end every start anew; after a few the files are given up."""
         try:
-            ends = int(self._mark.read_text())
+            ends = int(places.read(self._mark))
         except (OSError, ValueError):
             ends = 0
         if ends >= UNCLEAN_ENDS:
@@ -217,7 +234,8 @@ class Chroma:
         self._mark.write_text(str(ends + 1))
 
     def _remove(self) -> None:
-        shutil.rmtree(self._directory, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            places.remove(self._directory)
 
 
 def _forget_failed(directory: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
+import logging
 import os
 import secrets
 import threading
@@ -17,11 +17,14 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from ormahd import places
 from ormahd.core.judgement import Judgement, Small
 
 __all__ = ["Judgement", "Judgements", "Seal"]
 
 Float = NDArray[np.float32]
+
+log = logging.getLogger("ormah")
 
 _LENGTH = 32
 """Hexadecimal digits of a keyed hash: 128 bits."""
@@ -117,20 +120,32 @@ class Seal:
     def _get(self) -> bytes:
         with self._lock:
             if self._key is None:
-                with contextlib.suppress(FileExistsError):
-                    self._write()
-                key = self._file.read_bytes()
-                if len(key) < _LENGTH:  # a crash, or a full disk, in the middle of making it
-                    self._file.unlink()
-                    self._write()
-                    key = self._file.read_bytes()
-                self._key = key
+                self._key = self._read() or self._make()
             return self._key
 
-    def _write(self) -> None:
-        fd = os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as opened:
-            opened.write(secrets.token_bytes(32))
+    def _read(self) -> bytes | None:
+        """The key, or None where there is none, or not all of it: after a crash, or on a full disk."""
+        try:
+            key = places.read(self._file)
+        except OSError:
+            return None
+        return key if len(key) >= _LENGTH else None
+
+    def _make(self) -> bytes:
+        """A new key; for the life of this process alone where it cannot be written."""
+        key = secrets.token_bytes(_LENGTH)
+        new = self._file.with_name(f"{self._file.name}.new")
+        try:
+            places.remove(new)
+            fd = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "wb") as opened:
+                opened.write(key)
+            if sentence := places.make_way(self._file):
+                log.warning("%s", sentence)
+            new.replace(self._file)
+        except OSError as exc:
+            log.warning("the key of what is hashed is not kept: %s", exc)
+        return self._read() or key
 
 
 def _unit(matrix: Float) -> Float:

@@ -1,22 +1,23 @@
 """`state.sqlite3`: access events that are not yet folded into the vault, answers to requests with an id, and what was
 whispered (`whispers`, `reviews`, `sessions` beside this).
 
-One small database in the state directory (DESIGN section 3). Everything in it is of the last days; a damaged file is
-set aside and begun anew, because nothing in it is a memory.
+One small database in the state directory (DESIGN section 3). Everything in it is of the last days, and nothing in it is a
+memory: what becomes of a damaged file, or on a full disk, says `state_file`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from ormahd import places
 from ormahd.core import sql
-from ormahd.journal.tables import VERSION, bring_up
+from ormahd.errors import BegunAnew
+from ormahd.journal.state_file import StateFile
 
 KEPT_ANSWERS = 10_000
 """Answers that are remembered for a client that asks again; a client retries within seconds."""
@@ -29,28 +30,41 @@ class State:
         self._clock = clock
         self._lock = threading.Lock()
         self.path = directory / "state.sqlite3"
-        self.notice: str | None = None
-        """A sentence for the log when an older file had to be set aside."""
+        self.notices: list[str] = []
+        """Sentences for a person: what had to be set aside, and why nothing can be written."""
         self._asked: date | None = None
-        self._db = self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        try:
-            return _connect(self.path)
-        except (sqlite3.DatabaseError, _OtherVersion) as exc:
-            aside = self.path.with_name(f"state.sqlite3.damaged-{self._clock():%Y%m%dT%H%M%S}")
-            self.path.replace(aside)
-            for suffix in ("-wal", "-shm"):
-                with contextlib.suppress(FileNotFoundError):
-                    self.path.with_name(self.path.name + suffix).unlink()
-            self.notice = f"{self.path} could not be used ({exc}); it was set aside as {aside.name} and begun anew"
-            return _connect(self.path)
+        self._file = StateFile(self.path, self.notices.append)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """The database, for one of the journal's own modules; committed at the end, or nothing of it."""
-        with self._lock, self._db:
-            yield self._db
+        """The database, for one of the journal's own modules; committed at the end, or nothing of it.
+
+        Raises BegunAnew: the file was damaged, or cannot be written any more; what takes its place is there when it is asked again.
+        """
+        with self._lock:
+            try:
+                with self._file.db as db:
+                    yield db
+            except sqlite3.DatabaseError as error:
+                if not self._file.mend(error):
+                    raise
+                raise BegunAnew(f"{self.path} could not be used ({error})", hint="ask again") from error
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what happens is kept in memory only, where it is."""
+        return self._file.trouble
+
+    @property
+    def trouble_said(self) -> str | None:
+        """The same as a sentence."""
+        why = self.trouble
+        return why and f"{self.path} cannot be written ({why}); what happens is kept in memory until it can"
+
+    def look(self) -> None:
+        """Notice that the file was taken away, and go back to it where it could not be written before."""
+        with self._lock:
+            self._file.look()
 
     @property
     def clock(self) -> Callable[[], datetime]:
@@ -144,37 +158,16 @@ class State:
                         found = db.execute(f'DELETE FROM "{table}" WHERE {where}', tuple(named.values()))  # noqa: S608
                         gone += found.rowcount
         with self._lock:
-            self._db.execute("VACUUM")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        for aside in self.path.parent.glob(f"{self.path.name}.damaged-*"):
-            aside.unlink()
+            self._file.db.execute("VACUUM")
+            self._file.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        for aside in places.asides(self.path.parent):
+            places.remove(aside)
         return gone
 
     def close(self) -> None:
         with self._lock:
-            self._db.close()
+            self._file.close()
 
 
 def _bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
-
-
-class _OtherVersion(Exception):
-    pass
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    os.close(fd)
-    db = sqlite3.connect(path, check_same_thread=False, timeout=10)
-    try:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA foreign_keys = ON")
-        found = bring_up(db)
-        if found > VERSION:
-            raise _OtherVersion(f"it has format {found}, this version reads {VERSION}")
-    except BaseException:
-        db.close()
-        raise
-    return db

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ormahd.core import sql
 from ormahd.core.judgement import model_name
 from ormahd.core.secrets import redact
-from ormahd.errors import Ambiguous, NotFound
+from ormahd.errors import Ambiguous, BegunAnew, NotFound
 from ormahd.journal.state import State
 
 SPOKEN = "injected"
@@ -118,7 +118,7 @@ def record(
     values = (event, _iso(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, name)
     try:
         _write(state, values, rows if session_id is not None and blob is not None and name is not None else [])
-    except sqlite3.Error as exc:  # a full disk, a broken file: a whisper does not fail for its log
+    except (sqlite3.Error, BegunAnew) as exc:  # a full disk, a broken file: a whisper does not fail for its log
         log.warning("a whisper could not be logged: %s", exc)
     return event
 

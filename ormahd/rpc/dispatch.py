@@ -79,15 +79,17 @@ class Dispatcher:
                 raise BadRequest(f"{name} is too long ({len(text)} characters)")
         caller = Caller(call.agent, call.cwd, call.session)
         request_id = getattr(params, "request_id", None)
-        if request_id is None:
-            return self._methods[call.method](params, caller, progress)
-        return self._once(request_id, call.method, params, lambda: self._methods[call.method](params, caller, progress))
+
+        def act() -> schema.Result:
+            return self.ormah.mended(lambda: self._methods[call.method](params, caller, progress))
+
+        return act() if request_id is None else self._once(request_id, call.method, params, act)
 
     def _once(self, request_id: str, method: str, params: Any, act: Callable[[], schema.Result]) -> schema.Result:
         """The first answer to `request_id`, however often it is asked: a client that lost the reply asks again."""
         asked = hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
         with self.ormah.turns.take(request_id):
-            before = self.ormah.state.answer(request_id)
+            before = self.ormah.mended(lambda: self.ormah.state.answer(request_id))
             if before is not None:
                 if before[:2] != (method, asked):
                     raise BadRequest(
@@ -95,7 +97,8 @@ class Dispatcher:
                     )
                 return msgspec.msgpack.decode(before[2], type=resolved(schema.METHODS[method][1]))
             reply = act()
-            self.ormah.state.answered(request_id, method, asked, msgspec.msgpack.encode(reply))
+            encoded = msgspec.msgpack.encode(reply)
+            self.ormah.mended(lambda: self.ormah.state.answered(request_id, method, asked, encoded))
             return reply
 
     def hello(self, params: schema.HelloParams, _caller: Caller, _: ProgressFn) -> schema.Result:

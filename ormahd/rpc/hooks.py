@@ -75,7 +75,7 @@ class Hooks:
             return b""
         said, outcome = b"", "sub_agent"
         if not event.of_sub_agent:  # its prompts are an agent's, and its session's id is that of the one it works for
-            said, outcome = self._act(event, gone)
+            said, outcome = self._ormah.mended(lambda: self._act(event, gone))
         request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return said
 

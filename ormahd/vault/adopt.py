@@ -106,6 +106,8 @@ class Reconciler:
         self.said: dict[str, tuple[dict[str, Any], ...]] = {}
         self.skipped: list[tuple[str, str]] = []
         self.cold = True
+        self.anew = 0
+        """How often the index was begun anew: a scan that was under way then does not go on."""
         self.head: str | None = None
         """The commit that was last seen: before the last walk, or by our own commits since."""
         self.told: str | None = None
@@ -128,6 +130,13 @@ class Reconciler:
                 folders=vault.folders,
             )
             self.cold = True
+
+    def forget(self) -> None:
+        """The index is empty: the next scan takes every file for a new one."""
+        with self.book:
+            self.anew += 1
+            self.overlay.clear()
+            self.told = None
 
     def renew_choices(self, here: Choices) -> None:
         """The vault's card says something else of folders, or of all notes, from now on, and `here` was chosen on this machine."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
+from pathlib import Path
 
-from ormahd.errors import Unavailable, VaultBusy
+from ormahd import places
+from ormahd.errors import NoRoom, Unavailable, VaultBusy
+from ormahd.vault.git_run import GitFailed
 from ormahd.vault.intent import Intent
 
 _NEVER = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
@@ -32,6 +36,23 @@ def unwritable(exc: OSError) -> Unavailable:
     return Unavailable(
         f"the vault cannot be written: {exc.strerror or exc}; nothing was changed",
         hint="make room, or make the folder writable, and repeat",
+    )
+
+
+def is_full(exc: BaseException | None) -> bool:
+    """Whether a disk without room is behind it: ours, or git's own words."""
+    if exc is None:
+        return False
+    said = exc.stderr if isinstance(exc, GitFailed) else ""
+    full = any(os.strerror(number) in said for number in (errno.ENOSPC, errno.EDQUOT))
+    return full or places.is_full(exc) or is_full(exc.__cause__)
+
+
+def no_room(root: Path) -> NoRoom:
+    return NoRoom(
+        f"the vault cannot be written: {os.strerror(errno.ENOSPC)}; nothing was changed, {places.room(root)}",
+        hint="make room and repeat; nothing needs to be mended",
+        data={"reason": "no_room", "path": str(root)},
     )
 
 

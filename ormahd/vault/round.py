@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ormahd import way
 from ormahd.core.file_state import FileState
 from ormahd.core.note import Note, NoteKind, parse
+from ormahd.errors import BegunAnew
 from ormahd.vault import again
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.decide import Act, Decision, File, decide, label, plain
@@ -63,6 +64,7 @@ class Round:
         self.out = ScanResult()
         self.rows: Mapping[str, FileState] = owner.known()
         with owner.book:
+            self.anew = owner.anew
             owner.during = {}
             self.known: Mapping[str, FileState] = {**self.rows, **owner.overlay} if owner.overlay else self.rows
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
@@ -375,6 +377,8 @@ class Round:
     def feed(self) -> None:
         """Tell the index, in batches. Of a note that moved both places at once: else it would be a copy of itself, or
         nowhere, until the next batch."""
+        if self.anew != self.owner.anew:
+            raise BegunAnew("the index was begun anew during the scan", hint="it is scanned again by itself")
         paths = list(self.upserts)
         for at in range(0, max(len(paths), len(self.removals)), BATCH):
             part = {path: self.upserts[path] for path in paths[at : at + BATCH]}

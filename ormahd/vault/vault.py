@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Self
 
 from ormahd.core.node import is_node_id
-from ormahd.errors import NotFound, Unavailable
+from ormahd.errors import NotFound, Unavailable, VaultBusy
 from ormahd.paths import default_vault, expand
 from ormahd.settings import VaultSettings
+from ormahd.vault import answers, git_purge_swap
 from ormahd.vault import create as creation
-from ormahd.vault import git_purge_swap
 from ormahd.vault.apply import Applier
 from ormahd.vault.attributes import Attributes
 from ormahd.vault.beginnings import Beginnings
@@ -93,6 +93,7 @@ class Vault:
         """Held by whoever replaces the history or its packs, or fetches commits that nothing leads to yet."""
         self._lock = lock
         self._beginnings = Beginnings(self)
+        self._here = threading.local()
         self._recovered = False
         self._unpurged: str | None = None
         """What a person has to do about a purge that was interrupted."""
@@ -262,8 +263,32 @@ class Vault:
         rules = self.attributes.rules(converted) if converted else {}
         if hidden := [path for path, rule in rules.items() if rule.filter is not None and path[-3:].lower() == ".md"]:
             tx.withhold(len(hidden))
-        self._beginnings.before(tx)
-        return self._writer.commit(tx)
+        return self._write(tx)
+
+    def _write(self, tx: Transaction) -> Committed | None:
+        """Have it written, and count that for the calling thread; a full disk is named."""
+        try:
+            self._beginnings.before(tx)
+            done = self._writer.commit(tx)
+        except VaultBusy as exc:
+            self._here.written = self.written_here + bool(exc.data.get("stored"))
+            raise
+        except (OSError, Unavailable) as exc:
+            if answers.is_full(exc):
+                raise answers.no_room(self.root) from exc
+            raise
+        self._here.written = self.written_here + 1
+        return done
+
+    @property
+    def written_here(self) -> int:
+        """How many changes the calling thread has had written, or promised."""
+        return int(getattr(self._here, "written", 0))
+
+    @property
+    def rested(self) -> float:
+        """Seconds since something was written."""
+        return self._writer.rested
 
     def announced(self) -> AbstractContextManager[None]:
         """Within the block this thread works out what it will write: who writes meanwhile waits a moment for it, that both go together."""

@@ -17,6 +17,7 @@ from ormahd.actions.caller import PERSON
 from ormahd.core.injected import MAINTENANCE
 from ormahd.core.node import Tier
 from ormahd.core.words import is_question
+from ormahd.errors import BegunAnew
 from ormahd.index.rows import Filter
 from ormahd.journal import whispers
 from ormahd.ranking import time_words
@@ -331,7 +332,7 @@ class _Course:
             state.asked(self.now)
             if full:
                 state.glance(full, how="whisper", session_id=asked.session_id, at=self.now)
-        except sqlite3.Error as exc:  # a full disk, a broken file: a whisper does not fail for it
+        except (sqlite3.Error, BegunAnew) as exc:  # a full disk, a broken file: a whisper does not fail for it
             log.warning("what was whispered could not be noted as used: %s", exc)
 
     def _learnable(self, found: Answer) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from ormahd.core.secrets import redact
+from ormahd.errors import BegunAnew
 from ormahd.journal import places, sessions
 from ormahd.journal.state import State
 from ormahd.settings.whisper import WhisperSettings
@@ -58,7 +59,7 @@ class Sessions:
             return Before()
         try:
             found = sessions.find(self._state, key)
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, BegunAnew, ValueError) as exc:  # also a row whose values are garbled
             log.warning("a session could not be read: %s", exc)
             return Before()
         if found is None:
@@ -88,7 +89,7 @@ class Sessions:
             spoken = sessions.Spoken(said.at, text, vector, self._model(), said.answered)
         try:
             self._add(key, spoken, shown)
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, BegunAnew) as exc:
             log.warning("a session could not be remembered: %s", exc)
 
     def told(self, session_id: str | None, shown: Mapping[str, Shown]) -> None:
@@ -98,7 +99,7 @@ class Sessions:
             return
         try:
             self._add(key, None, shown, counted=False)
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, BegunAnew) as exc:
             log.warning("a session could not be remembered: %s", exc)
 
     def compacted(self, session_id: str | None) -> None:
@@ -129,7 +130,7 @@ class Sessions:
             return
         try:
             how(self._state, key)
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, BegunAnew) as exc:
             log.warning("a session could not be forgotten: %s", exc)
 
     def _said(self, one: sessions.Spoken) -> Said:

@@ -8,11 +8,25 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-BELOW = {"errors", "faults", "heap", "line", "paths", "turns", "way", "settings", "config", "core", "__init__"}
+BELOW = {
+    "errors",
+    "faults",
+    "heap",
+    "line",
+    "paths",
+    "places",
+    "turns",
+    "way",
+    "settings",
+    "config",
+    "core",
+    "__init__",
+}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "faults": set(),
     "paths": {"errors"},
+    "places": set(),
     "heap": set(),
     "line": set(),
     "turns": set(),
@@ -26,7 +40,9 @@ ROOMS: dict[str, set[str]] = {
     "judge": BELOW,
     "learned": BELOW | {"vault", "index", "journal"},
     "reworded": BELOW | {"vault", "index"},
-    "ormah": BELOW | {"vault", "index", "journal", "judge", "learned", "reworded"},
+    "ormah": BELOW | {"vault", "index", "journal", "judge", "learned", "reworded", "mender", "fetch"},
+    "mender": BELOW | {"index", "journal"},
+    "fetch": BELOW | {"index", "vault"},
     "ranking": BELOW | {"vault", "index", "journal", "judge", "ormah"},
     "actions": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking"},
     "whisper": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking", "actions"},

@@ -144,9 +144,35 @@ def test_the_level_is_the_settings_one(logs, tmp_path):
 def test_a_link_in_the_logs_place_is_not_followed(logs, tmp_path):
     (tmp_path / "victim").write_text("precious")
     (tmp_path / "ormahd.log").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match="symbolic link"):
-        logs().to_file(tmp_path)
+    logs().to_file(tmp_path)
+    logging.getLogger("ormah").error("heard")
     assert (tmp_path / "victim").read_text() == "precious"
+    assert "heard" in (tmp_path / "ormahd.log").read_text()
+    assert (tmp_path / "ormahd.log").is_symlink() is False
+
+
+@pytest.mark.parametrize("stands", ["folder", "fifo"])
+def test_what_stands_in_the_logs_place_is_set_aside(logs, tmp_path, stands):
+    file = tmp_path / "ormahd.log"
+    file.mkdir() if stands == "folder" else os.mkfifo(file)
+    logs().to_file(tmp_path)
+    logging.getLogger("ormah").error("heard")
+    assert "heard" in file.read_text()
+
+
+def test_a_log_that_somebody_deleted_is_begun_anew(logs, tmp_path):
+    logs().to_file(tmp_path)
+    (tmp_path / "ormahd.log").unlink()
+    logging.getLogger("ormah").error("heard")
+    assert "heard" in (tmp_path / "ormahd.log").read_text()
+
+
+def test_without_a_log_file_the_daemon_goes_on(logs, tmp_path):
+    (tmp_path / "state").write_text("no folder")
+    made = logs()
+    made.to_file(tmp_path / "state" / "deeper" / "than that")
+    assert made.file is None
+    assert "there is no log file" in (made.trouble or "")
 
 
 def test_systemd_is_told_in_ascii_and_children_cannot_speak_for_us(tmp_path, monkeypatch):

@@ -340,7 +340,7 @@ def test_a_state_of_an_earlier_version_is_brought_up(tmp_path: Path, clock: Cloc
         )
     db.close()
     opened = State(tmp_path, clock=clock)
-    assert opened.notice is None
+    assert not opened.notices
     assert whispers.claim_use(opened, "e", "n")
     assert whispers.figures(opened).prompts == 1
     assert opened.active_days() == {date(2026, 11, 21)}, "what was asked before is no holiday"

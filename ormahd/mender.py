@@ -1,0 +1,255 @@
+"""Looks after the files that everything can do without: notices that one is damaged, gone or on a full disk, and sees to it that the
+memories are all found again. One thread does that; everybody else only reports, and goes on with what there is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ormahd import places, way
+from ormahd.errors import BegunAnew, OrmahError
+from ormahd.index.index import Index
+from ormahd.journal.state import State
+
+LOOK_EVERY: Final = 2.0
+"""Seconds between two looks at the files: a few calls of the system."""
+COMPARE_FIRST: Final = 300.0
+COMPARE_EVERY: Final = 6 * 3600.0
+"""Seconds between two comparisons of the whole index with the vault, some seconds of a core at 10,000 notes."""
+SHARE: Final = 100
+"""So many times as long as it took to look through the file it is not done again."""
+QUIET: Final = 5.0
+"""Seconds without a write after which a file that changed is looked through."""
+RETRY: Final = (0.5, 5.0)
+"""Seconds from a scan that failed to the next one: at first, and at most."""
+NICE: Final = 10
+
+log = logging.getLogger("ormah")
+
+
+class Mender:
+    """Of one index and one state. `damaged`, `full`, `behind` may be called from any thread, with any lock held."""
+
+    def __init__(
+        self,
+        index: Index,
+        state: State,
+        *,
+        scan: Callable[[], None],
+        forget: Callable[[], None],
+        differs: Callable[[], bool],
+        rebuild: Callable[[], None],
+        warn: Callable[[str], None],
+        rested: Callable[[], float],
+    ) -> None:
+        """`scan` brings the index up to the vault, `forget` what the last scan knows is to be forgotten before it; `differs` compares
+        all of both, `rebuild` has all rows made again; `rested`: seconds since the last write."""
+        self._index = index
+        self._state = state
+        self._scan, self._forget, self._differs, self._rebuild = scan, forget, differs, rebuild
+        self._warn = warn
+        self._rested = rested
+        self._turn = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._damage: str | None = None
+        self._full: str | None = None
+        self._behind = False
+        self._suspect = index.database.doubtful
+        self._started = False
+        self._failures = 0
+        self._seen = self._stamp()
+        self._look_at = 0.0
+        self._compare_at = time.monotonic() + COMPARE_FIRST
+        self._told = 0
+        index.database.found_damaged = self.damaged
+        index.database.found_full = self.full
+
+    # What others report
+
+    def damaged(self, why: str) -> None:
+        """The index's file cannot be used."""
+        with self._turn:
+            self._damage = self._damage or why
+        self._wake()
+
+    def full(self, why: str) -> None:
+        """The index's disk takes nothing more."""
+        with self._turn:
+            self._full, self._behind = why, True
+        self._wake()
+
+    def behind(self) -> None:
+        """Something that the vault has did not reach the index."""
+        with self._turn:
+            self._behind = True
+        self._wake()
+
+    def suspect(self) -> None:
+        """The index holds something else than the vault: all of it is compared, and made again."""
+        with self._turn:
+            self._suspect = True
+        self._wake()
+
+    @property
+    def at_work(self) -> bool:
+        """Whether the index may lack what the vault has."""
+        return self._behind or self._damage is not None
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until there is a file that can be used, full or not; False: time is over."""
+        with self._turn:
+            return self._turn.wait_for(lambda: self._damage is None and self._full is None, seconds)
+
+    # The thread
+
+    def start(self) -> None:
+        """Look at the files from now on, not only when somebody reports something; compare them with the vault where that is due."""
+        self._started = True
+        self._wake()
+
+    def stop(self) -> None:
+        with self._turn:
+            self._stopping = True
+            self._turn.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _wake(self) -> None:
+        with self._turn:
+            if self._thread is None and not self._stopping:
+                self._thread = threading.Thread(target=self._run, name="mender", daemon=True)
+                self._thread.start()
+            self._turn.notify_all()
+
+    def _run(self) -> None:
+        way.step_back(NICE)
+        while not self._stopping:
+            try:
+                self._mend()
+            except Exception:
+                # The edge of a thread: whatever it was, the next turn comes.
+                log.exception("looking after the index and the state failed; it is tried again")
+                self._failures += 1
+            with self._turn:
+                self._turn.notify_all()
+                if not self._stopping and not (self._damage or self._full):
+                    pause = min(RETRY[1], RETRY[0] * 2**self._failures) if self._behind or self._suspect else LOOK_EVERY
+                    self._turn.wait(pause)
+
+    def _mend(self) -> None:
+        """One look, and what follows from it."""
+        if self._damage is None and self._full is None:
+            self._look()
+        if self._damage is not None:
+            self._begin_anew(self._damage)
+        if self._full is not None:
+            self._make_do(self._full)
+        if self._behind:
+            self._bring_in()
+        elif self._suspect:
+            self._compare()
+
+    def _begin_anew(self, why: str) -> None:
+        self._index.begin_anew(why)
+        self._forget()
+        self._warn(f"the index was made anew from the vault: {self._index.dropped or why}")
+        with self._turn:
+            self._damage, self._behind = None, True
+            self._turn.notify_all()  # it is empty, but answers
+        self._seen = self._stamp()
+
+    def _make_do(self, why: str) -> None:
+        try:
+            if self._index.into_memory(why):
+                log.warning(
+                    "the index is kept in memory until its disk has room: %s", places.room(self._index.directory)
+                )
+        finally:
+            with self._turn:
+                self._full = None
+
+    def _bring_in(self) -> None:
+        try:
+            self._scan()
+        except OrmahError as error:
+            self._failures = min(self._failures + 1, 10)
+            log.log(
+                logging.INFO if self._failures > 1 else logging.WARNING,
+                "the index still lags behind the vault: %s",
+                error.message,
+            )
+            return
+        self._failures = 0
+        with self._turn:
+            self._behind = self._damage is not None or self._full is not None
+        log.info("the index has all of the vault again, %d memories", self._index.count())
+
+    # Looking
+
+    def _look(self) -> None:
+        self._state.look()
+        self.tell()
+        database = self._index.database
+        if database.in_memory:
+            if self._index.back_to_file():
+                self._forget()
+                self.behind()
+                log.info("the index is kept in %s again", self._index.directory)
+            return
+        if why := database.suspicion():
+            if "wrote into" not in why:
+                self.damaged(why)
+                return
+            log.warning("%s: it is compared with the vault", why)
+            self._suspect = True
+        if self._stamp() != self._seen and self._rested() > QUIET and time.monotonic() >= self._look_at:
+            self.look_through()
+        if time.monotonic() >= self._compare_at:
+            self._compare_at = time.monotonic() + COMPARE_EVERY
+            self._suspect = True
+
+    def tell(self) -> None:
+        """Pass on what the state says of its file."""
+        new = self._state.notices[self._told :]
+        self._told += len(new)
+        for sentence in new:
+            self._warn(sentence)
+
+    def look_through(self) -> bool:
+        """Have SQLite check the whole file, and report what it finds: True when there is something."""
+        self._seen, begun = self._stamp(), time.monotonic()
+        try:
+            found = self._index.database.check()
+        except BegunAnew:
+            return True  # reported where it was met
+        except OrmahError as error:
+            log.info("the index could not be looked through: %s", error.message)
+            return False
+        self._look_at = time.monotonic() + max(QUIET, SHARE * (time.monotonic() - begun))
+        if found is not None:
+            self.damaged(f"a check found: {found}")
+        return found is not None
+
+    def _stamp(self) -> tuple[int, int]:
+        try:
+            found = self._index.database.path.lstat()
+        except OSError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_size
+
+    def _compare(self) -> None:
+        """Compare all of the index with the vault; make the rows again where they differ, and the file where that is not enough."""
+        if not self._started or self._rested() < QUIET:
+            return
+        self._suspect = False
+        if self.look_through() or not self._differs():
+            return
+        self._warn("the index held something else than the vault; its rows were made again")
+        self._rebuild()
+        if self._differs():
+            self.damaged("its rows differ from the vault, also after they were made again")

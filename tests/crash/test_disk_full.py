@@ -1,0 +1,197 @@
+"""A disk without room, at any moment: nothing acknowledged is lost, reading goes on, what is refused names the disk, and with room again
+everything goes on by itself. On a small file system of its own, where one can be mounted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ormahd.errors import OrmahError
+from tests.crash.soundness import nothing_is_left
+from tests.house import House, open_house, wait_until
+
+DISKS = {"vault": "vault", "index": "cache_home", "state": "state_home"}
+READY_S = 30.0
+"""Within so long of room the daemon is ready."""
+
+
+class Disk:
+    """A small file system that is filled to the last byte, and emptied again."""
+
+    def __init__(self, at: Path) -> None:
+        self.at = at
+        at.mkdir(exist_ok=True)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "none", at], capture_output=True, check=False)
+        if done.returncode:
+            pytest.skip(f"no file system can be mounted here: {done.stderr.decode().strip()}")
+
+    def fill(self) -> None:
+        with contextlib.suppress(OSError), (self.at / "ballast").open("ab", buffering=0) as ballast:
+            for size in (1 << 16, 1 << 12, 1 << 9):
+                with contextlib.suppress(OSError):
+                    while True:
+                        ballast.write(b"x" * size)
+
+    def empty(self) -> None:
+        (self.at / "ballast").unlink(missing_ok=True)
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", "-l", self.at], check=True)
+
+
+@contextlib.contextmanager
+def house_on(*which: str) -> Iterator[tuple[House, list[Disk]]]:
+    with open_house() as house:
+        disks: list[Disk] = []
+        try:
+            disks.extend(Disk(house.home / DISKS[one]) for one in which)
+            house.start()
+            yield house, disks
+        finally:
+            house.close()
+            for disk in disks:
+                disk.unmount()
+
+
+def remember(house: House, told: dict[str, str], number: int) -> None:
+    name = f"keeper{number}"
+    told[house.call("agent.remember", content=f"lamp {number} is kept by {name} " + "and oil " * 99).node_id] = name
+
+
+def check_reading(house: House, told: dict[str, str]) -> None:
+    for node_id, name in list(told.items())[-3:]:
+        assert name in house.call("agent.get", node_id=node_id).content
+        assert node_id in {one.id for one in house.call("agent.recall", query=name).results}
+
+
+def check_room_again(house: House, told: dict[str, str]) -> None:
+    """Some seconds after there is room everything works, without anybody's help."""
+    begun = time.monotonic()
+    wait_until(lambda: house.call("hello").phase == "ready", "being ready", READY_S)
+    wait_until(lambda: not house.call("admin.health").degraded, lambda: str(house.call("admin.health")), READY_S)
+    wait_until(lambda: house.call("admin.verify").ok, lambda: str(house.call("admin.verify")), READY_S)
+    assert time.monotonic() - begun < READY_S
+    remember(house, told, 1000 + len(told))
+    for node_id, name in told.items():
+        assert name in house.call("agent.get", node_id=node_id).content
+    assert findings(house) == ""
+    nothing_is_left(house, deep=True)
+
+
+def findings(house: House) -> str:
+    found: list[Any] = house.call("admin.doctor").findings
+    return "\n".join(
+        f"{one.what} {one.path} {one.mend}" for one in found if not one.what.startswith("degraded: chroma")
+    )
+
+
+@pytest.mark.parametrize("which", DISKS)
+def test_a_full_disk_is_named_and_reading_goes_on(which: str) -> None:
+    told: dict[str, str] = {}
+    with house_on(which) as (house, (disk,)):
+        for number in range(8):
+            remember(house, told, number)
+        disk.fill()
+        refused = ""
+        for number in range(8, 12):
+            try:
+                remember(house, told, number)
+            except OrmahError as exc:
+                refused = f"{exc.message} {exc.hint}"
+        assert (which == "vault") == bool(refused), "only a full vault refuses"
+        if refused:
+            assert f"the disk at {disk.at} has 0.0 MB free of" in refused
+            assert "nothing was changed" in refused
+        check_reading(house, told)
+        house.call("agent.whisper", prompt="who keeps lamp 3?", session_id="s")
+        assert f"the disk at {disk.at} has 0.0 MB free of" in findings(house)
+        assert "make room" in findings(house)
+        house.kill()
+        house.start(phase="")  # with the disk as it is
+        check_reading(house, told)
+        assert f"the disk at {disk.at}" in findings(house)
+        disk.empty()
+        check_room_again(house, told)
+        house.restart()
+        check_room_again(house, told)
+
+
+class Writer(threading.Thread):
+    """Remembers until it is killed; what is refused is no loss."""
+
+    def __init__(self, house: House, told: dict[str, str], first: int) -> None:
+        super().__init__(daemon=True)
+        self.house, self.told, self.first = house, told, first
+        self.leave = threading.Event()
+
+    def run(self) -> None:
+        for number in range(self.first, self.first + 1000):
+            if self.leave.is_set():
+                return
+            try:
+                remember(self.house, self.told, number)
+            except (OrmahError, OSError):
+                self.leave.wait(0.02)
+
+
+def filled_at_random(times: int, seed: int) -> None:
+    chance, told = random.Random(seed), {}
+    with house_on("vault", "index", "state") as (house, disks):
+        for turn in range(times):
+            writers = [Writer(house, told, turn * 10_000 + at * 1000) for at in range(3)]
+            for writer in writers:
+                writer.start()
+            full = chance.sample(disks, chance.randint(1, len(disks)))
+            time.sleep(chance.uniform(0.1, 0.6))  # the random moment
+            for disk in full:
+                disk.fill()
+            time.sleep(chance.uniform(0.0, 0.5))
+            killed = chance.random() < 0.7
+            if killed:
+                house.kill()
+            for writer in writers:
+                writer.leave.set()
+                writer.join(60)
+                assert not writer.is_alive()
+            if killed:
+                house.start(phase="")
+                check_reading(house, told)
+            for disk in full:
+                disk.empty()
+            check_room_again(house, told)
+        assert told
+
+
+def test_disks_that_are_full_at_a_random_moment() -> None:
+    filled_at_random(2, 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10))
+def test_disks_that_are_full_at_many_random_moments(seed: int) -> None:
+    filled_at_random(10, 100 + seed)
+
+
+def test_the_daemon_starts_where_nothing_of_ours_can_be_written(tmp_path: Path) -> None:
+    """Neither the index's folder nor the state's can be made: memories are kept and found all the same."""
+    with open_house() as house:
+        for name in ("cache_home", "state_home"):
+            (house.home / name).write_text("no folder, and none of ours")
+        house.start()
+        told: dict[str, str] = {}
+        for number in range(3):
+            remember(house, told, number)
+        check_reading(house, told)
+        assert sorted(house.call("admin.health").degraded) == ["index", "state"]
+        assert "cannot be kept in" in findings(house)
+        assert os.path.isfile(house.home / "cache_home")
+        house.stop()
