@@ -116,11 +116,8 @@ def recall(
 
 
 def _print(number: int, hit: RecallHit) -> None:
-    content = hit.content if hit.source == "id" else hit.content[: SNIPPET * 8]
-    if hit.title:
-        title, rest = hit.title, content
-    else:
-        title, _, rest = content.strip().partition("\n")
+    content = hit.content if hit.source == "id" else hit.excerpt
+    title, _, rest = (hit.title, "", content) if hit.title else content.strip().partition("\n")
     room = render.columns() - len(f"{number}. ") if render.terminal(sys.stdout) else 200
     render.out(f"{number}. {render.paint(render.cut(render.line(title), room), 'bold')}")
     facts = [hit.type, hit.tier, render.line(hit.space or "global"), hit.short_id, render.moment(hit.created, day=True)]
@@ -128,6 +125,8 @@ def _print(number: int, hit: RecallHit) -> None:
         facts.append(f"{hit.score:.2f}")
     if hit.source != "search":
         facts.append(render.line(hit.source))
+    if hit.also:
+        facts.append(f"and {len(hit.also)} that say the same")
     if hit.older_than:
         facts.append(f"older than {hit.older_than[:8]}")
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)

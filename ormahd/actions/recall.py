@@ -6,15 +6,19 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import headline, iso
 from ormahd.core.node import EdgeType, SearchQuery, short_id
+from ormahd.core.once import once
+from ormahd.core.prose import beginning
 from ormahd.core.quoting import shortened
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.ranking.search import Rules, rank
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from ormahd.actions.as_of import AsOf, Progress
@@ -22,10 +26,15 @@ if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.ranking.gather import EmbedQuery
+    from ormahd.ranking.search import Hit as Result
     from ormahd.ranking.search import Ranked
 
 SNIPPET = 200
 """Characters of a result in the text reply (seeds: the recall tool)."""
+EXCERPT: Final = 1_600
+"""Characters of a result's excerpt."""
+MOST: Final = 100
+"""Results that are asked for at most, to fill the places of those that say the same."""
 CERTAIN: Final = 8
 """Characters from which what names a memory is its id (whispers show so many), and no word or number (`face`, `2026`)."""
 _ID = re.compile(r"[\s`'\"(]*(?:id[:\s]\s*)?([0-9a-f]{4}[0-9a-f-]{0,32})[\s`'\")]*", re.IGNORECASE)
@@ -48,6 +57,10 @@ class Hit(Struct, frozen=True):
     created: str
     origin: str
     path: str
+    excerpt: str = ""
+    """The beginning of its text, without what is no language: inline images, encoded data, minified code, logs."""
+    also: list[str] = field(default_factory=list)
+    """Full ids of memories that say the same, and have no place of their own."""
     older_than: str | None = None
     """Full id of the newer memory that seems to have replaced this one, and stands before it."""
     trace: dict[str, Any] = field(default_factory=dict)
@@ -107,26 +120,40 @@ def _found(
     explain: bool,
 ) -> tuple[Ranked, list[Hit]]:
     settings = ormah.settings
-    ranked = rank(
-        index, query, embed=embed, space=space, now=now, explain=explain,
-        rules=Rules(settings.search, settings.space, settings.activation), holds=ormah.learned.both_hold,
-        reworded=ormah.reworded,
-    )  # fmt: skip
-    rows = index.notes([found.node_id for found in ranked.results], connections=False)
-    against = _against(index, [found.node_id for found in ranked.results])
-    hits = []
-    for found in ranked.results:
-        row = rows.get(found.node_id)
-        if row is None:
-            continue  # forgotten between ranking and reading
-        source = "conflict" if row.id in against else found.source
-        hits.append(_hit(row, found.score, source, found.trace if explain else {}, found.older_than))
+    asked, spare = query, 0
+    while True:
+        ranked = rank(
+            index, asked, embed=embed, space=space, now=now, explain=explain,
+            rules=Rules(settings.search, settings.space, settings.activation), holds=ormah.learned.both_hold,
+            reworded=ormah.reworded,
+        )  # fmt: skip
+        rows = index.notes([found.node_id for found in ranked.results], connections=False)
+        groups = _once(ranked, rows)
+        missing = query.limit - len(groups)
+        if missing <= 0 or len(ranked.results) < asked.limit or asked.limit >= MOST:
+            break
+        spare += max(missing, spare)  # some places went to what was said already: as many more are asked for
+        asked = query.model_copy(update={"limit": min(query.limit + spare, MOST)})
+    groups = groups[: query.limit]
+    against = _against(index, [found.node_id for found, _ in groups])
+    hits: list[Hit] = []
+    for place, twins in groups:
+        row = rows[place.node_id]
+        source = "conflict" if row.id in against else place.source
+        hit = _hit(row, place.score, source, place.trace if explain else {}, place.older_than)
+        hits.append(replace(hit, also=[one.node_id for one in twins]))
     named = None if explain else _named(index, query)
     if named is not None:
         row, certain = named
         others = [] if certain else [hit for hit in hits if hit.id != row.id]
         hits = [_hit(row, 1.0, "id", {}), *others[: query.limit - 1]]
     return ranked, hits
+
+
+def _once(ranked: Ranked, rows: Mapping[str, NodeRow]) -> list[tuple[Result, list[Result]]]:
+    """The results that say something that no better one says, each with those that say the same."""
+    there = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
+    return once(there, lambda found: (rows[found.node_id].title, rows[found.node_id].content))
 
 
 def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
@@ -150,7 +177,7 @@ def _hit(
 ) -> Hit:  # fmt: skip
     return Hit(
         row.id, row.short_id, row.title, row.type.value, row.tier.value, row.space, list(row.tags), round(score, 6), source,
-        row.content, iso(row.created) or "", row.source, row.path, older_than, trace,
+        row.content, iso(row.created) or "", row.source, row.path, beginning(row.content, EXCERPT), [], older_than, trace,
     )  # fmt: skip
 
 
@@ -173,15 +200,16 @@ def _prose(query: SearchQuery, hits: list[Hit], degraded: list[str]) -> str:
         lines.append(f"{number}. [{hit.type}] {headline(hit.title, hit.content)}")
         lines.append(
             f"   id: {hit.id} | tier: {hit.tier} | space: {hit.space or 'global'} | score: {hit.score:.3f} | created: {hit.created[:10]}"
+            + (f" | and {len(hit.also)} that say the same" if hit.also else "")
             + (f" | older than {short_id(hit.older_than)}, which seems to replace it" if hit.older_than else "")
         )
-        lines.append(f"   {hit.content.strip() if hit.source == 'id' else _snippet(hit.content)}")
+        lines.append(f"   {hit.content.strip() if hit.source == 'id' else hit.excerpt}")
     for source, heading in (("activated", "Related via connections:"), ("conflict", "Conflicting context:")):
         group = [hit for hit in hits if hit.source == source]
         if group:
             lines += ["", heading]
             lines += [
-                f"- [{hit.type}] {headline(hit.title, hit.content)} (id: {hit.id}): {_snippet(hit.content)}"
+                f"- [{hit.type}] {headline(hit.title, hit.content)} (id: {hit.id}): {_snippet(hit.excerpt)}"
                 for hit in group
             ]
     if degraded:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from ormahd.core.node import short_id
+from ormahd.core.prose import beginning
 from ormahd.core.quoting import shortened
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from ormahd.core.note import Link
     from ormahd.index.reader import Reader
     from ormahd.index.rows import Edge, NodeRow
+
+
+HEAD = 1_000
+"""Characters of a text in which its first line is looked for."""
 
 
 class EdgeView(Struct, frozen=True):
@@ -113,7 +118,8 @@ def iso(when: datetime | None) -> str | None:
 
 def headline(title: str | None, content: str, limit: int = 72) -> str:
     """A line that names the memory: its title, else the beginning of its text."""
-    line = title or next((" ".join(line.split()) for line in content.splitlines() if line.strip()), "(empty)")
+    said = "" if title else beginning(content, HEAD)
+    line = title or next((" ".join(line.split()) for line in said.splitlines() if line.strip()), "(empty)")
     return shortened(line, limit)
 
 

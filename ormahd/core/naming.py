@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from ormahd.core.node import MAX_TITLE, NodeType, is_node_id, short_id
+from ormahd.core.prose import beginning
 
 GLOBAL_FOLDER = "global"
 SLUG_CHARACTERS = 50
@@ -75,7 +76,7 @@ def path_for(*, id: str, type: NodeType, space: str | None, title: str | None, c
     """
     words = slug(title, otherwise="") if title else ""
     if not words:
-        words = next(filter(None, (slug(line, otherwise="") for line in content[:2000].splitlines())), "note")
+        words = next(filter(None, (slug(line, otherwise="") for line in beginning(content, 2000).splitlines())), "note")
     when = created.astimezone(UTC) if created.tzinfo else created
     return f"{space_folder(space)}/{type}/{when.year:04d}-{when.month:02d}/{type}_{words}_{short_id(id)}.md"
 

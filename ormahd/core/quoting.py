@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from ormahd.core.prose import beginning
+
 
 def _set(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
@@ -173,9 +175,9 @@ def one_line(text: str, characters: int) -> str:
 def quoted(text: str, characters: int) -> str:
     """A content, harmless, at most `characters` of it, each line after `QUOTE`. A fence that the cut left open is closed.
 
-    "" where nothing is left to read. `text` may have any length: only its beginning is looked at.
+    "" where nothing is left to read. `text` may have any length: only its beginning is looked at, without what is no language.
     """
-    cleaned = harmless(text[: 8 * characters + 200])
+    cleaned = harmless(beginning(text, 8 * characters + 200))
     cleaned = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in cleaned.split("\n"))).strip("\n")
     lines = shortened(cleaned, characters).split("\n")
     closing = _open_fence(lines)

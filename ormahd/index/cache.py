@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.core import sql
+from ormahd.core.prose import language
 from ormahd.index import late
 from ormahd.index.embedder import DocumentVectors
 from ormahd.index.front import Half
@@ -32,6 +33,10 @@ KEEP_FREE_SHARE = 0.1
 """Of all documents: how many such embeddings are kept at most (and 1,000 in any case)."""
 
 
+UNSPOKEN = 500
+"""Characters that are embedded of a text without a heading in which nothing is language."""
+
+
 class Source(Struct, frozen=True):
     """What is embedded of a node."""
 
@@ -42,6 +47,7 @@ class Source(Struct, frozen=True):
 
 def source(title: str | None, path: str, content: str) -> Source:
     name = heading(title, path)
+    content = language(content) or ("" if name else content[:UNSPOKEN])
     if name and content[: len(name)].casefold() == name.casefold():
         name = None  # the text begins with it already
     return Source(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())

@@ -44,7 +44,7 @@ of them the same as the batch before."""
 MOST_IN_MEMORY = 500_000_000
 """Bytes of an index that is taken into memory where its disk is full: of 80,000 notes. A larger one is read, and lags behind."""
 _READ_WAIT_S = 30.0
-_READS_NOTES = ("note", "frontmatter", "markdown", "naming", "words")
+_READS_NOTES = ("note", "frontmatter", "markdown", "naming", "prose", "words")
 _MAKES_ROWS = ("text", "links", "write")
 _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words")
 """Tables that are read from the notes; embeddings are not among them."""

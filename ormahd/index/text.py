@@ -10,6 +10,7 @@ from typing import Any
 
 from ormahd.core import sql
 from ormahd.core.note import stem_short_id
+from ormahd.core.prose import findable
 from ormahd.core.sql import Snapshot
 from ormahd.core.words import fts_match, fts_text, query_terms
 from ormahd.index.links import stem
@@ -46,12 +47,12 @@ def heading(title: str | None, path: str) -> str | None:
 def columns(title: str | None, path: str, content: str, tags: Sequence[str], aliases: Sequence[str]) -> tuple[str, str, str]:  # fmt: skip
     """What the full text table holds of a node."""
     names = [name for name in (heading(title, path), *aliases) if name]
-    return fts_text(" | ".join(names)), fts_text(content), fts_text(" | ".join(tags))
+    return fts_text(" | ".join(names)), fts_text(findable(content)), fts_text(" | ".join(tags))
 
 
 def plain_columns(path: str, content: str) -> tuple[str, str, str]:
     """Of a file that is no node: its path stands for the title."""
-    return fts_text(path.removesuffix(".md")), fts_text(content), ""
+    return fts_text(path.removesuffix(".md")), fts_text(findable(content)), ""
 
 
 def put(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str, str]]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ormahd.core.kinds import kinds
 from ormahd.core.naming import short_name
+from ormahd.core.once import says_the_same
 from ormahd.core.words import words
 from ormahd.ranking.shape import certainty
 from ormahd.settings import WhisperSettings
@@ -173,6 +174,9 @@ def unknown(candidates: Sequence[Candidate], before: Before) -> float:
     known = [one for one in alive(candidates) if context_key(one.row) in before.known]
     for one in known:
         one.dropped = "session: its context holds it already"
+    for one in alive(candidates) if known else ():
+        if _twin(one, known) is not None:
+            one.dropped = "session: its context holds one that says the same"
     return max((one.relevance for one in known), default=0.0)
 
 
@@ -216,6 +220,8 @@ def gate(
             one.dropped = f"{BELOW_GATE} {one.relevance:.3f} below {least:.3f}"
         elif one.relevance < best - settings.companions and not heard.temporal and not one.wanted:
             one.dropped = f"companions: relevance {one.relevance:.3f} far below {best:.3f}"
+        elif _joins(one, chosen):
+            continue
         elif len(chosen) >= settings.max_nodes:
             one.dropped = f"gate: beyond the {settings.max_nodes} best"
         else:
@@ -229,6 +235,21 @@ def gate(
     return chosen
 
 
+def _joins(one: Candidate, chosen: Iterable[Candidate]) -> bool:
+    """Let a candidate go that says what one of the chosen says, and have that one say so."""
+    twin = _twin(one, chosen)
+    if twin is None:
+        return False
+    twin.also += 1
+    one.dropped = f"same: {twin.row.short_id} says the same"
+    return True
+
+
+def _twin(one: Candidate, others: Iterable[Candidate]) -> Candidate | None:
+    said = (one.row.title, one.row.content)
+    return next((other for other in others if says_the_same((other.row.title, other.row.content), said)), None)
+
+
 def standing(
     preferences: Sequence[Candidate], chosen: Sequence[Candidate], settings: WhisperSettings
 ) -> list[Candidate]:
@@ -240,6 +261,8 @@ def standing(
     for one in left:
         if one.relevance < settings.preference_gate and not one.wanted:
             one.dropped = f"preference: relevance {one.relevance:.3f} below {settings.preference_gate}"
+        elif _joins(one, [*chosen, *found]):
+            continue
         elif len(found) >= settings.preferences:
             one.dropped = f"preference: beyond the {settings.preferences} best"
         else:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ormahd.actions.caller import PERSON
 from ormahd.core.injected import MAINTENANCE
 from ormahd.core.node import Tier
+from ormahd.core.prose import beginning
 from ormahd.core.words import is_question
 from ormahd.errors import BegunAnew
 from ormahd.index.rows import Filter
@@ -351,4 +352,5 @@ def applies(heard: Heard) -> bool:
 
 
 def _document(one: Candidate, characters: int) -> str:
-    return f"{one.row.title}: {one.row.content[:characters]}" if one.row.title else one.row.content[:characters]
+    said = beginning(one.row.content, characters)
+    return f"{one.row.title}: {said}" if one.row.title else said

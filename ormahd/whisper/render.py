@@ -29,6 +29,7 @@ from ormahd.core.injected import (
     strip,
 )
 from ormahd.core.node import short_id
+from ormahd.core.prose import beginning
 from ormahd.index.rows import NodeRow
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.steps import Candidate
@@ -145,7 +146,9 @@ def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str 
     shown_id = row.id if full_id else row.short_id
     newer = memory.older_than if isinstance(memory, Candidate) else older_than
     older = f" · older than {newer if full_id else short_id(newer)}, which seems to replace it" if newer else ""
-    return f"{ENTRY}{row.type}]** {exploring}{_title(row.title, row.content)} (id: {shown_id}) · {where} · {row.created:%Y-%m-%d}{older}"
+    also = f" · and {memory.also} that say the same" if isinstance(memory, Candidate) and memory.also else ""
+    day = f"{row.created:%Y-%m-%d}"
+    return f"{ENTRY}{row.type}]** {exploring}{_title(row.title, row.content)} (id: {shown_id}) · {where} · {day}{older}{also}"
 
 
 def quoted(text: str, characters: int) -> str:
@@ -165,7 +168,7 @@ def _due(commands: Commands) -> str:
 
 def _title(title: str | None, content: str) -> str:
     named = quoting.one_line(title or "", TITLE)
-    return named or quoting.one_line(content.lstrip()[: 8 * UNTITLED], UNTITLED) or "untitled"
+    return named or quoting.one_line(beginning(content, 8 * UNTITLED), UNTITLED) or "untitled"
 
 
 def _size(text: str, a_byte: float) -> float:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
+from ormahd.core.prose import beginning
 from ormahd.core.stems import stems
 from ormahd.core.words import words
 from ormahd.index.rows import NodeRow
@@ -24,7 +25,9 @@ def stemmed(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
     """The words of memories by their digest; of a huge one those of its beginning."""
     found = {row.digest: known for row in rows if (known := _known.get(row.digest)) is not None}
     new = {
-        row.digest: list(words(f"{row.title or ''} {row.content[:OVERLAP]}")) for row in rows if row.digest not in found
+        row.digest: list(words(f"{row.title or ''} {beginning(row.content, OVERLAP)}"))
+        for row in rows
+        if row.digest not in found
     }
     stems(itertools.chain.from_iterable(new.values()))  # all at once: asking SQLite is what takes time
     learned = {digest: stems(some) for digest, some in new.items()}

@@ -147,6 +147,8 @@ class Candidate(Struct):
     shown: Shown | None = None
     older_than: str | None = None
     """The newer memory that replaced this one, and stands before it."""
+    also: int = 0
+    """Memories that say the same and would have been said too."""
 
     @property
     def id(self) -> str:

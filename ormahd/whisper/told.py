@@ -48,6 +48,7 @@ def shown(one: Candidate) -> dict[str, Any]:
         "node_id": one.id, "source": one.source, "relevance": round(one.relevance, 6),
         "order": round(one.order, 6), "shown": one.shown, "dropped": one.dropped, **one.numbers,
         **({"older_than": one.older_than} if one.older_than else {}),
+        **({"also": one.also} if one.also else {}),
         "title": headline(one.row.title, one.row.content), "title_boost": one.numbers.get("title", 0.0),
     }  # fmt: skip
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import random
 import shutil
+import textwrap
 from collections.abc import Iterator
 
 import pytest
 
 from tests.blackbox.conftest import House, open_house, wait_until
+from tests.house import save
 
 OTHER = "6d1f2c3b-0000-4000-8000-00000000abcd"
 UNREADABLE: dict[str, tuple[bytes, str]] = {
@@ -90,3 +94,49 @@ def test_a_mended_one_is_an_ordinary_note_and_a_deleted_one_is_gone(house: House
     assert "List.md" not in {
         one["path"] for one in house.json("doctor", status=1)["findings"] if one["level"] == "error"
     }
+
+
+IMAGE = base64.b64encode(random.Random(4).randbytes(300_000)).decode()
+KILN = "The kiln at Ostrava fires celadon at 1260 degrees, and the glaze is mixed with ash of rice straw."
+MIXED = {
+    "front.md": f"![shot](data:image/png;base64,{IMAGE})\n\n{KILN}\n",
+    "behind.md": "The mill at Plzen grinds spelt on two stones, and the flour is sifted by hand.\n\n" + "\n".join(textwrap.wrap(IMAGE, 76)),
+    "code.md": "The loom at Zlin weaves damask with 2400 hooks.\n\n" + "function a(b){return b.c(d)?e[f]:g(h,!0)}" * 8_000,
+    "log.md": "\n".join(f"2026-11-27T10:00:00.{at:06d}Z INFO w{at} done" for at in range(8_000)) + "\n\nThe forge at Brno tempers chisels in whale oil.\n",
+}  # fmt: skip
+"""Notes of some 400 kB that are nearly all no language, each with something to say."""
+ASKED = {
+    "front.md": "at how many degrees does the kiln at Ostrava fire celadon?",
+    "behind.md": "what does the mill at Plzen grind on two stones?",
+    "code.md": "how many hooks does the loom at Zlin weave damask with?",
+    "log.md": "what does the forge at Brno temper chisels in?",
+}
+
+
+def test_prose_in_a_note_of_data_is_found_and_whispered_and_the_data_is_not(house: House) -> None:
+    for path, text in MIXED.items():
+        save(house.vault / path, text)
+    for path, question in ASKED.items():
+        wait_until(lambda: first(house, question) == path, f"{path} is found")  # noqa: B023
+        hit = house.json("recall", question, "-n", "1")["results"][0]
+        assert len(hit["excerpt"]) < 200
+        assert hit["content"].strip() == MIXED[path].strip()
+        wait_until(lambda: path[:-3] in house.ctl("whisper", question).stdout, f"{path} is whispered")  # noqa: B023
+        for said in (house.ctl("whisper", question).stdout, house.ctl("recall", question, "-n", "1").stdout):
+            assert hit["excerpt"].split()[-5] in said
+            assert max(map(len, said.split())) < 160, said
+
+
+def test_memories_that_say_the_same_have_one_place_in_an_answer(house: House) -> None:
+    told = ["The quay crane is serviced on Thursdays.", "the quay crane is serviced on Thursdays", "Quay crane is serviced on Thursdays.",
+            "**The quay crane** is serviced on Thursdays!"]  # fmt: skip
+    ids = [house.json("remember", text, "--global")["id"] for text in told]
+    other = house.json("remember", "The quay crane is serviced on Fridays in July.", "--global")["id"]
+    found = house.json("recall", "when is the quay crane serviced")["results"]
+    groups = [{hit["id"], *hit["also"]} for hit in found]
+    assert {other} in groups
+    assert set(ids) in groups
+    assert "and 3 that say the same" in house.ctl("recall", "when is the quay crane serviced").stdout
+    said = house.ctl("whisper", "when is the quay crane serviced?").stdout
+    assert said.count("on Thursdays") <= 2, "one headline, one quote"
+    assert "· and 3 that say the same" in said

@@ -100,6 +100,10 @@ class RecallHit(Result):
     origin: str
     """Who wrote it: the node's own source."""
     path: str
+    excerpt: str = ""
+    """The beginning of its text, at most 1,600 characters, without inline images, encoded data, minified code, digests and logs."""
+    also: list[str] = []
+    """Full ids of memories that say the same; they have no place of their own."""
     older_than: str | None = None
     """Full id of the newer memory that seems to have replaced this one; it stands before it."""
     trace: dict[str, Any] | UnsetType = UNSET
