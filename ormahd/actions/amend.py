@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from ormahd import way
 from ormahd.actions.caller import PERSON
 from ormahd.actions.views import stem
 from ormahd.core import note as codec
@@ -129,7 +130,7 @@ def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
     """`text` without secrets; what was found is added to `found` by kind. Before anything else sees the text."""
     if text is None or not ormah.settings.secrets.redact:
         return text
-    result = redact(text)
+    result = redact(text, pace=way.giving)
     found.extend(finding.kind for finding in result.found)
     return result.text
 

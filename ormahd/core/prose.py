@@ -12,6 +12,9 @@ from typing import Final
 
 LONG: Final = 160
 """Characters without a space from which a run in ASCII is no word, name, path or address that somebody would say."""
+PART: Final = 64_000
+LONGEST: Final = 128_000
+"""Characters of a part of a long text, at least and at most."""
 MOST: Final = 1_000_000
 """Characters of a text in which language is looked for."""
 SMALL: Final = 24
@@ -44,6 +47,9 @@ _BLANKS = re.compile(r"[ \t]{2,}")
 
 def language(text: str) -> str:
     """Return `text` without what is no language; the text itself where all of it is."""
+    if len(text) > 2 * PART:
+        parts = [language(part) for part in _parts(text)]
+        return text if "".join(parts) == text else "\n".join(filter(None, (part.strip() for part in parts)))
     if not _may_hold_other(text):
         return text
     found = _DATA_URL.sub("", text) if "data:" in text or "DATA:" in text else text
@@ -57,7 +63,7 @@ def language(text: str) -> str:
 
 def beginning(text: str, characters: int) -> str:
     """Return about the first `characters` of a text's language. Of a huge text no more is read than that takes."""
-    for read in (4 * characters + 1_000, 64_000, MOST):
+    for read in (4 * characters + 1_000, PART, MOST):
         found = language(text[:read])
         if len(found) >= characters or read >= len(text):
             break
@@ -66,9 +72,21 @@ def beginning(text: str, characters: int) -> str:
 
 def findable(text: str) -> str:
     """Return `text` without what nobody types into a search: inline images and runs of data. Hashes, code and logs stay."""
+    if len(text) > 2 * PART:
+        return "".join(map(findable, _parts(text)))
     if not _DATA_URL.search(text) and not _LONG_RUN.search(text):
         return text
     return _LONG_RUN.sub(" ", _DATA_URL.sub(" ", text))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A long text in parts that end with a line, or after `LONGEST` characters: a pattern keeps the interpreter until it has read all of
+    what it is given."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + PART, start + LONGEST) + 1 or start + LONGEST
+        yield text[start:end]
+        start = end
 
 
 def _may_hold_other(text: str) -> bool:

@@ -132,7 +132,7 @@ _URL_STAND_IN = re.compile(r"(?i)[\[<{$%*].*|x+|(?:your)?[_-]?(?:pass|passwd|pas
 
 def spans(text: str) -> Iterator[Span]:
     """Every secret that our own rules find; spans may overlap and come in no order."""
-    yield from _private_keys(text)
+    yield from private_keys(text)
     for kind, hint, pattern in _TOKENS:
         for found in pattern.finditer(text) if hint in text else ():
             # a token of letters alone (Hugging Face) mixes them; words behind a prefix do not
@@ -179,7 +179,8 @@ def _value(text: str, start: int) -> tuple[int, int] | None:
     return None
 
 
-def _private_keys(text: str) -> Iterator[Span]:
+def private_keys(text: str) -> Iterator[Span]:
+    """Private keys, which may be longer than any other secret."""
     marks = list(_PEM.finditer(text))
     ends = [mark.start() for mark in marks]
     for mark in marks:

@@ -15,11 +15,13 @@ import importlib
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Final
 
 from msgspec import Struct
 
 from ormahd.core import secret_prose, secret_rules
 from ormahd.core.secret_rules import Span
+from ormahd.core.strength import Pace
 
 _TOKEN_PLUGINS = {
     "jwt": "JwtTokenDetector",
@@ -58,6 +60,11 @@ _HINTS = {
 }  # fmt: skip
 """What a text must hold for a plugin to find anything: looking for it is a hundred times quicker than the pattern."""
 
+WINDOW: Final = 32_000
+"""Characters of a long text that are looked at at once: each pattern takes a millisecond or two for them."""
+MARGIN: Final = 8_000
+"""Characters before and behind a window that are looked at with it: more than a label and its value take."""
+
 _WORD_START = r"(?<![A-Za-z0-9_-])"
 _WORD_REST = re.compile(r"[A-Za-z0-9_-]*+")
 _JWT_REST = re.compile(r"[A-Za-z0-9_.+/=-]*+")
@@ -86,15 +93,17 @@ class _Rule(Struct, frozen=True):
     accept: Callable[[str], bool]
 
 
-def redact(text: str) -> Redacted:
+def redact(text: str, *, pace: Pace = iter) -> Redacted:
     """Replace every secret in `text` by `[redacted: <kind>]`. A text without one comes back as it is.
 
-    Thread-safe; redacting twice changes nothing. The first call imports detect-secrets.
+    Thread-safe; redacting twice changes nothing. The first call imports detect-secrets. A long text is looked at in windows: each
+    pattern holds the interpreter for as long as it searches, seconds in a text of 5 MB, in which no other thread would go on. `pace`: what
+    is done between two of them.
     """
     found: list[tuple[int, Finding]] = []
     cuts: list[tuple[int, int]] = []
     # A second look at what is left: a token that stood right after a private key now starts a word.
-    while spans := list(_joined(sorted(_spans(text), key=_by_place))):
+    while spans := list(_joined(sorted(_spans(text, pace), key=_by_place))):
         text, cuts = _cut(text, spans, cuts, found)
     return Redacted(text, tuple(finding for _, finding in sorted(found, key=lambda at: (at[1].line, at[0]))))
 
@@ -133,7 +142,24 @@ def _cut(
     return "".join(parts) + text[end:], [place for place in moved if place[1]]
 
 
-def _spans(text: str) -> Iterator[Span]:
+def _spans(text: str, pace: Pace) -> Iterator[Span]:
+    """What all rules find in the windows of a text."""
+    if len(text) <= WINDOW + MARGIN:
+        yield from _spans_of(text)
+        return
+    yield from secret_rules.private_keys(text)
+    for start in pace(range(0, len(text), WINDOW)):
+        first, last = max(0, start - MARGIN), min(len(text), start + WINDOW + MARGIN)
+        for span in _spans_of(text[first:last]):
+            begins, ends = first + span.start, first + span.end
+            if start <= begins < start + WINDOW or (begins < start <= ends):
+                if ends == last:  # it may go on behind the window: half a secret is a secret
+                    rest = _JWT_REST.match(text, ends)
+                    ends = rest.end() if rest else ends
+                yield Span(begins, ends, span.kind)
+
+
+def _spans_of(text: str) -> Iterator[Span]:
     """What all rules find, without the keys that documentation uses as examples."""
     for span in (*_their_spans(text), *secret_rules.spans(text), *secret_prose.spans(text)):
         value = text[span.start : span.end]

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ormahd import way
 from ormahd.core.node import short_id
 from ormahd.core.note import Note, NoteKind, Problem, adopt, adopted_id, parse
 from ormahd.core.secrets import redact
@@ -176,7 +177,7 @@ def _decide(file: File, context: Context) -> Decision:
         return Decision(Act.PLAIN, None, file.data)
     if not file.at_head and context.check_secrets:
         text = file.data.decode("utf-8", "replace")
-        redacted = redact(text)
+        redacted = redact(text, pace=way.giving)
         if redacted.found:
             said += tuple(_secret(file.path, found.kind, found.line) for found in redacted.found)
             return Decision(Act.PLAIN, None, redacted.text.encode(), said)

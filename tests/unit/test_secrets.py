@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import base64
+import json
 import random
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core.secrets import Finding, redact
+from ormahd.core.secrets import MARGIN, WINDOW, Finding, redact
+
+T = TypeVar("T")
 
 A = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9"
 """Letters and digits to fill tokens with; every token below is put together here, so that no scanner takes this
@@ -259,3 +264,51 @@ def test_import_is_lazy_and_threads_agree() -> None:
     for thread in threads:
         thread.join()
     assert len(set(results)) == 1
+
+
+LONG_TEXTS = {
+    "a password": ("the password is Xk9!vTq2#mLp", "Password"),
+    "a token": ("ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", "GitHub Token"),
+    "an assignment": ("api_key = 'q8Zr4Tn1Vb7Yw3Xs9Kd2'", "Secret"),
+    "a password of an address": ("postgres://ada:Xk9vTq2mLp77@db.internal/prod", "Basic Auth Credentials"),
+    "a key": ("-----BEGIN RSA PRIVATE KEY-----\n" + "\n".join(["MIIEpAIBAAKCAQEA7bq0Vn4kC2yZ" * 2] * 20) + "\n-----END RSA PRIVATE KEY-----", "Private Key"),
+    "a huge key": ("-----BEGIN PRIVATE KEY-----\n" + "\n".join(["MIIEpAIBAAKCAQEA7bq0Vn4kC2yZ" * 2] * 900) + "\n-----END PRIVATE KEY-----", "Private Key"),
+    "a header": ("Authorization: Bearer q8Zr4Tn1Vb7Yw3Xs9Kd2q8Zr4Tn1", "Authorization"),
+    "a card": ("the card is 4111 1111 1111 1111", "Card Number"),
+    "an IBAN": ("pay to DE02120300000000202051", "IBAN"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("secret", "kind"), LONG_TEXTS.values(), ids=LONG_TEXTS)
+def test_a_secret_is_found_wherever_it_lies_in_a_long_text(secret: str, kind: str) -> None:
+    filler = "The quay crane is oiled at dawn.\n" * 1_300
+    short = redact(f"{secret}\n")
+    assert [one.kind for one in short.found] == [kind]
+    for at in (WINDOW - MARGIN, WINDOW - len(secret) - 35, WINDOW - len(secret) // 2, WINDOW, WINDOW + MARGIN):
+        before = filler[:at].rpartition("\n")[0] + "\n"
+        found = redact(f"{before}{secret}\n{filler[:12_000]}")
+        assert [(one.kind, one.line) for one in found.found] == [(kind, before.count("\n") + short.found[0].line)], at
+        assert found.text == f"{before}{short.text}{filler[:12_000]}"
+
+
+def test_between_the_windows_of_a_long_text_others_go_on() -> None:
+    steps: list[int] = []
+
+    def pace(given: Iterable[T]) -> Iterator[T]:
+        for step in given:
+            steps.append(1)
+            yield step
+
+    text = "The quay crane is oiled at dawn.\n" * 4_000
+    assert redact(text, pace=pace).text == text
+    assert len(steps) >= len(text) // WINDOW
+
+
+def test_a_token_that_is_longer_than_a_window_goes_as_a_whole() -> None:
+    token = (
+        "eyJhbGciOiJIUzI1NiJ9."
+        + base64.urlsafe_b64encode(json.dumps({"sub": "x" * 60_000}).encode()).decode().rstrip("=")
+        + ".c2ln" * 9
+    )
+    text = "The quay crane is oiled at dawn.\n" * 900 + f"token {token}\n" + "It is oiled at dusk.\n" * 900
+    assert "eHh4eHh4" not in redact(text).text
