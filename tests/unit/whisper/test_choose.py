@@ -30,9 +30,10 @@ _NUMBERS = itertools.count()
 
 def candidate(
     value: float = 0.6, *, order: float | None = None, space: str | None = "ormah", source: Found = "search",
-    confidence: float = 1.0, days: float = 0.0, text: str = "The database is SQLite.", **numbers: float,
+    confidence: float = 1.0, days: float = 0.0, text: str | None = None, **numbers: float,
 ) -> Candidate:  # fmt: skip
-    node_id = f"{next(_NUMBERS):08x}-0000-4000-8000-000000000000"
+    number = next(_NUMBERS)
+    node_id, text = f"{number:08x}-0000-4000-8000-000000000000", text or f"The database {number} is SQLite."
     made = NOW - timedelta(days=days)
     row = NodeRow(
         node_id, NodeType.FACT, Tier.WORKING, space, None, text, (), (), "person", (), confidence, made, made, None, None,
@@ -454,3 +455,15 @@ def test_a_trace_adds_up() -> None:
     choose.boost([one, linked, read], {one.id: Boost(0.07, 2)}, SETTINGS)
     for each in (one, linked, read):
         assert recompute(each.numbers, 0.6) == pytest.approx(each.relevance)
+
+
+def test_of_candidates_that_say_the_same_one_is_chosen_and_the_others_are_counted() -> None:
+    best = candidate(0.9, text="Deploys happen on Tuesday.")
+    twins = [
+        candidate(0.8 - at / 100, text=text)
+        for at, text in enumerate(("deploys happen on tuesday", "Deploys happen on **Tuesday**."))
+    ]
+    other = candidate(0.7, text="Deploys happen on Thursday.")
+    assert choose.gate([best, *twins, other], heard(), SETTINGS) == [best, other]
+    assert (best.also, other.also) == (2, 0)
+    assert [one.dropped for one in twins] == [f"same: {best.row.short_id} says the same"] * 2
