@@ -40,7 +40,9 @@ PRELOADED = {
         "shutil",
     ),
 }
-"""What is imported before the forks, beside the program's `__main__`: it starts no threads, which would not be in them."""
+"""What is imported before the forks, beside the program itself: it starts no threads, which would not be in them."""
+PRELOADED[CLOCKED := "tests.quality.month.clocked"] = PRELOADED["ormahd"]
+"""The daemon with a clock that a test moves."""
 BEFORE_NUMPY = {
     "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1", "ORT_TELEMETRY_DISABLED": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__",
 }  # fmt: skip
@@ -94,7 +96,7 @@ class Process:
 
 
 def start(program: str, *args: str, env: Mapping[str, str], cwd: Path, files: Iterable[IO[bytes]]) -> Process:
-    """Begin `python -m program args` in a session of its own; `files`: its input, output and errors."""
+    """Begin `python -m program args` (one of `PRELOADED`) in a session of its own; `files`: its input, output and errors."""
     asked = json.dumps({"args": args, "env": dict(env), "cwd": str(cwd)}).encode()
     mine, theirs = os.pipe()
     try:
@@ -134,7 +136,7 @@ def _nursery(program: str) -> socket.socket:
     home = Path(tempfile.mkdtemp(prefix="orm"))
     env = surroundings(home) | BEFORE_NUMPY
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.forked", f"{program}.__main__", *PRELOADED[program]], env=env, cwd=ROOT, stdin=theirs,
+        [sys.executable, "-m", "tests.forked", program if program == CLOCKED else f"{program}.__main__", *PRELOADED[program]], env=env, cwd=ROOT, stdin=theirs,
         stdout=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     theirs.close()

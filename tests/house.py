@@ -103,9 +103,9 @@ class House:
 
     def _start(self, phase: str) -> None:
         with (self.home / "stderr").open("ab") as stderr, open(os.devnull, "rb") as nothing:
-            if self.module == "ormahd" and self._forks(self.settings):
+            if self.module in forked.PRELOADED and self._forks(self.settings):
                 self.process = forked.start(
-                    "ormahd", "run", env=self.env, cwd=self.home, files=(nothing, stderr, stderr)
+                    self.module, "run", env=self.env, cwd=self.home, files=(nothing, stderr, stderr)
                 )
             else:
                 self.process = subprocess.Popen(

@@ -10,7 +10,7 @@ import sys
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from ormahd import daemon
 from ormahd.__main__ import load, status_of
@@ -32,9 +32,10 @@ class Clock:
         return self._said + timedelta(seconds=time.time() - self._written / 1e9)
 
 
-def main() -> int:
-    return daemon.end(daemon.run(load(), foreground=True, clock=Clock(Path(CLOCK).resolve())))
+def main() -> NoReturn:
+    clock = Clock(Path(CLOCK).resolve())
+    sys.exit(status_of(lambda: daemon.end(daemon.run(load(), foreground=True, clock=clock))))
 
 
 if __name__ == "__main__":
-    sys.exit(status_of(main))
+    main()
