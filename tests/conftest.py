@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from ormahd.index.embedder import Embedder
 from tests import models
@@ -21,9 +21,17 @@ settings.register_profile(
     deadline=None,
     derandomize=True,
     database=None,
+    phases=(Phase.explicit, Phase.generate),  # to shrink what fails may take minutes: make soak does
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("soak", settings.get_profile("suite"), max_examples=2_500, derandomize=False, print_blob=True)
+settings.register_profile(
+    "soak",
+    settings.get_profile("suite"),
+    max_examples=2_500,
+    derandomize=False,
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    print_blob=True,
+)
 settings.load_profile("suite")
 
 

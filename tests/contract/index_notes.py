@@ -19,6 +19,9 @@ SERVER = "ORMAH_TEST_VECTORS_URL"
 """The environment variable under which `test_index_server.py` has the tests of the index run on a Chroma server."""
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 
+SAVED = 1_760_000_000
+"""When each file was written last, in seconds."""
+
 
 def node_id(number: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"index test {number}"))
@@ -34,7 +37,7 @@ def note(number: int | str, content: str = "", *, links: Sequence[Link] = (), **
 
 
 def state(path: str, data: bytes) -> FileState:
-    return FileState(path, len(data), 1_760_000_000_000_000_000, 7, hashlib.sha256(data).hexdigest())
+    return FileState(path, len(data), SAVED * 1_000_000_000, 7, hashlib.sha256(data).hexdigest())
 
 
 def upserts(files: dict[str, bytes]) -> dict[str, tuple[bytes, FileState]]:

@@ -8,6 +8,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from ormahd.index.index import Index
 from ormahd.index.past import Past
 from ormahd.index.pasts import FOLDER, Pasts
 from ormahd.index.write import git_blob
-from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
+from tests.contract.index_notes import NOW, SAVED, apply, node_id, note, open_index, triples
 from tests.contract.test_index_rebuild import answers, dump, play, steps
 from tests.examples import examples
 from tests.house import wait_until
@@ -50,9 +51,16 @@ class Told:
         return data
 
 
-def at(pasts: Pasts, name: str, told: Told, strength: Mapping[str, Strength] | None = None, seen: list[Any] | None = None) -> Any:  # fmt: skip
+def at(
+    pasts: Pasts,
+    name: str,
+    told: Told,
+    strength: Mapping[str, Strength] | None = None,
+    seen: list[Any] | None = None,
+    time: datetime = NOW,
+) -> Any:
     progress = (lambda *step: seen.append(step)) if seen is not None else (lambda *_: None)
-    return pasts.at(name, NOW, lambda: (told, strength or {}), progress)
+    return pasts.at(name, time, lambda: (told, strength or {}), progress)
 
 
 @pytest.fixture
@@ -88,7 +96,8 @@ def test_a_state_is_the_index_of_its_files(before: list[tuple[str, Any]], after:
             assert today.wait_filled(60)
             assert fresh.wait_filled(60)
             untouched = dump(today)
-            with at(pasts, "then", Told(then)) as (past, cached):
+            saved = datetime.fromtimestamp(SAVED, UTC)  # a state of the past knows no times of its files
+            with at(pasts, "then", Told(then), time=saved) as (past, cached):
                 assert not cached
                 past.fill([], silent, quick=False)
                 assert past.degraded == []
