@@ -183,7 +183,10 @@ def test_approved_it_is_done_rejected_it_is_not_asked_again(house: JobsHouse) ->
     (shown,) = runner.proposals.list().proposals
     head = house.head
     runner.proposals.resolve(shown.row.id, "approved", Caller(PERSON))
-    assert house.git("rev-list", "--count", f"{head}..HEAD") == "1"
+    made = house.git("log", "--format=%(trailers:key=Ormah-Kind,valueonly,separator=)", f"{head}..HEAD").split()
+    assert [kind for kind in made if kind != "init"] == [
+        "conflict"
+    ]  # a month's file of decisions begins in a commit of its own
     assert house.found("deploys of the shop") == [newer]
     assert house.row(older).valid_until is not None
     house.undo(house.head)
