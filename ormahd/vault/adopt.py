@@ -20,6 +20,7 @@ from ormahd.core.file_state import FileState
 from ormahd.core.note import Note, NoteKind, parse
 from ormahd.errors import Conflict
 from ormahd.settings import VaultSettings
+from ormahd.vault import set_aside
 from ormahd.vault.attributes import Rule
 from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.choices import Choices, agree, agreed
@@ -226,7 +227,9 @@ class Reconciler:
         if self.vault.notices():
             found.append(finding(None, "warning", "HEAD is detached: commits belong to no branch",
                                  "`git switch -c NAME` in the vault keeps them"))  # fmt: skip
-        return found
+        return found + [
+            finding(None, "warning", *one) for one in set_aside.findings(self.vault.root, self.vault.git.git_dir)
+        ]
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Every file with the bytes that the index ought to have of it: for `rebuild` and `verify`. What is not at rest,

@@ -88,7 +88,9 @@ class Applier:
         vault_id: str,
         prefix: str,
         at: Callable[[str], None],
+        still: Callable[[], None],
     ) -> None:
+        """`still` raises Unavailable when the vault is not ours any more."""
         self.git = git
         self.objects = objects
         self.conversion = conversion
@@ -100,6 +102,7 @@ class Applier:
         self._vault_id = vault_id
         self._prefix = prefix
         self.at = at
+        self._still = still
         self._ahead = Ahead(git, objects, Builder(git, objects, conversion, self.where), flusher)
 
     def rename(self, vault_id: str) -> None:
@@ -119,6 +122,7 @@ class Applier:
         """Bring ops into the history, in order; why it must wait, or None. Those that are through have a `result` (None
         when HEAD had it all). `refused` is asked when a file is not as expected: a new intent to try, or None to leave
         the op out. An exception means that nothing of the batch was done."""
+        self._still()
         with self.worktree.held():
             return self._apply(batch, refused)
 

@@ -19,6 +19,7 @@ from msgspec.structs import asdict
 from ormahd.errors import Ambiguous, NotFound
 from ormahd.vault.change import is_op
 from ormahd.vault.disk import sync_directory, write_durably
+from ormahd.vault.set_aside import FOLDER as DAMAGED
 
 CONFLICTS = ".ormah/conflicts"
 ABOUT = "about.json"
@@ -108,7 +109,8 @@ def waiting(root: Path) -> list[Aside]:
 
 def _folders(root: Path) -> Iterator[Path]:
     try:
-        yield from sorted(path for path in (root / CONFLICTS).iterdir() if path.is_dir() and not path.is_symlink())
+        found = (root / CONFLICTS).iterdir()
+        yield from sorted(one for one in found if one.is_dir() and not one.is_symlink() and one != root / DAMAGED)
     except FileNotFoundError:
         return
 

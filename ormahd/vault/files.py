@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from ormahd.errors import BadRequest, Conflict, Unavailable
 from ormahd.vault.change import Stat, sha256
 from ormahd.vault.disk import copy_bytes, exists, forget, move, read_regular, rename2, sync, write_all
+from ormahd.vault.set_aside import make_folder
 
 STAGING = ".ormah/tmp"
 MAX_COMPONENT = 255
@@ -351,6 +352,5 @@ class Worktree:
     def _open_staging(self) -> int:
         try:
             return os.open(self.root / STAGING, _DIRECTORY)
-        except FileNotFoundError:
-            (self.root / STAGING).mkdir(mode=0o700, exist_ok=True)
-            return os.open(self.root / STAGING, _DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            return os.open(make_folder(self.root, STAGING), _DIRECTORY)

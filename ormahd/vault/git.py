@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ormahd.errors import Internal, Unavailable
 from ormahd.vault.disk import is_pipe
+from ormahd.vault.git_mend import Mender
 from ormahd.vault.git_ref_files import FILES, RefFiles
 from ormahd.vault.git_run import CONFIG, GitFailed, call, environment, executable, importing
 
@@ -117,6 +118,9 @@ class Git:
         self._settings: tuple[object, Mapping[str, str]] | None = None
         self._config_files: tuple[str, ...] = ()
         self._branch: tuple[object, str | None] | None = None
+        self.mender = Mender(self.top, self.git_dir, self.common, self.ref_files)
+        self.mend_index: Callable[[], bool] | None = None
+        """Makes git's index anew where git cannot read it, while nobody writes; whether it was done. Set by who can see to that."""
 
     def close(self) -> None:
         with self._asking:
@@ -149,14 +153,34 @@ class Git:
         env: Mapping[str, str] | None = None,
         ok: Iterable[int] = (0,),
     ) -> bytes:
-        """What a git command printed; exit statuses outside `ok` raise GitFailed."""
-        return call([*self._options, *arguments], cwd=self.top, input=input, env=env, ok=ok)
+        """What a git command printed; exit statuses outside `ok` raise GitFailed, but not before what git cannot read was mended."""
+        self.look_out()
+        mends = self.mender.mends
+        try:
+            return call(arguments, options=self._options, cwd=self.top, input=input, env=env, ok=ok)
+        except GitFailed as exc:
+            if not self.mended(exc) and self.mender.mends == mends:  # another thread may just have done it
+                raise
+        return call(arguments, options=self._options, cwd=self.top, input=input, env=env, ok=ok)
+
+    def mended(self, failed: GitFailed) -> bool:
+        """Mend what made a command fail; whether it is worth another try."""
+        if self.mender.blames_index(failed):
+            return self.mend_index is not None and self.mend_index()
+        return self.mender.after(failed)
+
+    def look_out(self) -> None:
+        """Set aside what would hold up a git that opens it, before one is started: a pipe in the place of a file."""
+        known = self._branch
+        if self.mender.odd(None if known is None else known[1]):
+            self.mender.look()
 
     def start(
         self, *arguments: str, env: Mapping[str, str] | None = None, new_session: bool = False
     ) -> subprocess.Popen[bytes]:
         """A running git command with pipes on all three ends; the caller waits for it. `new_session`: it is not ended
         with us by a signal to our group, and can be ended with all that it starts."""
+        self.look_out()
         return subprocess.Popen(
             [executable(), *self._options, *arguments],
             cwd=self.top,
@@ -191,7 +215,9 @@ class Git:
             child.stderr.close()
             status = child.wait()
         if status:
-            raise GitFailed(arguments, status, complaint)
+            failed = GitFailed(arguments, status, complaint)
+            self.mended(failed)  # so that it goes well the next time
+            raise failed
 
     def log(self, *arguments: str) -> Iterator[bytes]:
         """`git log -z …` record by record, newest first; nothing where there is no commit yet."""
@@ -212,9 +238,10 @@ class Git:
                 try:
                     return self._exchange(self._child, line, contents)
                 except (BrokenPipeError, EOFError) as exc:
-                    complaint = self._drop_child()
+                    failed = GitFailed(["cat-file", question], 1, self._drop_child())
                     if attempt == 2:
-                        raise GitFailed(["cat-file", question], 1, complaint) from exc
+                        raise failed from exc
+                    self.mender.after(failed)
         raise Internal("unreachable")
 
     @staticmethod
@@ -255,9 +282,32 @@ class Git:
         return complaint
 
     def head(self) -> str | None:
-        """The commit that HEAD names now, or None on a branch without commits."""
+        """The commit that HEAD names now, or None on a branch without commits. Raises Unavailable where nobody can say."""
+        self.look_out()
         found = self._ask("HEAD", contents=False)
+        if found is None and not self._is_unborn():
+            self.mender.look()
+            self.reopen()
+            found = self._ask("HEAD", contents=False)
+            if found is None and not self._is_unborn():
+                raise Unavailable(
+                    f"git cannot say which commit HEAD names in {self.top}",
+                    hint=f"`git -C {self.top} fsck --lost-found` names commits; `git update-ref HEAD COMMIT` brings one back",
+                )
         return found[0] if found else None
+
+    def _is_unborn(self) -> bool:
+        """Whether HEAD is on a branch that never had a commit: one that was lost has a reflog still, or a file that cannot be read."""
+        branch = self.branch()
+        if branch is None or not branch.startswith("refs/heads/") or self.ref_files.has_file(branch):
+            return False
+        try:
+            self.run("reflog", "exists", branch)
+        except GitFailed as exc:
+            if exc.status == 1:
+                return True
+            raise
+        return False
 
     def resolve(self, revision: str) -> str | None:
         """The full id of what a revision names, or None. A revision with a line break names nothing."""
@@ -267,6 +317,9 @@ class Git:
     def read(self, oid: str, kind: str) -> bytes:
         """The content of an object that must be there."""
         found = self._ask(oid, contents=True)
+        if found is None and self.mender.look():  # a list of what is in the packs may be at fault
+            self.reopen()
+            found = self._ask(oid, contents=True)
         if found is None or found[1] != kind:
             raise Unavailable(
                 f"the repository {self.top} lacks the {kind} {oid}",

@@ -93,6 +93,12 @@ class NextIndex:
         self._index = git.git_dir / "index"
         self._child: subprocess.Popen[bytes] | None = None
         self._input = b""
+        self._splicer = splicer
+        git.look_out()
+        if not os.path.lexists(self._index):
+            git.mender.index(
+                head=git.head()
+            )  # else ours would be all that is in it, and the next commit delete the rest
         if not self._splice(splicer):
             self._begin()
 
@@ -107,6 +113,7 @@ class NextIndex:
             index = _read(fd, found.st_size)
         finally:
             os.close(fd)
+        splicer.look(_identity(found))
         parts = splicer.splice(index, self.entries)
         if not parts:
             return parts is not None
@@ -149,6 +156,16 @@ class NextIndex:
 
     def ready(self) -> None:
         """Wait until it is written. Raises GitFailed, with nothing changed."""
+        try:
+            self._ended()
+        except GitFailed:
+            if not self._git.mender.index(head=self._git.head()):
+                raise
+            self._file.unlink(missing_ok=True)  # a second name of what was set aside
+            self._begin()
+            self._ended()
+
+    def _ended(self) -> None:
         child, self._child = self._child, None
         if child is None:
             return
@@ -165,6 +182,7 @@ class NextIndex:
             os.replace(self._file, self._index)
             # Where git had nothing to change both are still names of one file, and renaming such does nothing.
             self._file.unlink(missing_ok=True)
+            self._splicer.made(_identity(os.stat(self._index)))
             sync_directory(self._git.git_dir)
 
     def drop(self) -> None:
@@ -172,6 +190,11 @@ class NextIndex:
             self.ready()
         with contextlib.suppress(FileNotFoundError):
             self._file.unlink()
+
+
+def _identity(found: os.stat_result) -> object:
+    """What tells a file from every other, and from itself after it was written to."""
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _without_filters(git: Git) -> list[str]:

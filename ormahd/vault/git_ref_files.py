@@ -42,6 +42,10 @@ class RefFiles:
         """Return the lock file of one ref."""
         return self._common / f"{name}.lock" if self.plain else self._common / "reftable" / "tables.list.lock"
 
+    def has_file(self, name: str) -> bool:
+        """Whether something is where the file of the ref `name` would be."""
+        return self.plain and os.path.lexists(self._common / name) and not (self._common / name).is_dir()
+
     def folder(self, name: str | None) -> Path:
         """Return the folder whose names change when the ref `name` (None: HEAD itself) moves."""
         if not self.plain:

@@ -27,6 +27,7 @@ class HeadMover:
 
     def __init__(self, git: Git, *, who: Identity, seconds: int, reason: str) -> None:
         self._git = git
+        self._mends = git.mender.mends
         env = {
             "GIT_COMMITTER_NAME": who.name,
             "GIT_COMMITTER_EMAIL": who.email,
@@ -46,6 +47,8 @@ class HeadMover:
         if child.returncode:
             said = complaint.decode("utf-8", "replace")
             if git.head() != old:
+                return Moved.RACED
+            if git.mender.mends != self._mends or git.mender.after(GitFailed(["update-ref"], child.returncode, said)):
                 return Moved.RACED
             if "File exists" in said or "Unable to create" in said:
                 return Moved.HELD

@@ -96,11 +96,12 @@ def call(
     input: bytes | None = None,  # noqa: A002 - subprocess names it so
     env: Mapping[str, str] | None = None,
     ok: Iterable[int] = (0,),
+    options: Sequence[str] = (),
 ) -> bytes:
-    """Run git once, without a repository given: what it printed. Raises GitFailed with git's own words."""
+    """Run git once (with `options` before the command): what it printed. Raises GitFailed with git's own words."""
     try:
         done = subprocess.run(
-            [executable(), *arguments],
+            [executable(), *options, *arguments],
             cwd=cwd,
             env=environment(env),
             input=input or b"",

@@ -59,6 +59,16 @@ class Splicer:
         self._known: tuple[int, bytes] | None = None
         """Length and checksum of the index whose entries begin at `_offsets`."""
         self._offsets: Offsets = np.empty(0, np.int64)
+        self._file: object = None
+
+    def made(self, file: object) -> None:
+        """What was spliced last is in its place, as the file that is told from others by `file`."""
+        self._file = file
+
+    def look(self, file: object) -> None:
+        """Another file stands there now, where it is told by something else: it must be read, though its end is the same."""
+        if file != self._file:
+            self._known = None
 
     def splice(self, index: Index, wanted: Mapping[bytes, Entry | None]) -> Parts | None:
         """The index with exactly these paths set, as `git update-index --index-info` does it, or removed (None), in parts that are good as

@@ -22,8 +22,10 @@ from typing import Any
 from msgspec import Struct, field
 
 from ormahd.vault.change import Change, Kind, Stat, is_op, sha256
-from ormahd.vault.disk import sync_directory, write_durably, write_small
+from ormahd.vault.disk import read_file, write_durably, write_small
 from ormahd.vault.entries import PathEntry
+from ormahd.vault.set_aside import FOLDER as ASIDE
+from ormahd.vault.set_aside import make_folder, note, set_aside
 
 FOLDER = ".ormah/intent"
 HEADER = "ormah-intent 1"
@@ -170,6 +172,7 @@ class Intents:
     """The folder of promises. Safe from any thread."""
 
     def __init__(self, root: Path) -> None:
+        self._root = root
         self.folder = root / FOLDER
         self._moving = self.folder / "moving"
         self._lock = threading.Lock()
@@ -178,7 +181,7 @@ class Intents:
 
     def write(self, intent: Intent) -> None:
         """Durable when this returns. It takes the place of what was promised of this op before."""
-        self._prepare()
+        self.prepare()
         write_durably(self._path(intent.op), encode([intent]))
         with self._lock:
             if (shared := self._together.get(intent.op)) is not None:
@@ -186,7 +189,7 @@ class Intents:
 
     def write_all(self, intents: Sequence[Intent]) -> None:
         """Several at once, in one file; all durable when this returns, none of them where it raises."""
-        self._prepare()
+        self.prepare()
         first = intents[0].op
         path = self._path(first) if len(intents) == 1 else self.folder / f"{first}{TOGETHER}"
         try:
@@ -199,10 +202,10 @@ class Intents:
             with self._lock:
                 self._together |= dict.fromkeys(shared.left, shared)
 
-    def _prepare(self) -> None:
-        if not self.folder.is_dir():
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            sync_directory(self.folder.parent)
+    def prepare(self) -> None:
+        """Make the folder, where it is not one. What stands in its place is set aside."""
+        if not self.folder.is_dir() or self.folder.is_symlink():
+            make_folder(self._root, FOLDER)
 
     def _path(self, op: str) -> Path:
         return self.folder / f"{op}.json"
@@ -235,6 +238,15 @@ class Intents:
         with self._lock:
             return op in self._together or self._path(op).exists()
 
+    def renew(self, intents: Iterable[Intent]) -> None:
+        """Write those anew that somebody has removed: what was acknowledged must outlive us."""
+        for intent in intents:
+            with self._lock:
+                shared = self._together.get(intent.op)
+                there = self._path(intent.op).exists() or (shared is not None and shared.path.exists())
+            if not there:
+                self.write(intent)
+
     def load(self) -> tuple[list[Intent], list[str]]:
         """(promises in order, sentences about what was wrong), each in a file of its own from here on. Half-written files
         go; damaged ones are set aside."""
@@ -245,7 +257,7 @@ class Intents:
                 path.unlink()
             elif path.suffix == ".json":
                 try:
-                    ops = decode(path.read_bytes())
+                    ops = decode(read_file(path))
                 except (ValueError, OSError) as exc:
                     aside = self.folder / "damaged" / path.name
                     aside.parent.mkdir(exist_ok=True)
@@ -265,7 +277,14 @@ class Intents:
 
     def moving(self, commits: Iterable[str]) -> None:
         """Note where the branch is about to be moved, so that a lock left behind by it is known as ours."""
-        write_small(self._moving, "\n".join(commits).encode("ascii"))
+        text = "\n".join(commits).encode("ascii")
+        try:
+            write_small(self._moving, text)
+        except OSError:  # the folder is gone, or something else has the name
+            self.prepare()
+            if set_aside(self._moving, self._root / ASIDE, "moving"):
+                note(self._root / ASIDE, f"{FOLDER}/moving", "was no file, and was set aside")
+            write_small(self._moving, text)
 
     def moved(self) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -273,8 +292,8 @@ class Intents:
 
     def was_moving(self) -> set[str]:
         try:
-            return set(self._moving.read_text("ascii", "replace").split())
-        except FileNotFoundError:
+            return set(read_file(self._moving).decode("ascii", "replace").split())
+        except OSError:
             return set()
 
 

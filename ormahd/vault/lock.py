@@ -1,62 +1,145 @@
-"""One daemon for one vault: an flock on `.ormah/lock`, held for the life of the process, gone with it."""
+"""One daemon for one vault: an flock on `.ormah/lock`, held for the life of the process, gone with it.
+
+`git clean -fdx` or a sync tool may remove that file, and a lock on a removed file locks nobody out. So the vault's folder itself is
+locked too, and whoever writes looks first whether the file is still the one that is held (`keep`).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import logging
 import os
+import stat
 import time
 from pathlib import Path
 
 from ormahd.errors import Unavailable
+from ormahd.vault.set_aside import FOLDER, make_folder, note, set_aside
 
 NAME = ".ormah/lock"
 PATIENCE = 2.0
 """Seconds that a killed holder may take to let go."""
+_NONE = {errno.ENOLCK, errno.ENOTSUP, errno.EBADF, errno.EINVAL}
+"""What a file system says that cannot lock a folder."""
+
+log = logging.getLogger(__name__)
 
 
 class VaultLock:
-    """Held from `take` to `release`. The file is never removed: a lock on a removed file locks nobody out."""
+    """Held from `take` to `release`. The file is never removed by us."""
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self.path = root / NAME
         self._fd: int | None = None
+        self._folder: int | None = None
 
     def take(self) -> None:
         """Raises Unavailable, naming the holder's pid, when another process (or another Vault here) has it."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = self._open()
         try:
-            holder = self._lock(fd)
+            holder = self._lock(fd, fd)
+            if holder is None:
+                self._folder, holder = self._lock_folder(fd)
         except OSError:
             os.close(fd)
             raise
         if holder is not None:
             os.close(fd)
             raise Unavailable(
-                f"the vault {self.path.parent.parent} is in use by process {holder or 'unknown'}",
+                f"the vault {self.root} is in use by process {holder or 'unknown'}",
                 hint="`ormahctl status` shows that daemon, `ormahctl down` stops it",
                 data={"pid": int(holder) if holder.isdigit() else None},
             )
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        self._fd = fd
+        self._sign(fd)
+
+    def _open(self) -> int:
+        """The file, made where it is not. What stands in its place and is no file is set aside."""
+        make_folder(self.root, ".ormah")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        for last in (False, True):
+            try:
+                fd = os.open(self.path, flags, 0o600)
+            except OSError as exc:
+                if last or exc.errno not in {errno.EISDIR, errno.ELOOP, errno.ENXIO}:
+                    raise
+            else:
+                if stat.S_ISREG(os.fstat(fd).st_mode):
+                    return fd
+                os.close(fd)
+            where = set_aside(self.path, self.root / FOLDER, "lock")
+            log.warning("%s was no file; what stood there is %s now", self.path, where)
+            note(self.root / FOLDER, NAME, "was no file, and was set aside")
+        raise Unavailable(f"{self.path} is no file", hint=f"remove it: rm -r {self.path}")
 
     @staticmethod
-    def _lock(fd: int) -> str | None:
-        """Lock it, or say who holds it. A holder that was killed is waited for: a child that it was just starting keeps
-        the lock until the kernel is through with it too."""
+    def _lock(fd: int, signed: int) -> str | None:
+        """Lock it, or say who holds it, as the file `signed` names them. A holder that was killed is waited for: a child that it was
+        just starting keeps the lock until the kernel is through with it too."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+                holder = os.pread(signed, 32, 0).decode("ascii", "replace").strip()
                 if _alive(holder) or time.monotonic() > deadline:
                     return holder
                 time.sleep(0.01)
             else:
                 return None
+
+    def _lock_folder(self, signed: int) -> tuple[int | None, str | None]:
+        """(The vault's folder, locked; None where the file system cannot), and who else holds it."""
+        folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            holder = self._lock(folder, signed)
+        except OSError as exc:
+            os.close(folder)
+            if exc.errno not in _NONE:
+                raise
+            return None, None
+        if holder is not None:
+            os.close(folder)
+            return None, holder
+        return folder, None
+
+    def _sign(self, fd: int) -> None:
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        before, self._fd = self._fd, fd
+        if before is not None:
+            os.close(before)
+
+    def keep(self) -> None:
+        """Make sure that the file at our path is the one that we hold: where it was removed or replaced, lock the new one.
+
+        Raises Unavailable when another process has that, and we cannot be sure that it goes again: then we must not write.
+        """
+        if self._fd is None or self._is_ours(self._fd):
+            return
+        fd = self._open()
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+            os.close(fd)
+            if self._folder is not None:
+                return  # who holds it is about to find that the folder is ours, and to let go
+            raise Unavailable(
+                f"the vault {self.root} was taken over by process {holder or 'unknown'} when {NAME} was removed; nothing was changed",
+                hint="stop one of the two: ormahctl down",
+            ) from exc
+        self._sign(fd)
+        log.warning("%s was removed or replaced while it was held, and is locked anew", self.path)
+
+    def _is_ours(self, fd: int) -> bool:
+        try:
+            found = os.lstat(self.path)
+        except OSError:
+            return False
+        return os.path.samestat(found, os.fstat(fd))
 
     def release(self) -> None:
         if self._fd is not None:
@@ -64,6 +147,9 @@ class VaultLock:
                 os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = None
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
 
 def _alive(holder: str) -> bool:

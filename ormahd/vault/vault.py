@@ -27,10 +27,11 @@ from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.conversion import Conversion, FilterFailed
 from ormahd.vault.create import Card
 from ormahd.vault.disk import Flusher
-from ormahd.vault.files import Worktree, safe_path
+from ormahd.vault.files import STAGING, Worktree, safe_path
 from ormahd.vault.git import Git, Place, locate
 from ormahd.vault.git_busy import busy, clear_ours, clear_stale, under_way
 from ormahd.vault.git_index import discard
+from ormahd.vault.git_mend import mend_place
 from ormahd.vault.git_objects import Objects
 from ormahd.vault.git_packs import PackIndex
 from ormahd.vault.git_refs import find_commit
@@ -41,6 +42,7 @@ from ormahd.vault.leftovers import refuse_released, remove_leftovers
 from ormahd.vault.lock import VaultLock
 from ormahd.vault.oplog import OpLog
 from ormahd.vault.recovery import sweep
+from ormahd.vault.set_aside import make_folder
 from ormahd.vault.touched import Touched
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.versions import Versions
@@ -54,6 +56,18 @@ log = logging.getLogger(__name__)
 
 def _nothing(step: str) -> None:
     """The default of `at`: nobody watches the steps of a write."""
+
+
+def _located(root: Path) -> Place | None:
+    """The repository of a vault, mended where git could not read it. Raises Unavailable where there is only another one around it."""
+    mend_place(root)
+    place = locate(root)
+    if place is not None and os.path.realpath(place.top) != str(root) and os.path.lexists(root / ".git"):
+        raise Unavailable(
+            f"git cannot read {root}/.git, and the repository in {place.top} is another one",
+            hint=f"bring {root}/.git back from a backup, or move it away and begin a new history with `git init {root}`",
+        )
+    return place
 
 
 class Vault:
@@ -105,9 +119,10 @@ class Vault:
         self._intents = Intents(root)
         self._applier = Applier(
             self.git, self._objects, self.conversion, worktree, self._intents, self._flusher,
-            vault_id=card.id, prefix=self.prefix, at=at,
+            vault_id=card.id, prefix=self.prefix, at=at, still=lock.keep,
         )  # fmt: skip
         self._writer = Writer(self._applier, clock=clock, wait=settings.busy_wait_seconds)
+        self.git.mend_index = self._mend_index
 
     @classmethod
     def open(
@@ -153,7 +168,7 @@ class Vault:
     ) -> Vault:
         card = creation.find_card(root)
         if card is not None:
-            place = locate(root)
+            place = _located(root)
             if place is None or place.bare:
                 raise Unavailable(
                     f"{root} is a vault, but its git repository is gone",
@@ -194,6 +209,8 @@ class Vault:
             self._writer.drain()
             return self._writer.take_said()
         self._recovered = True
+        self._intents.prepare()
+        make_folder(self.root, STAGING)
         said = clear_ours(self.git, self._applier.lock.vault_id, self._intents.was_moving())
         self._intents.moved()
         intents, damaged = self._intents.load()
@@ -216,11 +233,28 @@ class Vault:
                 self._applier.lock.release()
                 said.append("removed the index.lock that we held when we were stopped")
             said += sweep(self._applier, set())
+            self.look_after()
         (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
         card = creation.find_card(self.root)
         if card is not None and card.id != self.id:
             self.become(card)  # a join with another vault was rolled forward
         return said + self.notices()
+
+    def look_after(self) -> None:
+        """Mend what of the vault's lock and of git's folder is gone or cannot be read. Raises Unavailable where another process has
+        the vault now."""
+        self._lock.keep()
+        self.git.look_out()
+        if not self.git.mender.derived_is_sound() and self.git.mender.look():
+            self.git.reopen()
+            self._objects.reopen()
+        if self.git.head() is None:
+            return
+        if not self.git.mender.index_is_sound():
+            self._mend_index()
+
+    def _mend_index(self) -> bool:
+        return self._writer.between(self._ops(), lambda: self.git.mender.index(head=self.git.head()))
 
     def notices(self) -> list[str]:
         """What about the repository a person should know, though everything works."""
@@ -448,6 +482,7 @@ class Vault:
             remove_leftovers(self.root)
 
     def _stop(self) -> None:
+        self.git.mend_index = None
         self._writer.close()
         self._flusher.close()
         self._packs.close()

@@ -181,6 +181,8 @@ class Watcher:
         if due is None:
             return
         paths, everything, moved = due
+        if moved or everything:
+            self._vault.look_after()
         if moved and not everything and (self._held or self._reconciler.behind()):
             everything = True
             with self._wake:

@@ -29,6 +29,8 @@ from ormahd.vault.transaction import HistoryMoved, Transaction
 
 POLL_S = 0.02
 """Between two looks at whether git is free, for a change that is not queued."""
+PATIENCE = 2.0
+"""Seconds that whoever wants to mend git's index waits for those who write: they mend it themselves."""
 MAX_BATCH = 64
 """Ops made durable in one go, so that the first of them does not wait for the hundredth."""
 
@@ -359,6 +361,28 @@ class Writer:
             finally:
                 self._holder = None
 
+    def between(self, op: str, work: Callable[[], bool]) -> bool:
+        """Do `work` with index.lock held (in the name of `op`) and while no op is being written; what it says, or False where that
+        cannot be had soon."""
+        if self._holder == threading.get_ident():
+            return work()
+        end = time.monotonic() + PATIENCE
+        while not self._pen.acquire(blocking=False):
+            if time.monotonic() > end:
+                return False
+            time.sleep(POLL_S)
+        try:
+            self._holder = threading.get_ident()
+            if not self._applier.lock.take(op):
+                return False
+            try:
+                return work()
+            finally:
+                self._applier.lock.release()
+        finally:
+            self._holder = None
+            self._pen.release()
+
     def _done(self, ops: Sequence[Queued]) -> None:
         """Ops that are through: whoever listens hears of all of them in order, then their callers go on."""
         self._wrote = time.monotonic()
@@ -386,6 +410,8 @@ class Writer:
     def _keep_promises(self) -> str | None:
         """What the drainer does: write what can be written, and see to stale locks where it cannot."""
         if why := self._drain():
+            with self._door:
+                self._applier.intents.renew([op.intent for op in self._queue if op.promised])
             self.said += clear_stale(self._applier.git, self._applier.lock, self._clock)
         for sentence in self.take_said():
             log.warning("%s", sentence)

@@ -10,6 +10,7 @@ NAMES = {"HEAD", "ORIG_HEAD", "FETCH_HEAD", "packed-refs", "refs", "logs", "reft
 MAY = {
     "ormahd/vault/git_ref_files.py": "watches, waits for, and compares times",
     "ormahd/vault/project.py": "looks whether a folder is a repository",
+    "ormahd/vault/git_mend.py": "sets aside what git cannot read, and reads the reflogs that git does not show then",
     "ormahd/vault/purge.py": "drops the reflogs of a clone that it made, in the format of files",
 }
 """Modules that may name such a file, and what for."""

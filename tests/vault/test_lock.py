@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable
+from ormahd.vault import set_aside
 from tests.vault.git_house import children, git, open_vault, put
 
 
@@ -63,3 +64,46 @@ def test_close_leaves_no_child_no_thread_and_no_descriptor(tmp_path: Path) -> No
     assert (set(os.listdir("/proc/self/fd")), threading.active_count(), children()) == before
     with pytest.raises(Unavailable, match="closed"):
         put(vault, ("c.md", b"c"))
+
+
+def test_a_lock_that_was_removed_is_taken_again_and_nobody_else_gets_in(tmp_path: Path) -> None:
+    root = tmp_path / "v"
+    with open_vault(root) as first:
+        put(first, ("a.md", b"a"))
+        (root / ".ormah/lock").unlink()
+        with pytest.raises(Unavailable, match="in use by process"):
+            open_vault(root)
+        put(first, ("b.md", b"b"))
+        with pytest.raises(Unavailable, match=f"process {os.getpid()}"):
+            open_vault(root)
+        put(first, ("c.md", b"c"))
+    open_vault(root).close()
+
+
+def test_who_cleans_the_folder_keeps_out_nobody(tmp_path: Path) -> None:
+    root = tmp_path / "v"
+    with open_vault(root) as first:
+        put(first, ("a.md", b"a"))
+        git(root, "clean", "-fdxq")
+        assert not (root / ".ormah/lock").exists()
+        put(first, ("b.md", b"b"))
+        assert (root / ".ormah/lock").read_text().strip() == str(os.getpid())
+        assert git(root, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe", "link"])
+def test_what_is_no_file_is_moved_out_of_the_locks_way(tmp_path: Path, what: str) -> None:
+    root = tmp_path / "v"
+    open_vault(root).close()
+    lock = root / ".ormah/lock"
+    lock.unlink()
+    if what == "folder":
+        (lock / "inside").mkdir(parents=True)
+    elif what == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.symlink_to("/dev/zero")
+    with open_vault(root) as vault:
+        assert lock.read_text().strip() == str(os.getpid())
+        assert set_aside.findings(root, vault.git.git_dir)[0][0] == ".ormah/lock was no file, and was set aside"
+    assert os.path.lexists(root / ".ormah/conflicts/damaged/lock.1")

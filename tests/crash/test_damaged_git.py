@@ -1,0 +1,244 @@
+"""What lies in `.git` and `.ormah` and is under no version control is emptied, cut off, garbled, removed, or replaced by something that is
+no file; before the daemon starts, and while it runs. Memories are found and written all the same, nothing that was acknowledged is lost,
+`verify` is content, and git's status is clean.
+
+Each file and each damage at least once in `make test`, all of them with each other in `make soak`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ormahd.rpc import wire
+from tests.house import House, open_house, wait_until
+
+SECONDS = 30.0
+"""Within which a call must be answered: a pipe that somebody opens answers never."""
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def truncated(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def garbled_page(path: Path) -> None:
+    data = path.read_bytes()
+    middle = len(data) // 2
+    path.write_bytes(data[:middle] + random.Random(1).randbytes(min(512, len(data) - middle)) + data[middle + 512 :])
+
+
+def garbled_whole(path: Path) -> None:
+    path.write_bytes(random.Random(2).randbytes(max(64, path.stat().st_size)))
+
+
+def removed(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)  # the daemon may be putting things into it
+    else:
+        path.unlink(missing_ok=True)
+
+
+def in_place(new: Path, path: Path) -> None:
+    """Bring `new` to `path`; the daemon may be mending that already."""
+    for _ in range(1000):
+        removed(path)
+        try:
+            os.rename(new, path)
+        except OSError:
+            continue
+        return
+    pytest.fail(f"{path} cannot be replaced")
+
+
+def beside(path: Path) -> Path:
+    """A name on the same file system, outside of what the daemon looks at."""
+    home = next(one for one in path.parents if (one / ".gitconfig").exists())
+    return Path(tempfile.mkdtemp(prefix="damage", dir=home), "new")
+
+
+def folder(path: Path) -> None:
+    new = beside(path)
+    new.mkdir()
+    (new / "inside").write_text("somebody's\n")
+    in_place(new, path)
+
+
+def pipe(path: Path) -> None:
+    new = beside(path)
+    os.mkfifo(new)
+    in_place(new, path)
+
+
+def link(path: Path) -> None:
+    new = beside(path)
+    new.symlink_to("nowhere/at/all")
+    in_place(new, path)
+
+
+def file(path: Path) -> None:
+    new = beside(path)
+    new.write_bytes(b"no folder\n")
+    in_place(new, path)
+
+
+OF_FILES: list[Callable[[Path], None]] = [empty, truncated, garbled_page, garbled_whole, removed, folder, pipe, link]
+OF_FOLDERS: list[Callable[[Path], None]] = [removed, file, pipe, link]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file or folder that is damaged, and what has to be done that it is there and counts."""
+
+    name: str
+    before: tuple[tuple[str, ...], ...] = ()
+    of: list[Callable[[Path], None]] = field(default_factory=lambda: OF_FILES)
+
+
+PACKED = (("pack-refs", "--all"),)
+PLACES = [
+    Place(".git/HEAD"),
+    Place(".git/config"),
+    Place(".git/index"),
+    Place(".git/refs/heads/main"),
+    Place(".git/packed-refs", PACKED),
+    Place(".git/logs/HEAD"),
+    Place(".git/logs/refs/heads/main"),
+    Place(".git/ORIG_HEAD", (("reset", "--quiet", "--soft", "HEAD"),)),
+    Place(".git/objects/info/commit-graph", (("commit-graph", "write", "--reachable"),)),
+    Place(".git/objects/pack/multi-pack-index", (("repack", "-q", "-d"), ("multi-pack-index", "write"))),
+    Place(".git/refs", of=OF_FOLDERS),
+    Place(".git/logs", of=OF_FOLDERS),
+    Place(".ormah/lock"),
+    Place(".ormah/intent", of=OF_FOLDERS),
+    Place(".ormah/tmp", of=OF_FOLDERS),
+]
+
+
+class Ledger:
+    """What was acknowledged in one house."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.there: dict[str, str] = {}
+
+    def call(self, method: str, **params: Any) -> Any:
+        with wire.connect(self.house.socket) as connection:
+            return connection.call(method, params, agent="test", cwd=None, timeout=SECONDS)
+
+    def remember(self) -> None:
+        text = f"bee number {len(self.there)} lives in hive {random.Random(len(self.there)).getrandbits(40):x}"
+        self.there[self.call("agent.remember", content=text).node_id] = text
+
+    def all_is_well(self) -> None:
+        """Old memories are found, a new one can be written, the history has all, and nothing is left to do."""
+        first = next(iter(self.there))
+        assert self.call("agent.recall", query=self.there[first]).results
+        self.remember()
+        found = {item["id"]: item["content"] for item in self.call("admin.export").items}
+        assert {key: found.get(key) for key in self.there} == self.there
+        wait_until(lambda: self.by_hand("status", "--porcelain") == "", lambda: self.by_hand("status"), SECONDS)
+        wait_until(self.in_history, "the history to have all", SECONDS)
+        assert self.call("admin.verify").differences == []
+        assert self.house.process is not None
+        assert self.house.process.poll() is None
+
+    def in_history(self) -> bool:
+        said = self.by_hand("log", "--format=%B")
+        return all(key in said for key in self.there)
+
+    def by_hand(self, *words: str) -> str:
+        """What git says to a person, complaints and all."""
+        done = subprocess.run(
+            ["git", *words], cwd=self.house.vault, env=self.house.env, capture_output=True, text=True, timeout=SECONDS,
+            check=False,
+        )  # fmt: skip
+        return done.stdout + done.stderr
+
+    def prepare(self, place: Place) -> Path:
+        self.remember()
+        for command in place.before:
+            self.house.git(*command)
+        path = self.house.vault / place.name
+        if not place.name.startswith(".ormah/"):
+            wait_until(lambda: os.path.lexists(path), f"{path} to be there", SECONDS)
+        if not path.exists():
+            path.mkdir(parents=True)
+        return path
+
+
+@pytest.fixture(scope="module")
+def ledger() -> Iterator[Ledger]:
+    with open_house() as house:
+        house.start()
+        ledger = Ledger(house)
+        ledger.remember()
+        yield ledger
+
+
+def cells(*, each: int) -> list[Any]:
+    """All pairs. Those that are no soak: `each` for each place, and each damage at least once."""
+    found = []
+    for number, place in enumerate(PLACES):
+        chosen = [place.of[(number + 3 * turn) % len(place.of)] for turn in range(each)]
+        for how in place.of:
+            marks = () if how in chosen else (pytest.mark.soak,)
+            found.append(pytest.param(place, how, id=f"{place.name}-{how.__name__}", marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("place", "how"), cells(each=2))
+def test_while_it_runs(ledger: Ledger, place: Place, how: Callable[[Path], None]) -> None:
+    how(ledger.prepare(place))
+    ledger.all_is_well()
+
+
+@pytest.mark.parametrize(
+    "words", ["clean -fdxq", "reset -q --soft HEAD~3", "reset -q --mixed HEAD~3", "checkout -q --orphan new"]
+)
+def test_git_by_hand_takes_away_what_memories_stood_on(words: str) -> None:
+    """The memories are found, a new one is written, `verify` is content, and what is not clean is named with a command."""
+    with open_house() as house:
+        house.start()
+        ledger = Ledger(house)
+        for _ in range(5):
+            ledger.remember()
+        house.git(*words.split())
+        ledger.remember()
+        staged = "--soft" in words or "--orphan" in words
+
+        def settled() -> bool:
+            if ledger.call("admin.verify").differences:
+                return False
+            said = [one.mend for one in ledger.call("admin.doctor").findings if "staged" in one.what]
+            return all("git restore --staged" in one for one in said) and bool(said) == staged
+
+        wait_until(settled, lambda: f"peace after git {words}; git says:\n{ledger.by_hand('status')}", SECONDS)
+        if not staged:
+            wait_until(lambda: ledger.by_hand("status", "--porcelain") == "", lambda: ledger.by_hand("status"), SECONDS)
+        found = {item["id"]: item["content"] for item in ledger.call("admin.export").items}
+        assert {key: found.get(key) for key in ledger.there} == ledger.there
+        for key, text in ledger.there.items():
+            assert key in [one.id for one in ledger.call("agent.recall", query=text).results]
+
+
+@pytest.mark.parametrize(("place", "how"), cells(each=1))
+def test_before_it_starts(ledger: Ledger, place: Place, how: Callable[[Path], None]) -> None:
+    path = ledger.prepare(place)
+    assert ledger.house.stop() == 0
+    how(path)
+    ledger.house.start()
+    ledger.all_is_well()
