@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ormahd import paths, places
+from ormahd.errors import OrmahError
 from ormahd.settings import LogSettings
 
 NAME: Final = "ormahd.log"
@@ -73,8 +74,8 @@ class Logs:
         time, lines are lost, and nothing else is: `trouble` says why."""
         try:
             self._file = _File(directory, self._settings, take_stderr=not self._foreground)
-        except OSError as exc:
-            self.trouble = f"there is no log file in {directory}: {exc.strerror or exc}"
+        except (OSError, OrmahError) as exc:
+            self.trouble = f"there is no log file in {directory}: {exc}"
             logging.getLogger("ormahd").warning("%s", self.trouble)
             self._spool.to_nobody()
             return

@@ -537,7 +537,7 @@ def _private(directory: Path) -> Path:
         if sentence := places.make_way_for_folder(directory):
             log.warning("%s", sentence)
         return paths.private_dir(directory)
-    except OSError as exc:
+    except (OSError, OrmahError) as exc:
         log.warning("%s cannot be used: %s", directory, exc)
         return directory
 
