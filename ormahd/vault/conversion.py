@@ -200,7 +200,7 @@ class Conversion:
             return out
         raise FilterFailed(
             f"{path}: git could not apply {_said(rule)} to it ({why[:300]}); nothing was changed",
-            hint=f"when `git add {path}` works, or `git checkout {path}`, repeat it",
+            hint=f"mend what git runs for it (git config --get-regexp '^filter'), or exempt the path in .gitattributes: `{_pattern(path)} {_undone(rule)}`",
             data={"path": path, "attribute": _said(rule)},
         )
 
@@ -257,9 +257,24 @@ def _said(rule: Rule) -> str:
     return "ident" if rule.ident else "text"
 
 
+def _pattern(path: str) -> str:
+    """What names the folder of a path in .gitattributes."""
+    return f"{path.partition('/')[0]}/**" if "/" in path else path
+
+
+def _undone(rule: Rule) -> str:
+    """What takes a rule back in .gitattributes."""
+    return (
+        "!filter"
+        if rule.filter is not None
+        else "!working-tree-encoding"
+        if rule.encoding is not None
+        else "-text !ident"
+    )
+
+
 def _mend(path: str, rule: Rule) -> str:
-    folder = path.partition("/")[0]
-    pattern = f"{folder}/**" if "/" in path else path
+    pattern = _pattern(path)
     if rule.pipe:
         return "remove the pipe, and repeat"
     if rule.missing:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd import way
 from ormahd.core.node import short_id
@@ -167,12 +168,12 @@ def _decide(file: File, context: Context) -> Decision:
     ours = context.is_ours(file.path, file.data, note)
     left = context.unwritable(file.path)
     said = of_codec(file.path, note.problems)
+    failed: tuple[dict[str, Any], ...] = ()
     if left is not None:
         mode = "index"
         said += (_left_to_git(file.path, left),)
     elif ours and file.unconverted is not None:
-        mode, ours = "index", False
-        said += (_unconverted(file.path, file.unconverted),)
+        mode, ours, failed = "index", False, (_unconverted(file.path, file.unconverted),)
     if not ours and mode != "index":
         return Decision(Act.PLAIN, None, file.data)
     if not file.at_head and context.check_secrets:
@@ -184,7 +185,8 @@ def _decide(file: File, context: Context) -> Decision:
     if note.kind is NoteKind.APART:
         return Decision(Act.INDEX if file.at_head else Act.PLAIN, None, file.data, said)
     if note.kind is NoteKind.FOREIGN or not ours:
-        return _find(file, context, said, mode)
+        found = _find(file, context, said, mode)
+        return replace(found, problems=found.problems + failed)
     if note.kind is NoteKind.NOTE:
         assert note.id is not None
         holder = context.identity.owner(note.id, file.path)

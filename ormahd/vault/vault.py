@@ -20,7 +20,7 @@ from ormahd.settings import VaultSettings
 from ormahd.vault import answers, git_purge_swap
 from ormahd.vault import create as creation
 from ormahd.vault.apply import Applier
-from ormahd.vault.attributes import Attributes
+from ormahd.vault.attributes import Attributes, Word
 from ormahd.vault.beginnings import Beginnings
 from ormahd.vault.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.vault.conflicts import drop_unfinished
@@ -289,14 +289,14 @@ class Vault:
         )  # fmt: skip
 
     def _commit(self, tx: Transaction) -> Committed | None:
-        converted = [path for path in tx.wishes if self.attributes.words(path)]
-        for path in converted:  # what git cannot make a blob of is refused before anything is promised
+        said = {path: words for path in tx.wishes if (words := self.attributes.words(path))}
+        for path in said:  # what git cannot make a blob of is refused before anything is promised
             for data in (tx.wishes[path].first, tx.wishes[path].in_history):
                 if data is not None:
                     self.conversion.checked_in(path, data)
-        rules = self.attributes.rules(converted) if converted else {}
-        if hidden := [path for path, rule in rules.items() if rule.filter is not None and path[-3:].lower() == ".md"]:
-            tx.withhold(len(hidden))
+        notes = [path for path, words in said.items() if Word.FILTER in words and path[-3:].lower() == ".md"]
+        if hidden := sum(self.attributes.filter_of(path) is not None for path in notes):
+            tx.withhold(hidden)
         return self._write(tx)
 
     def _write(self, tx: Transaction) -> Committed | None:

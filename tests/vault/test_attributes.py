@@ -259,6 +259,8 @@ def test_notes_that_git_cannot_take_are_found_named_and_not_touched(tmp_path: Pa
         assert house.read("later.md") == b"a second secret\n"
         assert house.git("ls-files", "later.md") == ""
         assert "later.md" in house.index.nodes().values()
+        levels = [problem["level"] for problem in house.reconciler.problems() if problem["path"] == "later.md"]
+        assert levels == ["warning" if "broken" in attributes or "half" in attributes else "info"]
         named = [problem["what"] for problem in house.reconciler.problems() if problem["path"] == "later.md"]
         assert len(named) == 1, named
         assert said in named[0]
