@@ -212,8 +212,10 @@ class Ground:
         at = self.chance.randrange(model.SLOTS)
         return (*slots[:at], f"{slots[at].split(' says ')[0]} says {self.word()}.", *slots[at + 1 :])
 
-    def any(self) -> str:
-        return self.chance.choice(sorted(self.state))
+    def any(self, state: State | None = None) -> str:
+        """One of the memories: in the order of their words, because ids are others each time."""
+        there = self.state if state is None else state
+        return self.chance.choice(sorted(there, key=lambda node: mark_of(there[node])))
 
 
 def mark_of(value: Value) -> str:

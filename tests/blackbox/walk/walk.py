@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -17,6 +19,8 @@ from tests.house import open_house
 
 MEMORIES = 20
 """About so many at a time, so that operations meet each other."""
+ROOM = 96 << 20
+"""Bytes of the disk that a walk fills, where it may have one of its own."""
 
 
 class Walk(World):
@@ -30,6 +34,7 @@ class Walk(World):
             (self.checkout, 2), (self.checkout_file, 3), (self.reset, 3), (self.stash, 2), (self.sync, 3), (self.jobs, 3),
             (self.time_passes, 2), (self.killed, 0.8), (self.killed_in_an_edit, 0.5), (self.killed_in_an_undo, 0.8), (self.stopped, 0.5),
             (self.index_deleted, 0.5), (self.meanwhile, 2),
+            (self.disk_full, 1.5 if self.house.home.is_mount() else 0),
         ]  # fmt: skip
 
     def step(self) -> None:
@@ -50,11 +55,16 @@ class Walk(World):
 
 @contextlib.contextmanager
 def begun(seed: int, **settings: str) -> Iterator[Walk]:
-    """A walk in a house of its own."""
+    """A walk in a house of its own, on a small disk of its own where this user may mount one."""
     ours = {"ORMAH_LINKING_SIMILARITY": "1.0", "ORMAH_JOBS_ENABLED": "false", "ORMAH_TIERS_CORE_CAP": "1000",
             "ORMAH_VAULT_BUSY_WAIT_SECONDS": "0.2"}  # fmt: skip
-    with open_house(**(ours | settings)) as house:
+    with open_house(**(ours | settings)) as house, contextlib.ExitStack() as stack:
         house.module = "tests.quality.month.clocked"
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM},mode=700", "none", str(house.home)]
+        if os.getuid() == 0 and not subprocess.run(mount, capture_output=True).returncode:
+            stack.callback(subprocess.run, ["umount", "--lazy", house.home], check=True)
+            (house.home / ".gitconfig").write_text("[user]\n\tname = Ada Person\n\temail = ada@example.org\n")
+        stack.callback(house.close)
         yield Walk(house, seed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import threading
@@ -14,7 +15,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from ormahd.errors import OrmahError
+from ormahd.errors import Internal, OrmahError
 from tests.blackbox.walk import model
 from tests.blackbox.walk.ground import mark_of
 from tests.blackbox.walk.model import Conflicts, State, Value
@@ -95,7 +96,7 @@ class World(People):
             data = model.new_note(node, title, slots, "2026-01-02T03:04:05Z")
             (other / "elsewhere").mkdir(exist_ok=True)
         else:
-            node = self.chance.choice(sorted(state))
+            node = self.any(state)
             path = state[node].path
             data, _ = self.edited((other / path).read_bytes(), state[node])
         (other / path).write_bytes(data)
@@ -265,3 +266,54 @@ class World(People):
         self.house.stop()
         shutil.rmtree(self.house.index_dir)
         self.house.start()
+
+    def disk_full(self) -> None:
+        """The disk is full for a while; what is refused says so, and when there is room again everything works."""
+        filler = self.house.home / "filler"
+        before, head = self.state, self.head()
+        after = dict(before)
+        self.fill(filler, self.chance.choice([0, 0, 4, 16, 64, 200]) << 10)
+        told: dict[str, tuple[str, ...]] = {}
+        tried: dict[str, tuple[str, ...]] = {}
+        refused = 0
+        for _ in range(self.chance.randrange(1, 5)):
+            slots = self.slots()
+            try:
+                done = self.house.call("agent.remember", content=model.content(slots), space="random")
+                told[done.node_id] = slots
+            except Internal:
+                raise
+            except OrmahError as exc:
+                refused += 1
+                self.say(f"refused: {exc}")
+                if "nothing was changed" not in str(exc):
+                    tried[slots[0].split()[1]] = slots
+            with contextlib.suppress(OrmahError):
+                node = self.any()
+                got = self.house.call("agent.get", node_id=node, touch=False)
+                assert got.path == before[node].path
+        how = self.chance.random()
+        if how < 0.3:
+            self.say("killed on a full disk")
+            self.house.kill()
+        filler.unlink()
+        if how < 0.3:
+            self.house.start()
+        wait_until(lambda: self.house.call("hello").phase == "ready", "it is ready again", 30)
+        self.quiet()
+        for node, value in self.look().items():
+            if node in before:
+                continue
+            slots = told.pop(node, None) or tried.get(mark_of(value), ())
+            assert value.slots == slots, f"{value}: nobody said that"
+            after[node] = value
+        assert not told, f"acknowledged and lost: {told}"
+        self.expect(after, "a disk that was full")
+        self.learn(head)
+        self.tally["refused for want of room"] = self.tally.get("refused for want of room", 0) + refused
+        self.remember()
+
+    def fill(self, filler: Path, leave: int) -> None:
+        there = os.statvfs(self.house.home)
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(there.f_bavail * there.f_frsize - leave, 4096))
