@@ -55,7 +55,8 @@ def test_from_two_beliefs_to_one_and_back(house: House) -> None:
     assert FRIDAYS in proposal.preview
     assert TUESDAYS in proposal.preview
     house.call("agent.resolve_proposal", proposal_id=proposal.id, action="approved")
-    assert house.git("rev-list", "--count", f"{before}..HEAD").strip() == "1"
+    made = house.git("log", "--format=%(trailers:key=Ormah-Kind,valueonly,separator=)", f"{before}..HEAD").split()
+    assert made == ["conflict", "init"], "and the empty file of decisions, before it"
     said = house.git("show", "-s", "--format=%B")
     assert said.startswith(f"Superseded: {FRIDAYS[:-1]}, by: {TUESDAYS[:-1]}\n")
     assert "Ormah-Kind: conflict\n" in said
