@@ -41,7 +41,9 @@ def test_a_judgement_is_a_line_in_the_vault_and_no_word_of_the_prompt(house: Hou
     assert (done.node_id, done.short_id, done.event, done.counted, done.signal) == (node, node[:8], said.event, True, 1)
     assert node in done.text
     assert done.commit == head(house)
-    assert house.git("rev-parse", "HEAD~2").strip() == before, "the month's file of judgements begins in a commit of its own"
+    assert house.git("rev-parse", "HEAD~2").strip() == before, (
+        "the month's file of judgements begins in a commit of its own"
+    )
     message = house.git("log", "-1", "--format=%B")
     assert "Staging" in message.splitlines()[0]
     for trailer in ("Ormah-Kind: feedback", f"Ormah-Op: {done.op}", f"Ormah-Nodes: {node}", "Ormah-Source: agent:test"):

@@ -64,6 +64,12 @@ def proposals(house: House, *more: str) -> list[dict[str, Any]]:
     return found
 
 
+def made_since(house: House, commit: str) -> list[str]:
+    """The kinds of the commits since, newest first, but for those that begin a file of lines."""
+    found = house.git("log", "--format=%(trailers:key=Ormah-Kind,valueonly,separator=)", f"{commit}..HEAD").split()
+    return [kind for kind in found if kind != "init"]
+
+
 def of_type(house: House, kind: str = "merge") -> dict[str, Any]:
     (found,) = proposals(house, "--type", kind)
     return found
@@ -251,7 +257,7 @@ def test_a_proposal_is_listed_with_its_evidence_approved_and_undone(house: House
     told = house.ctl("proposals", "approve", found["short_id"])
     assert told.returncode == 0, told.stderr
     assert "to take it back: ormahctl undo" in told.stdout
-    assert house.git("rev-list", "--count", f"{start}..HEAD").strip() == "1"
+    assert made_since(house, start) == ["merge"]
     assert len(house.notes()) == len(before) - 1
     (merged,) = house.call("agent.merges").merges
     assert {merged.kept, merged.removed} == {old, new}
@@ -295,7 +301,7 @@ def test_rejected_for_good(house: House) -> None:
     start, before = head(house), house.notes()
     done = house.json("proposals", "reject", *ids)
     assert [one["status"] for one in done] == ["rejected", "rejected"]
-    assert house.git("rev-list", "--count", f"{start}..HEAD").strip() == "2"
+    assert made_since(house, start) == ["feedback", "feedback"]
     assert house.notes() == before
     assert house.ctl("proposals").stdout == "no proposal waits for you\n"
     walk_home(house)
