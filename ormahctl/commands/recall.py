@@ -116,7 +116,7 @@ def recall(
 
 
 def _print(number: int, hit: RecallHit) -> None:
-    content = hit.content if hit.source == "id" else hit.excerpt
+    content = hit.content if hit.source == "id" or not hit.excerpt else hit.excerpt
     title, _, rest = (hit.title, "", content) if hit.title else content.strip().partition("\n")
     room = render.columns() - len(f"{number}. ") if render.terminal(sys.stdout) else 200
     render.out(f"{number}. {render.paint(render.cut(render.line(title), room), 'bold')}")

@@ -40,7 +40,7 @@ def release(vault: Vault) -> None:
         for path, data in THEIRS.items():
             held = b"first\n" if path == DIRTY else None
             tx.leave(path, data, node_id=None, expect=sha(OURS[path]), held=held, first=data)
-        tx.put(LIST, b"{}\n", node_id=None, expect=None)
+        tx.put(LIST, b"{}\n", node_id=None, expect=sha(b""))
 
 
 @STRIDE

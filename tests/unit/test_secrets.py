@@ -274,7 +274,7 @@ LONG_TEXTS = {
     "a key": ("-----BEGIN RSA PRIVATE KEY-----\n" + "\n".join(["MIIEpAIBAAKCAQEA7bq0Vn4kC2yZ" * 2] * 20) + "\n-----END RSA PRIVATE KEY-----", "Private Key"),
     "a huge key": ("-----BEGIN PRIVATE KEY-----\n" + "\n".join(["MIIEpAIBAAKCAQEA7bq0Vn4kC2yZ" * 2] * 900) + "\n-----END PRIVATE KEY-----", "Private Key"),
     "a header": ("Authorization: Bearer q8Zr4Tn1Vb7Yw3Xs9Kd2q8Zr4Tn1", "Authorization"),
-    "a card": ("the card is 4111 1111 1111 1111", "Card Number"),
+    "a card": ("the card is 4556 7375 8689 9855", "Card Number"),
     "an IBAN": ("pay to DE02120300000000202051", "IBAN"),
 }  # fmt: skip
 
