@@ -67,7 +67,7 @@ MARGIN: Final = 8_000
 
 _WORD_START = r"(?<![A-Za-z0-9_-])"
 _WORD_REST = re.compile(r"[A-Za-z0-9_-]*+")
-_JWT = re.compile(r"eyJ[A-Za-z0-9_=-]++\.[A-Za-z0-9_=-]++[A-Za-z0-9_.+/=-]*+")
+_JWT = re.compile(_WORD_START + r"eyJ[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++[A-Za-z0-9_.+/=-]*+")
 _JWT_REST = re.compile(r"[A-Za-z0-9_.+/=-]*+")
 
 
@@ -151,7 +151,9 @@ def _spans(text: str, pace: Pace) -> Iterator[Span]:
     yield from secret_rules.private_keys(text)
     for token in _JWT.finditer(text):
         if len(token[0]) > MARGIN:  # no window need hold all of it, and in part it is none
-            yield from (Span(token.start() + one.start, token.start() + one.end, one.kind) for one in _spans_of(token[0]))
+            yield from (
+                Span(token.start() + one.start, token.start() + one.end, one.kind) for one in _spans_of(token[0])
+            )
     for start in pace(range(0, len(text), WINDOW)):
         first, last = max(0, start - MARGIN), min(len(text), start + WINDOW + MARGIN)
         for span in _spans_of(text[first:last]):

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ormahd.errors import NotFound, Unavailable
+from ormahd.errors import Unavailable
 
 importing = threading.Lock()
 """Held while GitPython or gitdb is imported. They import each other in a circle: of two threads that enter it at different places,
@@ -110,7 +110,9 @@ def call(
         )
     except FileNotFoundError as exc:
         if not cwd.is_dir():
-            raise NotFound(f"{cwd} is gone", hint="put the vault back, or set vault.path to where it is now") from exc
+            raise Unavailable(
+                f"{cwd} is gone", hint="put the vault back, or set vault.path to where it is now"
+            ) from exc
         raise Unavailable("git is not installed", hint="install git 2.36 or newer") from exc
     if done.returncode not in set(ok):
         raise GitFailed(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))

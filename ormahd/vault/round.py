@@ -94,6 +94,7 @@ class Round:
     def run(self) -> ScanResult:
         owner = self.owner
         found, rested = self.walk()
+        self.guard = Guard(found.skipped)
         self.led = again.led_elsewhere(self, found)
         owner.begin(found)
         self.tree = owner.look.tree(owner.head)
@@ -102,7 +103,6 @@ class Round:
         # takes what there is.
         self.half_done = bool(self.rows) and under_way(self.vault.git) is not None
         self.out.skipped = found.skipped
-        self.guard = Guard(found.skipped)
         if self.paths is None:
             owner.skipped = found.skipped
             if owner.cold or self.behind:

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +68,14 @@ def remember(house: House, told: dict[str, str], number: int) -> None:
     told[house.call("agent.remember", content=f"lamp {number} is kept by {name} " + "and oil " * 99).node_id] = name
 
 
+def found(house: House, node_id: str, name: str) -> bool:
+    return node_id in {one.id for one in house.call("agent.recall", query=name).results}
+
+
 def check_reading(house: House, told: dict[str, str]) -> None:
     for node_id, name in list(told.items())[-3:]:
         assert name in house.call("agent.get", node_id=node_id).content
-        assert node_id in {one.id for one in house.call("agent.recall", query=name).results}
+        wait_until(partial(found, house, node_id, name), f"{name} is found")
 
 
 def check_room_again(house: House, told: dict[str, str]) -> None:
