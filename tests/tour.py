@@ -169,9 +169,9 @@ def found(question: str, word: str) -> bool:
 
 
 def stored(words: str) -> list[str]:
-    """Ids of the memories that have these words."""
+    """Ids of the memories that have these words: those that say the same stand in one place."""
     hits = json.loads(ctl("--json", "recall", words, show=False))["results"]
-    return [hit["id"] for hit in hits if words in hit["content"]]
+    return [node_id for hit in hits if words in hit["content"] for node_id in (hit["id"], *hit.get("also", []))]
 
 
 def whispered(prompt: list[str], word: str | None) -> bool:
