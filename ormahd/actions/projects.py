@@ -13,7 +13,7 @@ from ormahd.actions.caller import Caller
 from ormahd.core.note import digest
 from ormahd.core.spaces import FILE, Line, with_line
 from ormahd.errors import BadRequest
-from ormahd.journal import places
+from ormahd.journal import sessions
 from ormahd.ormah import Ormah
 from ormahd.vault.change import Kind
 from ormahd.vault.project import Project, find_project
@@ -123,5 +123,6 @@ def listed(ormah: Ormah, caller: Caller) -> Listed:
 
 
 def _place(ormah: Ormah, caller: Caller) -> str | None:
-    began = None if caller.session is None else places.began(ormah.state, caller.session)
+    session = sessions.key_of(caller.session)
+    began = None if session is None else sessions.began(ormah.state, session)
     return caller.cwd if began is None else began

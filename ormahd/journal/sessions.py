@@ -1,4 +1,4 @@
-"""What sessions said and hold, in the state: the last prompts (redacted) and the ids that a context has.
+"""What sessions said and hold, in the state: the last prompts (redacted) and the ids that a context has; and where each began.
 
 Kept in the database alone and not in memory besides: a read takes 0.1 ms, a restart forgets nothing, and what a purge
 takes out is gone.
@@ -6,7 +6,11 @@ takes out is gone.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
+import re
+import sqlite3
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -15,6 +19,10 @@ from msgspec import Struct
 
 from ormahd.journal.state import State
 
+log = logging.getLogger("ormah")
+
+PLAIN_ID: Final = re.compile(r"[!-~]{1,128}")
+"""Session ids as harnesses give them; any other one is remembered by its digest."""
 MOST_SESSIONS: Final = 1_000
 """Sessions that are remembered; the one that was silent for longest goes first."""
 MOST_HELD: Final = 500
@@ -39,6 +47,15 @@ class Session(Struct, frozen=True):
     """Key of a memory: how the session's context holds it."""
     spoken: tuple[Spoken, ...]
     """The last prompts, oldest first."""
+
+
+def key_of(session_id: str | None) -> str | None:
+    """The id under which a session is remembered; None where an id is empty or None: that is no session."""
+    if session_id is None or not session_id.strip():
+        return None
+    if PLAIN_ID.fullmatch(session_id):
+        return session_id
+    return "sha256:" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def find(state: State, session_id: str) -> Session | None:
@@ -111,14 +128,48 @@ def hush(state: State, session_id: str) -> None:
         db.execute("DELETE FROM session_prompt WHERE session_id = ?", (session_id,))
 
 
+def began(state: State, session_id: str) -> str | None:
+    """The folder that a session began in; None where it is not known. A state that cannot be read is one line in the log."""
+    try:
+        with state.transaction() as db:
+            return _began(db, session_id)
+    except sqlite3.Error as exc:
+        log.warning("where a session began could not be read: %s", exc)
+        return None
+
+
+def begin(state: State, session_id: str, folder: str, now: datetime, *, anew: bool = False) -> str:
+    """The folder that a session began in, whatever folders its agent changes into: this one, where it is not known yet or the session
+    begins `anew`. A state that cannot be read or written is one line in the log: then this one counts."""
+    try:
+        with state.transaction() as db:
+            known = _began(db, session_id)
+            if known is not None and (known == folder or not anew):
+                return known
+            db.execute("INSERT OR REPLACE INTO session_place VALUES (?, ?, ?)", (session_id, folder, now.isoformat()))
+    except sqlite3.Error as exc:
+        log.warning("where a session began could not be remembered: %s", exc)
+    return folder
+
+
+def _began(db: sqlite3.Connection, session_id: str) -> str | None:
+    row = db.execute("SELECT folder FROM session_place WHERE session_id = ?", (session_id,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def prune(state: State, *, now: datetime, days: float) -> int:
-    """Forget sessions that were silent for so many days, and the oldest beyond `MOST_SESSIONS`. Returns how many."""
+    """Forget sessions that were silent for so many days, the oldest beyond `MOST_SESSIONS`, and where those began so many days ago that
+    are not remembered otherwise. Returns how many sessions."""
     with state.transaction() as db:
         old = db.execute("DELETE FROM session WHERE last < ?", (_iso(now - timedelta(days=days)),)).rowcount
         many = db.execute(
             "DELETE FROM session WHERE session_id IN (SELECT session_id FROM session ORDER BY last DESC LIMIT -1 OFFSET ?)",
             (MOST_SESSIONS,),
         ).rowcount
+        db.execute(
+            "DELETE FROM session_place WHERE time < ? AND session_id NOT IN (SELECT session_id FROM session)",
+            ((now - timedelta(days=days)).isoformat(),),
+        )
     return old + many
 
 

@@ -16,7 +16,7 @@ from ormahd.actions.older import replaced_today
 from ormahd.actions.projects import home_of
 from ormahd.core.commands import Commands
 from ormahd.errors import BadRequest
-from ormahd.journal.places import begin
+from ormahd.journal.sessions import begin, key_of
 from ormahd.rpc import hook_reply
 from ormahd.rpc.desk import request
 from ormahd.rpc.hook_frame import Act, Event, read
@@ -133,9 +133,10 @@ class Hooks:
         if event.space is not None:
             return None if event.space.casefold() == "global" else event.space
         place = event.project or next(iter(event.cwds), None)
-        if place is not None and event.session_id is not None:
+        session = key_of(event.session_id)
+        if place is not None and session is not None:
             anew = event.act is Act.START and event.source == STARTED
-            began = begin(self._ormah.state, event.session_id, place, self._ormah.clock(), anew=anew)
+            began = begin(self._ormah.state, session, place, self._ormah.clock(), anew=anew)
             place = event.project or began
         found = home_of(self._ormah, place)
         return None if found is None else found.space

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -14,7 +12,7 @@ import numpy as np
 
 from ormahd.core.secrets import redact
 from ormahd.errors import BegunAnew
-from ormahd.journal import places, sessions
+from ormahd.journal import sessions
 from ormahd.journal.state import State
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.hear import clean, early
@@ -24,8 +22,6 @@ log = logging.getLogger(__name__)
 
 MOST_CHARACTERS: Final = 2_000
 """Of a prompt that is remembered: what follows it up needs its gist."""
-PLAIN_ID: Final = re.compile(r"[!-~]{1,128}")
-"""Session ids as harnesses give them; any other one is remembered by its digest."""
 PRUNED_EVERY: Final = 50
 """New sessions after which old ones are looked for."""
 CONTENT: Final = frozenset[Shown]({"full", "preference"})
@@ -54,7 +50,7 @@ class Sessions:
 
     def before(self, session_id: str | None) -> Before:
         """What the session said within the gap, and what its context holds."""
-        key = _key(session_id)
+        key = sessions.key_of(session_id)
         if key is None:
             return Before()
         try:
@@ -79,7 +75,7 @@ class Sessions:
         Prompts that say nothing (`hear.early`) are counted and not remembered, so that three times "ok" do not push out
         what the session is about.
         """
-        key = _key(session_id)
+        key = sessions.key_of(session_id)
         if key is None:
             return
         spoken = None
@@ -94,7 +90,7 @@ class Sessions:
 
     def told(self, session_id: str | None, shown: Mapping[str, Shown]) -> None:
         """Memories came into the context without a prompt: what a session is told when it begins."""
-        key = _key(session_id)
+        key = sessions.key_of(session_id)
         if key is None or not shown:
             return
         try:
@@ -122,10 +118,9 @@ class Sessions:
             self._new += 1
             if self._new % PRUNED_EVERY == 1:
                 sessions.prune(self._state, now=now, days=settings.keep_days)
-                places.prune(self._state, now=now, days=settings.keep_days)
 
     def _forget(self, session_id: str | None, how: Callable[[State, str], None]) -> None:
-        key = _key(session_id)
+        key = sessions.key_of(session_id)
         if key is None:
             return
         try:
@@ -140,11 +135,3 @@ class Sessions:
         if one.vector is None or one.model != self._model():
             return None
         return np.frombuffer(one.vector, np.float32)
-
-
-def _key(session_id: str | None) -> str | None:
-    if session_id is None or not session_id.strip():
-        return None
-    if PLAIN_ID.fullmatch(session_id):
-        return session_id
-    return "sha256:" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()

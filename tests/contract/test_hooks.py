@@ -161,6 +161,13 @@ def test_a_session_belongs_to_the_project_that_it_began_in(hooks: Hooks, tmp_pat
     assert told("UserPromptSubmit", "four", "/tmp/library", "project=/tmp/shop") == "shop"
     assert told("UserPromptSubmit", "one", "/tmp/shop", "project=/tmp/kiosk") == "kiosk"
     assert told("UserPromptSubmit", "five", "/tmp/library", "project=") == "library"
+    # an id of another form than harnesses give is kept by its digest alone
+    assert told("SessionStart", "what Ada said", "/tmp/shop", source="startup") == "shop"
+    assert told("UserPromptSubmit", "what Ada said", "/tmp/library") == "shop"
+    with hooks._ormah.state.transaction() as db:
+        kept = [row[0] for row in db.execute("SELECT session_id FROM session_place")]
+    assert sum(one.startswith("sha256:") for one in kept) == 1
+    assert not [one for one in kept if "Ada" in one]
 
 
 def test_halves_of_characters_reach_nothing() -> None:

@@ -16,7 +16,7 @@ from ormahd.core.naming import short_name
 from ormahd.core.remotes import read_remote
 from ormahd.core.spaces import FILE, Line, free_name, read, spaces, suffixes, with_line
 from ormahd.errors import BadRequest
-from ormahd.journal import places
+from ormahd.journal import sessions
 from ormahd.ormah import Ormah
 
 
@@ -304,8 +304,8 @@ def test_a_broken_git_file_is_a_plain_folder(ormah: Ormah, tmp_path: Path) -> No
 
 def test_a_session_stays_in_the_project_in_which_it_began(ormah: Ormah, tmp_path: Path) -> None:
     shop, library = (make(tmp_path / name, f"git@git.example.org:acme/{name}.git") for name in ("shop", "library"))
-    assert places.begin(ormah.state, "s1", str(shop), ormah.clock()) == str(shop)
-    assert places.begin(ormah.state, "s1", str(library), ormah.clock()) == str(shop)
+    assert sessions.begin(ormah.state, "s1", str(shop), ormah.clock()) == str(shop)
+    assert sessions.begin(ormah.state, "s1", str(library), ormah.clock()) == str(shop)
     assert space_of(ormah, Caller("claude-code", str(library), "s1")) == "shop"
     assert settle(ormah, Caller("claude-code", str(library), "s1")) == "shop"
     assert space_of(ormah, Caller("claude-code", str(library), "unknown")) == "library"
