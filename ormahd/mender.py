@@ -61,7 +61,7 @@ class Mender:
         self._suspect = index.database.doubtful
         self._started = False
         self._failures = 0
-        self._seen = self._stamp()
+        self._seen = index.database.stamp()
         self._look_at = 0.0
         self._compare_at = time.monotonic() + COMPARE_FIRST
         self._told = 0
@@ -161,7 +161,7 @@ class Mender:
         with self._turn:
             self._damage, self._behind = None, True
             self._turn.notify_all()  # it is empty, but answers
-        self._seen = self._stamp()
+        self._seen = self._index.database.stamp()
 
     def _make_do(self, why: str) -> None:
         try:
@@ -207,7 +207,7 @@ class Mender:
                 return
             log.warning("%s: it is compared with the vault", why)
             self._suspect = True
-        if self._stamp() != self._seen and self._rested() > QUIET and time.monotonic() >= self._look_at:
+        if self._index.database.stamp() != self._seen and self._rested() > QUIET and time.monotonic() >= self._look_at:
             self.look_through()
         if time.monotonic() >= self._compare_at:
             self._compare_at = time.monotonic() + COMPARE_EVERY
@@ -222,7 +222,7 @@ class Mender:
 
     def look_through(self) -> bool:
         """Have SQLite check the whole file, and report what it finds: True when there is something."""
-        self._seen, begun = self._stamp(), time.monotonic()
+        self._seen, begun = self._index.database.stamp(), time.monotonic()
         try:
             found = self._index.database.check()
         except BegunAnew:
@@ -234,13 +234,6 @@ class Mender:
         if found is not None:
             self.damaged(f"a check found: {found}")
         return found is not None
-
-    def _stamp(self) -> tuple[int, int]:
-        try:
-            found = self._index.database.path.lstat()
-        except OSError:
-            return 0, 0
-        return found.st_mtime_ns, found.st_size
 
     def _compare(self) -> None:
         """Compare all of the index with the vault; make the rows again where they differ, and the file where that is not enough."""

@@ -19,11 +19,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ormahd import places
+from ormahd import places, sqlite_files
 from ormahd.core.sql import Snapshot
-from ormahd.core.sql_faults import Fault, fault_of
 from ormahd.core.words import FTS_TOKENIZE
 from ormahd.errors import BegunAnew, NoRoom, Unavailable
+from ormahd.sqlite_files import Fault, fault_of, identity
 
 SCHEMA_VERSION = 1
 """Another number in a file means another layout: the directory is dropped and filled again from the vault."""
@@ -49,10 +49,7 @@ _MAKES_ROWS = ("text", "links", "write")
 _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words")
 """Tables that are read from the notes; embeddings are not among them."""
 
-
 ANEW = "it is made anew from the vault by itself, and nothing is lost: ask again in a moment"
-LOG = ("-wal", "-shm")
-"""What SQLite keeps beside a database, by the ends of the names."""
 
 _FITTING = {
     "files without their text": "SELECT count(*) FROM file f WHERE NOT EXISTS (SELECT 1 FROM text t WHERE t.number = f.number)",
@@ -109,15 +106,15 @@ class Database:
         self._growing = threading.Lock()
         self._closed = False
         self._left = directory / "index.left"
-        was, found = self._as_left(), self._stamp()
+        was, found = self._as_left(), self.stamp()
         self.doubtful = found is not None and was != found
         """Whether the file is another one than was left at the last end: after a crash, or when somebody wrote into it since."""
         with contextlib.suppress(OSError):
             places.remove(self._left)
         self._now = self._first()
 
-    def _stamp(self) -> str | None:
-        """What tells whether somebody wrote into the file: its inode, size and time."""
+    def stamp(self) -> str | None:
+        """What tells whether something was written into the file: its inode, size and time."""
         try:
             found = self.path.lstat()
         except OSError:
@@ -135,7 +132,7 @@ class Database:
         for _ in range(2):
             try:
                 self._clear()
-                return _Connections(self._open(), self._found())
+                return _Connections(self._open(), identity(self.path))
             except sqlite3.DatabaseError as error:
                 if fault_of(error) is not Fault.DAMAGED:
                     return self._in_memory(str(error))
@@ -148,14 +145,9 @@ class Database:
         return self._in_memory("it could not be opened")
 
     def _clear(self) -> None:
-        """Set aside what stands where our files are, and is none; drop what was set aside before, and a log without its database."""
-        places.make_way_for_folder(self.directory)
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = [sentence for end in ("", *LOG) if (sentence := places.make_way(self._beside(end)))]
-        if found:
+        """Set aside what stands where our files are, and is none, and remember why it had to be."""
+        if found := sqlite_files.clear(self.path):
             self.dropped = "; ".join(found)
-        if places.kind(self.path) is None:
-            self._drop_log()
 
     def _in_memory(self, why: str) -> _Connections:
         """An index that lasts as long as the process: better than none, where the disk has no room for one."""
@@ -167,13 +159,6 @@ class Database:
     def _name() -> str:
         return f"file:/ormah-{os.getpid()}-{secrets.token_hex(8)}?vfs=memdb"
 
-    def _beside(self, end: str) -> Path:
-        return self.path.with_name(self.path.name + end)
-
-    def _drop_log(self) -> None:
-        for end in LOG:
-            places.remove(self._beside(end))
-
     def _set_aside(self, why: str) -> None:
         """Rename the file, of which the last one is kept until the next start or the next damage. Raises OSError."""
         for old in places.asides(self.directory):
@@ -181,7 +166,7 @@ class Database:
                 places.remove(old)
         if places.kind(self.path) is not None:
             why = f"{why}; it was set aside as {places.set_aside(self.path).name}"
-        self._drop_log()
+        sqlite_files.drop_log(self.path)
         self.dropped = why
 
     def begin_anew(self, why: str) -> None:
@@ -224,7 +209,7 @@ class Database:
             memory, self._memory = self._memory, None
             try:
                 self._clear()
-                now = _Connections(self._open(), self._found())
+                now = _Connections(self._open(), identity(self.path))
             except (OSError, sqlite3.Error):
                 self._memory = memory
                 return False
@@ -240,7 +225,7 @@ class Database:
             self._check()
             if self._memory is not None:
                 return None
-            if self._found() != self._now.identity:
+            if identity(self.path) != self._now.identity:
                 return f"{self.path} was taken away or replaced"
             version = self._now.writer.execute("PRAGMA data_version").fetchone()[0]
             before, self._now.version = self._now.version, version
@@ -260,13 +245,6 @@ class Database:
     @property
     def in_memory(self) -> bool:
         return self._memory is not None
-
-    def _found(self) -> tuple[int, int] | None:
-        try:
-            found = self.path.lstat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
 
     def _open(self) -> sqlite3.Connection:
         # Only where no connection is open yet: POSIX drops all locks that a process has on a file when it closes any
@@ -446,9 +424,9 @@ class Database:
     def bytes(self) -> int:
         """Bytes on disk, the log included."""
         total = 0
-        for end in ("", *LOG):
+        for file in sqlite_files.files(self.path):
             with contextlib.suppress(OSError):
-                total += self._beside(end).lstat().st_size
+                total += file.lstat().st_size
         return total
 
     def close(self) -> None:
@@ -463,7 +441,7 @@ class Database:
                 self._now.writer.execute("PRAGMA optimize")
                 self._now.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             self._now.writer.close()
-            if self._memory is None and (stamp := self._stamp()) is not None:
+            if self._memory is None and (stamp := self.stamp()) is not None:
                 with contextlib.suppress(OSError):
                     places.remove(self._left)
                     self._left.write_text(stamp)

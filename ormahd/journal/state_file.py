@@ -13,12 +13,9 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from ormahd import places
-from ormahd.core.sql_faults import Fault, fault_of
+from ormahd import places, sqlite_files
 from ormahd.journal.tables import VERSION, bring_up
-
-LOG = ("-wal", "-shm")
-"""What SQLite keeps beside a database, by the ends of the names."""
+from ormahd.sqlite_files import Fault, fault_of, identity
 
 log = logging.getLogger("ormah")
 
@@ -38,9 +35,10 @@ class StateFile:
     def _open(self) -> sqlite3.Connection:
         for _ in range(2):
             try:
-                self._clear()
+                for sentence in sqlite_files.clear(self.path):
+                    self._told(sentence)
                 db = _connect(self.path)
-                self._identity, self.trouble = self._found(), None
+                self._identity, self.trouble = identity(self.path), None
                 return db
             except (sqlite3.DatabaseError, _OtherVersion) as error:
                 if isinstance(error, sqlite3.DatabaseError) and fault_of(error) is not Fault.DAMAGED:
@@ -51,31 +49,15 @@ class StateFile:
                 return self._in_memory(error.strerror or str(error))
         return self._in_memory("it can neither be used nor be set aside")
 
-    def _clear(self) -> None:
-        """Set aside what stands where our files are, and is none. A log without its database would be taken for a new one's."""
-        for sentence in (
-            places.make_way_for_folder(self.path.parent),
-            *(places.make_way(self.path.with_name(self.path.name + end)) for end in ("", *LOG)),
-        ):
-            if sentence is not None:
-                self._told(sentence)
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if places.kind(self.path) is None:
-            self._drop_log()
-
     def _set_aside(self, why: str) -> bool:
         try:
             aside = places.set_aside(self.path)
-            self._drop_log()
+            sqlite_files.drop_log(self.path)
         except OSError as error:
             self._told(f"{self.path} could not be used ({why}), nor set aside: {error.strerror}")
             return False
         self._told(f"{self.path} could not be used ({why}); it was set aside as {aside.name} and begun anew")
         return True
-
-    def _drop_log(self) -> None:
-        for end in LOG:
-            places.remove(self.path.with_name(self.path.name + end))
 
     def _in_memory(self, why: str, kept: sqlite3.Connection | None = None) -> sqlite3.Connection:
         """A copy of `kept`, else of the file as far as it can be read, else an empty one."""
@@ -121,7 +103,7 @@ class StateFile:
 
     def look(self) -> None:
         """See that the file is where it was, and go back to it where it could not be written before: what is known now becomes it."""
-        if self.trouble is None and self._found() == self._identity:
+        if self.trouble is None and identity(self.path) == self._identity:
             return
         new = self.path.with_name(self.path.name + ".new")
         try:
@@ -129,8 +111,8 @@ class StateFile:
                 if sentence is not None:
                     self._told(sentence)
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for end in ("", *LOG):
-                places.remove(new.with_name(new.name + end))
+            for file in sqlite_files.files(new):
+                places.remove(file)
             os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
             with contextlib.closing(sqlite3.connect(new)) as target:
                 self.db.backup(target)
@@ -138,7 +120,7 @@ class StateFile:
                 self._told(
                     f"{self.path} was replaced while it was in use; it was set aside as {places.set_aside(self.path).name}"
                 )
-            self._drop_log()
+            sqlite_files.drop_log(self.path)
             new.replace(self.path)
             db = _connect(self.path)
         except (OSError, sqlite3.Error) as error:
@@ -151,7 +133,7 @@ class StateFile:
         else:
             log.warning("%s had gone; what was known is written there anew", self.path)
         self._close()
-        self.db, self._identity, self.trouble = db, self._found(), None
+        self.db, self._identity, self.trouble = db, identity(self.path), None
 
     def close(self) -> None:
         self._close()
@@ -159,13 +141,6 @@ class StateFile:
     def _close(self) -> None:
         with contextlib.suppress(sqlite3.Error):
             self.db.close()
-
-    def _found(self) -> tuple[int, int] | None:
-        try:
-            found = self.path.lstat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
 
 
 class _OtherVersion(Exception):

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ormahd import places
-from ormahd.core.sql_faults import Fault, fault_of
 from ormahd.errors import BegunAnew, NoRoom
 from ormahd.index.database import Database
+from ormahd.sqlite_files import Fault, fault_of
 
 
 @pytest.fixture
