@@ -349,6 +349,7 @@ class Reconciler:
         head = self.head
         tree = self.look.tree(head)
         self._staged_now = None
+        self.vault.attributes.ask_of(found.changed)
 
         def read(path: str) -> str | None:
             try:

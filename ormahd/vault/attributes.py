@@ -44,6 +44,8 @@ class Word(StrEnum):
 
 
 _ALL: Final = frozenset(Word) - {Word.PIPE}
+REFUSING: Final = frozenset({Word.FILTER, Word.ENCODING, Word.PIPE})
+"""Those for which a path may be one where nothing can be written."""
 
 
 class Rule(Struct, frozen=True):
@@ -130,9 +132,13 @@ class Attributes:
                 found |= asked
         return {path: rule for path, rule in found.items() if rule is not None}
 
+    def ask_of(self, paths: Iterable[str]) -> None:
+        """Ask git once for all of `paths` of which `unwritable` would ask it for each."""
+        self.rules([path for path in paths if self.words(path) & REFUSING])
+
     def unwritable(self, path: str) -> str | None:
         """Why nothing can be written at a path, as a clause; None: it can, or git's filter says when it is asked to."""
-        rule = self.rule(path)
+        rule = self.rule(path) if self.words(path) & REFUSING else None
         return None if rule is None else rule.unwritable
 
     def filter_of(self, path: str) -> str | None:

@@ -18,7 +18,7 @@ from typing import Final
 
 from ormahd.core.markdown import dominant_eol
 from ormahd.errors import Conflict, OrmahError
-from ormahd.vault.attributes import Attributes, Rule, Word
+from ormahd.vault.attributes import REFUSING, Attributes, Rule, Word
 from ormahd.vault.change import sha256
 from ormahd.vault.files import Worktree
 from ormahd.vault.git import Git
@@ -239,11 +239,7 @@ def as_it_stands(now: bytes, data: bytes) -> bytes:
 
 def _matters(words: frozenset[Word], data: bytes) -> bool:
     """Whether any of it would change these bytes on their way into the history."""
-    return (
-        bool(words & {Word.FILTER, Word.ENCODING, Word.PIPE})
-        or (Word.TEXT in words and b"\r" in data)
-        or (Word.IDENT in words and b"$Id" in data)
-    )
+    return bool(words & REFUSING) or (Word.TEXT in words and b"\r" in data) or (Word.IDENT in words and b"$Id" in data)
 
 
 def _said(rule: Rule) -> str:

@@ -290,6 +290,7 @@ class Vault:
 
     def _commit(self, tx: Transaction) -> Committed | None:
         said = {path: words for path in tx.wishes if (words := self.attributes.words(path))}
+        self.attributes.ask_of(said)
         for path in said:  # what git cannot make a blob of is refused before anything is promised
             for data in (tx.wishes[path].first, tx.wishes[path].in_history):
                 if data is not None:

@@ -299,6 +299,30 @@ def test_git_is_not_asked_where_no_attributes_speak_of_it(vault: Vault, monkeypa
     assert [words for words in asked if words[0] == "check-attr"] == []
 
 
+@pytest.mark.parametrize(("attributes", "times"), [("* text=auto\n", 0), ("* text=auto\n*.png filter=lfs\n", 1)])
+def test_git_is_asked_once_for_all_files_of_a_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attributes: str, times: int
+) -> None:
+    root = repository(tmp_path / "notes", attributes)
+    for number in range(5):
+        (root / f"day-{number}.md").write_text(f"day {number}\n")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "days")
+    asked: list[bytes] = []
+    house = House(root)
+    git_run = house.vault.git.run
+    monkeypatch.setattr(
+        house.vault.git,
+        "run",
+        lambda *words, **more: (asked.append(more.get("input", b"")), git_run(*words, **more))[1],
+    )
+    try:
+        assert house.scan().indexed >= 5
+    finally:
+        house.close()
+    assert len([files for files in asked if b"day-" in files]) == times
+
+
 def test_an_attributes_file_with_another_time_is_read_again(tmp_path: Path) -> None:
     root = repository(tmp_path / "notes", "*.md filter=crypt\n")
     with open_vault(root) as vault:
