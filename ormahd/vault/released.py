@@ -18,6 +18,7 @@ from msgspec import Struct
 from ormahd.core.merge import merge_lines
 from ormahd.vault.change import sha256
 from ormahd.vault.create import RELEASED
+from ormahd.vault.reread import Reread
 from ormahd.vault.vault import Vault
 
 PATH = RELEASED
@@ -79,33 +80,27 @@ class ReleasedFiles:
     """The list of one vault, read again when its file is another one. Safe for many threads."""
 
     def __init__(self, vault: Vault) -> None:
-        self._vault = vault
         self._lock = threading.Lock()
-        self._stat: tuple[int, int, int] | None = None
-        self._files: dict[str, Released] = {}
-        self._digests: set[str] = set()
+        self._paths: set[str] = set()
         self._dropped: set[str] = set()
+        self._list = Reread(vault, PATH, self._understand)
+
+    def _understand(self, data: bytes) -> tuple[Mapping[str, Released], set[str]]:
+        """The files by path, and the digests of what they held."""
+        files = read(data)
+        with self._lock:
+            self._dropped |= self._paths - files.keys()
+            self._paths = set(files)
+        return files, {one.sha256 for one in files.values()}
 
     def files(self) -> Mapping[str, Released]:
         """By path."""
-        try:
-            found = (self._vault.root / PATH).stat()
-        except OSError:
-            stat = None
-        else:
-            stat = (found.st_size, found.st_mtime_ns, found.st_ino)
-        with self._lock:
-            if stat != self._stat:
-                before, self._files = self._files, read(self._vault.read(PATH) or b"")
-                self._dropped |= before.keys() - self._files.keys()
-                self._digests = {one.sha256 for one in self._files.values()}
-                self._stat = stat
-            return self._files
+        return self._list.said()[0]
 
     def holds(self, path: str, data: bytes) -> bool:
         """Whether a file was released: it stands at that path, or holds what a released file held (it was moved)."""
-        files = self.files()
-        return bool(files) and (path in files or sha256(data) in self._digests)
+        files, digests = self._list.said()
+        return bool(files) and (path in files or sha256(data) in digests)
 
     def take_dropped(self) -> set[str]:
         """Paths that went from the list since this was asked last: the files there may be taken in now."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import datetime
 
 from msgspec import Struct
 
 from ormahd.core.spaces import FILE, Line, free_name, read, spaces
 from ormahd.vault.project import Project, has_commit
+from ormahd.vault.reread import Reread
 from ormahd.vault.vault import Vault
 
 GLOBAL = "global"
@@ -26,26 +26,11 @@ class Spaces:
     """Safe for many threads."""
 
     def __init__(self, vault: Vault) -> None:
-        self._vault = vault
-        self._lock = threading.Lock()
-        self._stat: tuple[int, int, int] | None = None
-        self._lines: list[Line] = []
-        self._spaces: dict[str, str] = {}
+        self._file = Reread(vault, FILE, _understand)
 
     def lines(self) -> tuple[list[Line], dict[str, str]]:
         """All lines, oldest first, and {key: space}."""
-        try:
-            found = (self._vault.root / FILE).stat()
-        except OSError:
-            stat = None
-        else:
-            stat = (found.st_size, found.st_mtime_ns, found.st_ino)
-        with self._lock:
-            if stat != self._stat:
-                self._lines = read(self._vault.read(FILE) or b"") if stat is not None else []
-                self._spaces = spaces(self._lines)
-                self._stat = stat
-            return self._lines, self._spaces
+        return self._file.said()
 
     def home(self, project: Project, now: datetime) -> Home:
         """The space of a project: the one that it has, by its key or, where its remote is new, by its folder and history; else
@@ -66,6 +51,11 @@ class Spaces:
         name = f"{GLOBAL}-repo" if project.name.casefold() == GLOBAL else project.name
         space = free_name(name, project.ways, {one.casefold() for one in named.values()})
         return Home(space, key, Line(key=key, space=space, since=since, folder=project.folder))
+
+
+def _understand(data: bytes) -> tuple[list[Line], dict[str, str]]:
+    lines = read(data)
+    return lines, spaces(lines)
 
 
 def _is_copy(project: Project, lines: list[Line]) -> bool:

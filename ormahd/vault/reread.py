@@ -1,0 +1,38 @@
+"""What a file of the vault says, kept until that file is another one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from ormahd.vault.change import Stat
+from ormahd.vault.vault import Vault
+
+T = TypeVar("T")
+
+
+class Reread(Generic[T]):
+    """One file, read again when its stat is another one. Safe for many threads."""
+
+    def __init__(self, vault: Vault, path: str, understand: Callable[[bytes], T]) -> None:
+        """`understand` makes of the file's bytes what is kept, one thread at a time; without a file it is given none."""
+        self._vault = vault
+        self._path = path
+        self._understand = understand
+        self._lock = threading.Lock()
+        self._stat: Stat | None = None
+        self._said = understand(b"")
+
+    def said(self) -> T:
+        try:
+            found = (self._vault.root / self._path).stat()
+        except OSError:
+            stat = None
+        else:
+            stat = (found.st_size, found.st_mtime_ns, found.st_ino)
+        with self._lock:
+            if stat != self._stat:
+                self._said = self._understand(self._vault.read(self._path) or b"")
+                self._stat = stat
+            return self._said
