@@ -67,18 +67,6 @@ def read_small(path: Path, most: int = 4096) -> bytes:
         os.close(fd)
 
 
-def read_file(path: Path) -> bytes:
-    """All bytes of a regular file. Raises OSError, also where something else has the name: a pipe would be waited for."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is no file", str(path))
-        return read_all(fd, found.st_size)
-    finally:
-        os.close(fd)
-
-
 def write_small(path: Path, data: bytes) -> None:
     """Write a file of a few lines, not durably. Raises OSError, also where a pipe stands in its place."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from ormahd.vault.disk import read_file
+from ormahd import places
 from ormahd.vault.git_ref_files import RefFiles
 from ormahd.vault.git_run import CONFIG, GitFailed, call
 from ormahd.vault.set_aside import IN_GIT, is_file, note, set_aside
@@ -273,7 +273,7 @@ class Mender:
             mark = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
             if self._whole.get(file) == mark:
                 return True
-            data = read_file(file)
+            data = places.read(file, follow=True)
         except FileNotFoundError:
             return True
         except OSError:
@@ -297,7 +297,7 @@ class Mender:
         if self._is_whole(index):
             return True
         try:
-            if any(read_file(index)[-20:]):
+            if any(places.read(index, follow=True)[-20:]):
                 return False
         except OSError:
             return False

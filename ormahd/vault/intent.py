@@ -21,8 +21,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ormahd import places
 from ormahd.vault.change import Change, Kind, Stat, is_op, sha256
-from ormahd.vault.disk import read_file, write_durably, write_small
+from ormahd.vault.disk import write_durably, write_small
 from ormahd.vault.entries import PathEntry
 from ormahd.vault.set_aside import FOLDER as ASIDE
 from ormahd.vault.set_aside import make_folder, note, set_aside
@@ -257,7 +258,7 @@ class Intents:
                 path.unlink()
             elif path.suffix == ".json":
                 try:
-                    ops = decode(read_file(path))
+                    ops = decode(places.read(path, follow=True))
                 except (ValueError, OSError) as exc:
                     aside = self.folder / "damaged" / path.name
                     aside.parent.mkdir(exist_ok=True)
@@ -292,7 +293,7 @@ class Intents:
 
     def was_moving(self) -> set[str]:
         try:
-            return set(read_file(self._moving).decode("ascii", "replace").split())
+            return set(places.read(self._moving, follow=True).decode("ascii", "replace").split())
         except OSError:
             return set()
 
