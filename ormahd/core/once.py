@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from ormahd.core.sameness import same
+from ormahd.core.sameness import gist, same
 
 T = TypeVar("T")
 LONGEST: Final = 4_000
@@ -33,6 +33,6 @@ def says_the_same(one: Said, other: Said) -> bool:
     if one == other:
         return True
     shorter, longer = sorted((len(one[1]), len(other[1])))
-    if longer > LONGEST or longer > 2 * shorter + 40:
+    if longer > LONGEST or longer > 2 * shorter + 40 or gist(one[1]) != gist(other[1]):
         return False
     return same(*one, *other) is not None

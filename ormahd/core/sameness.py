@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache
 
 from ormahd.core.words import FUNCTION_WORDS, STOP_WORDS
 
@@ -86,6 +87,13 @@ def same(title: str | None, content: str, other_title: str | None, other_content
         return None
     one, other = (retold(list(tokens(said or "")), english) for said in (title, other_title))
     return Same.NEAR if _titles_agree(one, other, text) else None
+
+
+@lru_cache(maxsize=1_000)
+def gist(content: str) -> int:
+    """A number that contents have in common where `same` finds the same in them. Where many are compared, each is read once for
+    it, and only what agrees in it is compared word by word."""
+    return hash(tuple(part for part in retold(list(tokens(content)), english=False) if part not in _ARTICLES))
 
 
 def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str, ...]) -> bool:

@@ -15,6 +15,7 @@ from ormahd.core.node import NodeType
 from ormahd.core.once import once, says_the_same
 from ormahd.core.prose import beginning, findable, language
 from ormahd.core.quoting import quoted
+from ormahd.core.sameness import gist
 from ormahd.index.cache import source
 
 SAYS = "The harbour pilot keeps a ledger of tides."
@@ -133,3 +134,10 @@ def test_texts_that_say_the_same_have_one_place(one: str, other: str) -> None:
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_texts_that_differ_in_a_word_have_places_of_their_own(one: str, other: str) -> None:
     assert [first for first, _ in once([one, other], lambda text: (None, text))] == [one, other]
+
+
+def test_of_many_texts_each_is_read_once() -> None:
+    texts = [f"The harbour pilot keeps ledger {number} of tides." for number in range(40)]
+    gist.cache_clear()
+    assert [first for first, _ in once([*texts, *texts], lambda text: (None, text))] == texts
+    assert gist.cache_info().misses == len(texts)
