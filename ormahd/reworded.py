@@ -32,6 +32,8 @@ _QUIET: Final = frozenset(
 """Kinds of ops that change no text."""
 
 Says = Callable[[Statement], Compared]
+Gist = tuple[bool, str, str]
+"""What a comparison comes to: whether one may have replaced the other, and by which values."""
 
 
 class Reworded:
@@ -53,14 +55,15 @@ class Reworded:
             if len(self._told) >= KEPT:
                 self._told = {}
             said, beside = (read(row.title, row.content, row.type) for row in (one, other))
-            self._told[key] = self._since(one, lambda text: compare(text, beside, cosine)) > self._since(
-                other, lambda text: compare(said, text, cosine)
+            now = _gist(compare(said, beside, cosine))
+            self._told[key] = self._since(one, now, lambda text: compare(text, beside, cosine)) > self._since(
+                other, now, lambda text: compare(said, text, cosine)
             )
         return self._told[key]
 
-    def _since(self, row: NodeRow, says: Says) -> datetime:
+    def _since(self, row: NodeRow, now: Gist, says: Says) -> datetime:
         """Since when the memory says of the other one's matter what it says now."""
-        now, since = _gist(says(read(row.title, row.content, row.type))), None
+        since = None
         for time, before in self._versions(row):
             if before is None:  # it came with that
                 break
@@ -84,7 +87,6 @@ class Reworded:
             yield entry.time, read(note.title, note.content, row.type) if note is not None and known else None
 
 
-def _gist(found: Compared) -> tuple[bool, str, str]:
-    """What it comes to: whether one may have replaced the other, and by which values."""
+def _gist(found: Compared) -> Gist:
     told = found.verdict is not Standing.UNRELATED and found.replaced >= LIKELY
     return told, found.old if told else "", found.new if told else ""

@@ -33,9 +33,7 @@ BOTH = frozenset({EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM})
 """Edges between two memories that both stand."""
 
 Holds = Callable[[str, str], bool]
-"""Whether somebody decided that both of two memories (older, newer) hold."""
-
-
+"""Whether somebody decided that both of two memories hold, in whichever order they are named."""
 Reworded = Callable[[str, str, float], bool]
 """Whether the memory that was made first (of older, newer, cosine) was edited since to say what it says."""
 
@@ -65,16 +63,16 @@ def replaced(
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
     found = _by_edges(index, ids, {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM}, chosen)
     pairs = [pair for pair in _near(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
-    told = index.replacing(pairs)
+    told = {two: said for two, said in index.replacing(pairs).items() if not holds(*two)}
     cosines = {pair[:2]: pair[2] for pair in pairs}
     edited = [two for two in told if reworded(*two, cosines[two])]
     turned = index.replacing([(newer, older, cosines[older, newer]) for older, newer in edited])
-    stands = {two: one for two, one in told.items() if two not in edited and not holds(*two)}
+    stands = {two: said for two, said in told.items() if two not in edited}
     between = {two for two in _between(stands, ids, pool) if frozenset(two) not in apart and not holds(*two)}
     for older, newer in sorted({*stands, *between}, key=lambda two: (pool[two[1]].created, two[1])):
         found[older] = newer  # the newest is the last
     for older, newer in turned:  # an edit is newer than both were when they were made
-        if older in ids and not holds(older, newer):
+        if older in ids:
             found[older] = newer
     return {older: _last(older, found) for older in found}
 
