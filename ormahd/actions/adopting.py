@@ -216,7 +216,7 @@ def _why_not(ormah: Ormah, path: str) -> str:
 def _carry_out(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Mapping[str, Seen], plan: Adopted) -> None:
     """Say what holds from now on, and have the reconciler adopt what that is about.
 
-    Raises VaultBusy: git is held by somebody else; nothing was changed.
+    Raises VaultBusy: another git operation is under way; nothing was changed.
     """
     ormah.vault.wait_for_git()
     before = ormah.vault.head()
@@ -250,7 +250,7 @@ def _tell_apart(ormah: Ormah, wish: Wish, folders: Sequence[str], plan: Adopted,
     plan.adopt = [one for one in plan.adopt if kinds.get(one.path) == NoteKind.NOTE]
     follows = {one.path for one in missed if wish.everything or _is_chosen(one.path, (), folders, Wish())}
     why = ormah.vault.busy()
-    said = "it is being written to" if why is None else f"git is held by somebody else: {why}"
+    said = "it is being written to" if why is None else f"git is held: {why}"
     plan.waiting = sorted(follows)
     plan.left_out += [LeftOut(one.path, f"{said}; repeat the command in a moment")
                       for one in missed if one.path not in follows]  # fmt: skip

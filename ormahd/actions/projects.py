@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from ormahd import paths
 from ormahd.actions.amend import commit
 from ormahd.actions.caller import Caller
+from ormahd.core.line_time import write_time
 from ormahd.core.note import digest
 from ormahd.core.spaces import FILE, Line, with_line
 from ormahd.errors import BadRequest
@@ -21,7 +22,7 @@ from ormahd.vault.spaces import GLOBAL, Home
 
 
 def project_at(cwd: str | None, vault: Path) -> Project | None:
-    """The project of somebody who works in `cwd`: the repository around it, else the folder; None for home, `/` and the vault."""
+    """The project that the folder `cwd` belongs to: the repository around it, else itself; None for home, `/` and the vault."""
     if not cwd or not os.path.isabs(cwd) or "\x00" in cwd:
         return None
     here = Path(os.path.normpath(cwd))
@@ -32,7 +33,7 @@ def project_at(cwd: str | None, vault: Path) -> Project | None:
 
 
 def home_of(ormah: Ormah, cwd: str | None) -> Home | None:
-    """The space of whoever works in `cwd`."""
+    """The space of the project that the folder `cwd` belongs to; None where it belongs to none."""
     project = project_at(cwd, ormah.vault.root)
     return None if project is None else ormah.spaces.home(project, ormah.clock())
 
@@ -53,7 +54,7 @@ def settle(ormah: Ormah, caller: Caller) -> str | None:
         return found.space
     root = project.root()
     with ormah.writing:
-        found = ormah.spaces.home(project, ormah.clock())  # somebody else may have said so by now
+        found = ormah.spaces.home(project, ormah.clock())  # another call may have written it by now
         if found.line is None:
             return found.space
         _write(ormah, caller, structs.replace(found.line, root=root))
@@ -74,7 +75,7 @@ def assign(ormah: Ormah, caller: Caller, space: str) -> Home:
         found = ormah.spaces.home(project, ormah.clock())
         if found.space == space and found.line is None:
             return found
-        since = ormah.clock().isoformat().replace("+00:00", "Z")
+        since = write_time(ormah.clock(), "auto")
         line = Line(key=found.key, space=space, since=since, folder=project.folder, root=root, told=True)
         _write(ormah, caller, line)
     return Home(space, found.key)

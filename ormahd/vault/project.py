@@ -1,6 +1,6 @@
 """The project that a folder belongs to: its repository, the same for worktrees and clones, else the folder itself.
 
-Used to tell which project a caller works in. The folder is somebody else's and may be anything; what cannot be read gives no
+Used to tell which project a caller works in. The folder is not ours and may be anything; what cannot be read gives no
 project, and no code of the repository runs.
 """
 
@@ -48,7 +48,7 @@ class Project(Struct, frozen=True):
 
 
 def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
-    """The project of somebody who works in `folder`: the repository around it, else the folder itself.
+    """The project that `folder` belongs to: the repository around it, else the folder itself.
 
     A repository at one of the `nowhere` (a home directory with its dotfiles) is not the project of everything below it.
     """
@@ -178,7 +178,7 @@ def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp
 
 _roots: dict[tuple[str, int], str] = {}
 """First commits that were found, by repository and the time of its configuration. Of one without a commit nothing is
-kept: it may have one a moment later. Empty where git took too long: nobody waits for that again."""
+kept: it may have one a moment later. Empty where git took too long: it is not asked again."""
 
 
 def _root(git: Path) -> str | None:

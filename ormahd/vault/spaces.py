@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from ormahd.core.line_time import write_time
 from ormahd.core.spaces import FILE, Line, free_name, read, spaces
 from ormahd.vault.project import Project, has_commit
 from ormahd.vault.reread import Reread
@@ -43,7 +44,7 @@ class Spaces:
             key = f"folder:{project.folder}"  # the first one is still where it was: a copy of it is another project
             if key in named:
                 return Home(named[key], key)
-        since = now.isoformat().replace("+00:00", "Z")
+        since = write_time(now, "auto")
         before = next((line for line in reversed(lines) if _was(line, project)), None)
         if before is not None:
             space = named[before.key]

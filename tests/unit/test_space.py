@@ -356,7 +356,7 @@ def test_a_line_that_cannot_be_read_names_no_project() -> None:
 def test_names_and_suffixes() -> None:
     assert suffixes("g.org/big/acme/api") == ("acme", "big/acme", "g.org", "g.org/big/acme")
     assert suffixes("g.org/api") == ("g.org",)
-    assert suffixes("folder:~/work/api") == ("work", "~/work")
+    assert suffixes("folder:~/code/api") == ("code", "~/code")
     assert free_name("api", ["a", "b"], {"api", "api (a)"}) == "api (b)"
     assert free_name("api", [], {"api", "api (2)"}) == "api (3)"
     assert [short_name(one) for one in ("api (globex)", "api", "(x)", "a (b) (c)")] == ["api", "api", "(x)", "a (b)"]
