@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from ormahd.core.remotes import Remote, read_remote
+from ormahd.core.spaces import suffixes
 from ormahd.paths import known_home
 
 ORIGINS: Final = 3
@@ -121,8 +122,7 @@ def _owners(remote: Remote) -> tuple[str, ...]:
 
 
 def _above(folder: str) -> tuple[str, ...]:
-    parts = [part for part in folder.split("/") if part][:-1]
-    return tuple(_short("/".join(parts[at:])) for at in range(len(parts) - 1, -1, -1))
+    return tuple(map(_short, suffixes(f"folder:{folder}")))
 
 
 def _short(name: str) -> str:
