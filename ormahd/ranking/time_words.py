@@ -22,7 +22,8 @@ _HAN: Final = str.maketrans("週這個兩禮後號過來時間鐘從", "周这�
 _MARKS: Final = str.maketrans(
     {"’": "'", "‘": "'", "ʼ": "'", "\u00a0": " ", "\u3000": " ", "‑": "-", "‐": "-", "\n": " ", "\t": " "}
 )
-_OTHERS: Final = frozenset("週這個兩禮後號過來時間鐘從\u3000０１２３４５６７８９")
+_OTHERS: Final = frozenset([*map(chr, _HAN), *"\u3000０１２３４５６７８９"])
+"""Characters beyond the alphabets that `flat` changes."""
 _UNITS: Final = ("year", "month", "week", "day", "hour", "minute")
 _MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june", "july", "august"),
@@ -61,11 +62,8 @@ class Speech(Struct, frozen=True):
     parts: Mapping[str, str]
     years: Mapping[str, int]
     """"last year" and the like, where they follow a month or a date -> how many years ago."""
-    since: re.Pattern[str]
-    """What stands before a time and makes it a beginning; the other three likewise."""
-    after: re.Pattern[str]
-    before: re.Pattern[str]
-    until: re.Pattern[str]
+    ways: Mapping[str, re.Pattern[str]]
+    """`since`, `after`, `before`, `until` -> what stands before a time and makes it such a beginning or end."""
     lead: re.Pattern[str]
     """Words before a time that go with it: "in the", "am"."""
     never_before: re.Pattern[str]
@@ -152,11 +150,11 @@ _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
         ("span1", 0, r"(?:in|within|over|during) the last (?P<unit>week|month|year)"),
         ("span", 0, r"since <n> <units>"),
         ("ago", 0, r"<n> <units> (?:ago|back)"),
-        ("weekday", 1, r"(?:the )?(?:last|this past|previous) <weekdays>"),
-        ("weekday", 1, r"(?:on|since|from|of|before|after) <weekdays>"),
-        ("weekday", 1, r"<weekdays>(?=\s*(?:[.?!,;:]|$))"),
-        ("week_day", 1, r"<weekdays>,? (?:of )?last week|last week(?: on)?,? <weekdays>"),
-        ("week_day", 0, r"this <weekdays>|<weekdays>,? (?:of )?this week"),
+        ("weekday", 0, r"(?:the )?(?:last|this past|previous) <weekdays>"),
+        ("weekday", 0, r"(?:on|since|from|of|before|after) <weekdays>"),
+        ("weekday", 0, r"<weekdays>(?=\s*(?:[.?!,;:]|$))"),
+        ("day_of_week", 1, r"<weekdays>,? (?:of )?last week|last week(?: on)?,? <weekdays>"),
+        ("day_of_week", 0, r"this <weekdays>|<weekdays>,? (?:of )?this week"),
         ("month", 0, r"(?:in|during|since|of|throughout|before|after|from|until|back in) (?:the month of )?<month_names>(?:,? (?:of )?(?:<year>|<years>))?"),
         ("month", 0, r"<month_names>,? (?:of )?(?:<year>|<years>)"),
         ("months", 0, r"(?:between|from) <month_names> (?:and|to|until|till|through) <month_names>(?: <year>)?"),
@@ -181,11 +179,11 @@ _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
         ("span", 0, r"(?:den |die |der )?(?:letzten|vergangenen|vorigen) (?:(?P<n>paar|\d{1,4}|<numbers>) )?<units>"),
         ("span", 0, r"seit <n> <units>"),
         ("ago", 0, r"vor <n> <units>"),
-        ("weekday", 1, r"(?:am )?(?:letzten|vergangenen|vorigen) <weekdays>"),
-        ("weekday", 1, r"(?:am|vom|seit|vor|nach) <weekdays>"),
-        ("weekday", 1, r"<weekdays>(?=\s*(?:[.?!,;:]|$))"),
-        ("week_day", 1, r"<weekdays> (?:der )?letzter? woche|letzte woche (?:am )?<weekdays>"),
-        ("week_day", 0, r"(?:an )?diese[nm] <weekdays>|<weekdays> diese[r]? woche"),
+        ("weekday", 0, r"(?:am )?(?:letzten|vergangenen|vorigen) <weekdays>"),
+        ("weekday", 0, r"(?:am|vom|seit|vor|nach) <weekdays>"),
+        ("weekday", 0, r"<weekdays>(?=\s*(?:[.?!,;:]|$))"),
+        ("day_of_week", 1, r"<weekdays> (?:der )?letzter? woche|letzte woche (?:am )?<weekdays>"),
+        ("day_of_week", 0, r"(?:an )?diese[nm] <weekdays>|<weekdays> diese[r]? woche"),
         ("month", 0, r"(?:im|seit|vom|vor|nach|ab)(?: monat)? <month_names>(?: (?:des )?(?:<year>|<years>))?"),
         ("month", 0, r"<months> (?:des )?(?:<year>|<years>)"),
         ("months", 0, r"(?:von|zwischen) <month_names> (?:und|bis) <month_names>(?: <year>)?"),
@@ -211,11 +209,11 @@ _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
         ("unit", 0, r"(?:esta|este|de este|de esta) (?P<unit>semana|mes|trimestre|ano|fin de semana)"),
         ("span", 0, r"(?:en |durante )?(?:los |las )?(?:ultim[oa]s|pasad[oa]s) (?:(?P<n>pocos|\d{1,4}|<numbers>) )?<units>"),
         ("span", 0, r"desde hace <n> <units>"),
-        ("ago", 0, r"hace <n> <units>|(?P<n2>\d{1,4}|<numbers>) (?P<unit2><unit_words>) atras"),
-        ("weekday", 1, r"(?:el |del )?(?:pasado <weekdays>|<weekdays> pasado)"),
-        ("weekday", 1, r"(?:el|del|desde el|antes del|despues del) <weekdays>"),
-        ("week_day", 1, r"(?:el )?<weekdays> de la semana pasada"),
-        ("week_day", 0, r"este <weekdays>|(?:el )?<weekdays> de esta semana"),
+        ("ago", 0, r"hace <n> <units>|<n> <units> atras"),
+        ("weekday", 0, r"(?:el |del )?(?:pasado <weekdays>|<weekdays> pasado)"),
+        ("weekday", 0, r"(?:el|del|desde el|antes del|despues del) <weekdays>"),
+        ("day_of_week", 1, r"(?:el )?<weekdays> de la semana pasada"),
+        ("day_of_week", 0, r"este <weekdays>|(?:el )?<weekdays> de esta semana"),
         ("month", 0, r"(?:en|desde|durante|de|a|del mes de|antes de|despues de|en el mes de) <month_names>(?: (?:de |del )?(?:<year>|<years>))?"),
         ("month", 0, r"<months> (?:de |del )?(?:<year>|<years>)"),
         ("months", 0, r"(?:de|desde|entre) <month_names> (?:a|hasta|y) <month_names>(?: de <year>)?"),
@@ -234,14 +232,14 @@ _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
         ("unit", 1, r"(?:la |le )?derniere? (?P<unit>semaine|mois|trimestre|annee)"),
         ("unit", 0, r"(?:cette|ce|de cette|de ce) (?P<unit>semaine|mois|trimestre|annee|week-?end)(?:-ci)?"),
         ("unit", 0, r"(?:pendant|durant) le (?P<unit>week-?end)"),
-        ("span", 0, r"(?:ces |les |des |aux )?(?:(?P<n>\d{1,4}|<numbers>) derniere?s <units>|derniere?s <units2>)"),
+        ("span", 0, r"(?:ces |les |des |aux )?(?:<n> derniere?s <units>|derniere?s <units>)"),
         ("span", 0, r"(?:depuis|ces|les) <n> <units>"),
         ("ago", 0, r"il y a <n> <units>"),
-        ("weekday", 1, r"(?:le )?<weekdays> (?:dernier|passe)"),
-        ("weekday", 1, r"(?:depuis|avant|apres|de) <weekdays>"),
-        ("weekday", 1, r"<weekdays>(?=\s*(?:[.?!,;:]|$))"),
-        ("week_day", 1, r"<weekdays> de la semaine derniere"),
-        ("week_day", 0, r"ce <weekdays>|<weekdays> de cette semaine"),
+        ("weekday", 0, r"(?:le )?<weekdays> (?:dernier|passe)"),
+        ("weekday", 0, r"(?:depuis|avant|apres|de) <weekdays>"),
+        ("weekday", 0, r"<weekdays>(?=\s*(?:[.?!,;:]|$))"),
+        ("day_of_week", 1, r"<weekdays> de la semaine derniere"),
+        ("day_of_week", 0, r"ce <weekdays>|<weekdays> de cette semaine"),
         ("month", 0, r"(?:en|depuis|de|au mois de|du mois de|avant|apres|durant|pendant|courant) <month_names>(?: (?:de )?(?:<year>|<years>))?"),
         ("month", 0, r"<months> (?:de )?(?:<year>|<years>)"),
         ("months", 0, r"(?:de|entre) <month_names> (?:a|et|jusqu'en) <month_names>(?: <year>)?"),
@@ -261,10 +259,10 @@ _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
         ("years", 0, r"(?P<yearword>今年|去年|前年)(?!\d|[一二三四五六七八九十]{1,2}月)"),
         ("span", 0, r"(?:过去|最近|近|这)的?(?P<n>\d{1,4}|[一二三四五六七八九十两]{1,3}|几)个?(?P<unit>小时|分钟|天|日|周|星期|礼拜|(?<=个)月|年)(?!前)"),
         ("ago", 0, r"(?P<n>\d{1,4}|[一二三四五六七八九十两]{1,3})个?(?P<unit>小时|分钟|天|日|周|星期|礼拜|(?<=个)月|年)[之以]?前"),
-        ("weekday", 1, r"(?<![下每上这本])(?<![下每上这本]个)<weekdays>"),
-        ("week_day", 2, r"上上个?<weekdays>"),
-        ("week_day", 1, r"(?<!上)上个?<weekdays>"),
-        ("week_day", 0, r"[这本]个?<weekdays>"),
+        ("weekday", 0, r"(?<![下每上这本])(?<![下每上这本]个)<weekdays>"),
+        ("day_of_week", 2, r"上上个?<weekdays>"),
+        ("day_of_week", 1, r"(?<!上)上个?<weekdays>"),
+        ("day_of_week", 0, r"[这本]个?<weekdays>"),
         ("month", 0, r"(?:(?P<year>20\d\d)年|(?P<yearword>今年|去年|前年))?的?(?<![个\d第十])<months>份?(?!\d|[一二三四五六七八九十]|[前后]|[之以][前后])"),
         ("month", 0, r"(?<![个\d第十])<months>份?(?=[之以][前后])"),
         ("date", 0, r"(?:(?P<year>20\d\d)年|(?P<yearword>今年|去年|前年))?的?(?<![个\d第十])<months>(?P<day>\d{1,2}|[一二三四五六七八九十]{1,3})[日号]"),
@@ -332,13 +330,13 @@ _AROUND: Final[Mapping[str, Mapping[str, str]]] = {
         "ranges": r"(?:到|至|和|-|~)", "opens": r"(?:从|自|在)?",
     },
 }  # fmt: skip
-LANGUAGES: Final = tuple(_FORMS)
+_WAYS: Final = ("since", "after", "before", "until")
 
 
 @cache
 def load() -> tuple[Speech, ...]:
     """The five languages. The first call loads dateparser's data; thread-safe."""
-    return tuple(map(_speech, LANGUAGES))
+    return tuple(map(_speech, _FORMS))
 
 
 def warm() -> None:
@@ -380,7 +378,7 @@ def _speech(language: str) -> Speech:
     years = dict(_YEARS[language])
     groups = {
         "<numbers>": _any(numbers) if numbers else "", "<n>": rf"(?P<n>\d{{1,4}}|{_any(numbers)})" if numbers else "",
-        "<unit_words>": _any(units), "<units>": f"(?P<unit>{_any(units)})", "<units2>": f"(?P<unit2>{_any(units)})",
+        "<units>": f"(?P<unit>{_any(units)})",
         "<months>": f"(?P<month>{_any(months)})", "<month_names>": f"(?P<month>{_any(full)})", "<weekdays>": f"(?P<weekday>{_any(weekdays)})",
         "<days>": f"(?P<word>{_any(days)})", "<parts>": f"(?P<part>{_any(parts)})",
         "<day>": r"(?P<day>0?[1-9]|[12]\d|3[01])", "<year>": r"(?P<year>(?:19|20)\d\d)", "<years>": f"(?P<yearword>{_any(years)})",
@@ -401,8 +399,7 @@ def _speech(language: str) -> Speech:
     return Speech(
         language=language, patterns=patterns, numbers=numbers | {"few": 3, "paar": 3, "pocos": 3, "几": 3}, units=units, months=months,
         weekdays=weekdays, days=days, parts=parts, years=years,
-        since=_before(around["since"], han=han), after=_before(around["after"], han=han),
-        before=_before(around["before"], han=han), until=_before(around["until"], han=han),
+        ways={way: _before(around[way], han=han) for way in _WAYS},
         lead=_before(around["lead"], han=han), never_before=_before(around["never_before"], han=han),
         never_after=re.compile(around["never_after"]), tail=re.compile(around["tail"]),
         ranges=re.compile(around["ranges"].replace(" ", r"\s+")), opens=_before(around["opens"], han=han),
@@ -420,7 +417,7 @@ _RECENT: Final[Mapping[str, str]] = {
 """Words of phrases that hold no day, month, weekday, unit or part of a day."""
 _BY_NUMBER: Final = frozenset({"year", "monthday", "iso", "numbers"})
 _NEEDS: Final = {
-    "today": "night", "span": "unit", "span1": "unit", "week_day": "weekday", "last_month": "month", "months": "month", "date": "month",
+    "today": "night", "span": "unit", "span1": "unit", "day_of_week": "weekday", "last_month": "month", "months": "month", "date": "month",
 }  # fmt: skip
 
 

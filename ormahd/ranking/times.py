@@ -143,16 +143,14 @@ def _directed(seen: str, one: _Found, here: datetime) -> tuple[int, int, datetim
     said, start, end = one.speech, one.start, one.end
     after, before = one.span
     way, way_start = None, start
-    inside = seen[start:end].lstrip()
-    for name in ("since", "after", "before", "until"):
-        pattern: re.Pattern[str] = getattr(said, name)
+    head = seen[start:end].split(maxsplit=1)[0]
+    for name, pattern in said.ways.items():
         at = _at_end(pattern, seen, start)
         if at is not None:
             way, way_start = name, at
             break
         # the word may be a part of the pattern, as in "since monday"; "vor drei Tagen" is no "before"
-        head = inside.split(" ")[0]
-        if one.kind not in {"ago", "span"} and head and pattern.search(head) and pattern.search(head).start() == 0:  # type: ignore[union-attr]
+        if one.kind not in {"ago", "span"} and pattern.match(head):
             way = name
             break
     tail = said.tail.match(seen, end)
@@ -233,7 +231,7 @@ def _number(named: Mapping[str, str], speech: Speech) -> int:
         return 3
     if text.isdecimal():
         return min(int(text), MOST)
-    known = speech.numbers.get(re.sub(r"\s+", " ", text))
+    known = speech.numbers.get(_one(text))
     return known if known is not None else han_number(text) or 1
 
 
@@ -266,7 +264,7 @@ def _in_year(named: Mapping[str, str], speech: Speech, here: datetime) -> int | 
     if "year" in named:
         return int(named["year"])
     if "yearword" in named:
-        return here.year - speech.years[re.sub(r"\s+", " ", named["yearword"])]
+        return here.year - speech.years[_one(named["yearword"])]
     return None
 
 
@@ -315,22 +313,9 @@ def _span_of(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -
 
 _SINGULAR: Final = frozenset(
     [
-        *(
-            "year",
-            "month",
-            "week",
-            "day",
-            "quarter",
-            "weekend",
-            "fortnight",
-            "jahr",
-            "monat",
-            "woche",
-            "tag",
-            "quartal",
-        ),
-        *("wochenende", "jahres", "monats", "quartals", "wochenendes", "ano", "mes", "semana", "dia", "trimestre"),
-        *("fin de semana", "an", "annee", "semaine", "jour"),
+        *("year", "quarter", "month", "fortnight", "week", "weekend", "day"),
+        *("jahr", "jahres", "quartal", "quartals", "monat", "monats", "woche", "wochenende", "wochenendes", "tag"),
+        *("ano", "trimestre", "mes", "semana", "fin de semana", "dia", "an", "annee", "semaine", "jour"),
     ]
 )
 """Without a number these name one unit and are no "last few"."""
@@ -349,7 +334,7 @@ def _weekday(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -
     return day, day + DAY
 
 
-def _week_day(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
+def _day_of_week(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
     day = _midnight(here)
     day += (speech.weekdays[named["weekday"]] - day.weekday() - 7 * shift) * DAY
     return day, day + DAY
@@ -387,11 +372,8 @@ def _dated(year: int, month: int, day: int) -> Span:
 
 def _monthday(named: Mapping[str, str], _: int, __: Speech, here: datetime) -> Span | None:
     day = _day_of(named)
-    return _dated(*_unpacked(_month(here.year, here.month - (day > here.day))), day)
-
-
-def _unpacked(month: Span) -> tuple[int, int]:
-    return month[0].year, month[0].month
+    first = _month(here.year, here.month - (day > here.day))[0]
+    return _dated(first.year, first.month, day)
 
 
 def _year_of(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
@@ -419,11 +401,12 @@ def _numbers(named: Mapping[str, str], _: int, __: Speech, here: datetime) -> Sp
 
 
 def _one(text: str) -> str:
+    """A word or words as the tables have them, with one space between two."""
     return re.sub(r"\s+", " ", text)
 
 
 _KINDS: Final[Mapping[str, Callable[[Mapping[str, str], int, Speech, datetime], Span | None]]] = {
     "day": _day, "part": _part, "night": _night, "today": _today, "unit": _units, "span": _span_of, "span1": _one_back,
-    "ago": _ago, "weekday": _weekday, "week_day": _week_day, "month": _month_of, "last_month": _last_month, "months": _months, "date": _date,
+    "ago": _ago, "weekday": _weekday, "day_of_week": _day_of_week, "month": _month_of, "last_month": _last_month, "months": _months, "date": _date,
     "monthday": _monthday, "year": _year_of, "years": _year_of, "recent": _recent, "iso": _iso, "numbers": _numbers,
 }  # fmt: skip
