@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tests.surroundings import ROOT
 
 STRANGER = ("unshare", "--user", "--map-user=54321", "--map-group=54321")
 """Runs a command as a user that no database knows (the kernel's rights stay ours)."""
-PROMPT = json.dumps({"prompt": "what about peanuts?", "session_id": "s"})
+PROMPT = json.dumps({"prompt": "who is allergic to peanuts?", "session_id": "s"})
 
 
 def can(*command: str) -> bool:
@@ -51,12 +52,14 @@ class Bare:
     def ctl(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("-m", "ormahctl", *words)
 
+    def hook(self) -> subprocess.CompletedProcess[str]:
+        words = ["--hook", "UserPromptSubmit", "--harness", "claude-code", "--deadline", "30000"]
+        return self.run(str(ROOT / "ormahctl" / "hook.py"), *words, given=PROMPT)
+
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="ors", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="ors", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
@@ -96,8 +99,9 @@ def test_works_without(home: Path, before: Sequence[str], env: dict[str, str]) -
         assert json.loads(told.stdout)["commit"], "it is committed"
         found = bare.ctl("recall", "peanuts")
         assert "Allergic to peanuts" in found.stdout, found.stderr
-        hook = bare.run(str(ROOT / "ormahctl/hook.py"), "--hook", "claude-code", "UserPromptSubmit", given=PROMPT)
+        hook = bare.hook()
         assert (hook.returncode, hook.stderr) == (0, "")
+        assert "Allergic to peanuts" in hook.stdout
         doctor = bare.ctl("doctor")
         assert doctor.returncode == 0, doctor.stdout + doctor.stderr
         for done in (up, told, found, doctor):
@@ -130,7 +134,7 @@ def test_or_says_in_a_sentence_what_is_lacking(
         assert says in done.stderr, done.stderr
         if words[1] == "ormahd":
             assert mend in done.stderr, done.stderr
-    hook = bare.run(str(ROOT / "ormahctl/hook.py"), "--hook", "claude-code", "UserPromptSubmit", given=PROMPT)
+    hook = bare.hook()
     assert (hook.returncode, hook.stdout, hook.stderr) == (0, "", "")
 
 
