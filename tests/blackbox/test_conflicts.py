@@ -11,6 +11,7 @@ import pytest
 from ormahd.core.note import parse
 from tests.blackbox.tours import edited, head, path_of, walk_home
 from tests.house import House, open_house
+from tests.vault.git_house import kinds_since
 
 FRIDAYS, TUESDAYS = "Deploys of the shop happen on Fridays.", "Deploys of the shop happen on Tuesdays."
 
@@ -55,8 +56,7 @@ def test_from_two_beliefs_to_one_and_back(house: House) -> None:
     assert FRIDAYS in proposal.preview
     assert TUESDAYS in proposal.preview
     house.call("agent.resolve_proposal", proposal_id=proposal.id, action="approved")
-    made = house.git("log", "--format=%(trailers:key=Ormah-Kind,valueonly,separator=)", f"{before}..HEAD").split()
-    assert made == ["conflict", "init"], "and the empty file of decisions, before it"
+    assert kinds_since(house.vault, before) == ["conflict", "init"], "and the empty file of decisions, before it"
     said = house.git("show", "-s", "--format=%B")
     assert said.startswith(f"Superseded: {FRIDAYS[:-1]}, by: {TUESDAYS[:-1]}\n")
     assert "Ormah-Kind: conflict\n" in said

@@ -17,6 +17,7 @@ from ormahd.journal.state import State
 from tests.blackbox.tours import head, path_of, walk_home
 from tests.blackbox.two_houses import level, two_houses
 from tests.house import House, open_house, save, wait_until
+from tests.vault.git_house import kinds_since
 
 ORDER = [
     "importance_scorer", "index_updater", "duplicate_merger", "conflict_detector", "auto_linker", "auto_cluster",
@@ -66,8 +67,7 @@ def proposals(house: House, *more: str) -> list[dict[str, Any]]:
 
 def made_since(house: House, commit: str) -> list[str]:
     """The kinds of the commits since, newest first, but for those that begin a file of lines."""
-    found = house.git("log", "--format=%(trailers:key=Ormah-Kind,valueonly,separator=)", f"{commit}..HEAD").split()
-    return [kind for kind in found if kind != "init"]
+    return [kind for kind in kinds_since(house.vault, commit) if kind != "init"]
 
 
 def of_type(house: House, kind: str = "merge") -> dict[str, Any]:

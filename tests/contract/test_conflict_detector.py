@@ -15,6 +15,7 @@ from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, Shown, Summary
 from tests.jobs_house import JobsHouse, open_jobs_house
 from tests.jobs_judge import Faults, ScriptedJudge
+from tests.vault.git_house import kinds_since
 
 JOB = ConflictDetector()
 FRIDAYS, TUESDAYS = "Deploys of the shop happen on Fridays", "Deploys of the shop happen on Tuesdays"
@@ -183,10 +184,8 @@ def test_approved_it_is_done_rejected_it_is_not_asked_again(house: JobsHouse) ->
     (shown,) = runner.proposals.list().proposals
     head = house.head
     runner.proposals.resolve(shown.row.id, "approved", Caller(PERSON))
-    made = house.git("log", "--format=%(trailers:key=Ormah-Kind,valueonly,separator=)", f"{head}..HEAD").split()
-    assert [kind for kind in made if kind != "init"] == [
-        "conflict"
-    ]  # a month's file of decisions begins in a commit of its own
+    made = kinds_since(house.ormah.vault.root, head)
+    assert [kind for kind in made if kind != "init"] == ["conflict"], "beside the empty file of decisions"
     assert house.found("deploys of the shop") == [newer]
     assert house.row(older).valid_until is not None
     house.undo(house.head)

@@ -33,6 +33,11 @@ def git(folder: Path, *arguments: str, ok: bool = True, env: dict[str, str] | No
     return done.stdout.rstrip("\n")
 
 
+def kinds_since(root: Path, commit: str) -> list[str]:
+    """The kinds of our commits since `commit`, newest first. `init`: empty files were begun, for the lines of the commit after it."""
+    return git(root, "log", "--format=%(trailers:key=Ormah-Kind,valueonly,separator=)", f"{commit}..HEAD").split()
+
+
 def children() -> set[str]:
     """The ids of this process's children, also of those that other tests left to themselves."""
     return {child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()}
