@@ -116,7 +116,8 @@ def recall(
 
 
 def _print(number: int, hit: RecallHit) -> None:
-    content = hit.content if hit.source == "id" or not hit.excerpt else hit.excerpt
+    said = hit.excerpt or hit.content[: SNIPPET * 8]  # nothing but data has no excerpt; an older daemon makes none
+    content = hit.content if hit.source == "id" else said
     title, _, rest = (hit.title, "", content) if hit.title else content.strip().partition("\n")
     room = render.columns() - len(f"{number}. ") if render.terminal(sys.stdout) else 200
     render.out(f"{number}. {render.paint(render.cut(render.line(title), room), 'bold')}")
