@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from ormahd.index.index import Index
 from ormahd.index.vectors import server_of
 from ormahd.settings import VectorSettings
 from tests.contract.index_notes import NOW, SERVER, apply, node_id, note, triples
+from tests.house import wait_until
 
 RUN = "from chromadb.cli.cli import app; app()"
 
@@ -31,7 +32,7 @@ def server(folder: Path, port: int) -> Iterator[None]:
     said = folder.parent / "server.log"  # a pipe that nobody reads would fill, and hold the server up
     with said.open("wb") as out, subprocess.Popen(command, cwd=folder.parent, stdout=out, stderr=out) as process:
         try:
-            until(lambda: reachable(port) or process.poll() is not None)
+            wait_until(lambda: reachable(port) or process.poll() is not None, "the server answers")
             assert process.poll() is None, said.read_text()
             yield
         finally:
@@ -43,14 +44,6 @@ def reachable(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(0.2)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    import time
-
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
 
 
 @pytest.fixture
@@ -102,7 +95,7 @@ def test_a_server_holds_the_vectors(tmp_path: Path, port: int) -> None:
     vector = Hashing().embed_query("number7").vector
     assert index.wait_filled(10)
     assert index.search_vectors(vector, 1)[0][0] == node_id(7)  # nobody is there yet: exactly
-    until(lambda: index.degraded == ["chroma"])
+    wait_until(lambda: index.degraded == ["chroma"], "Chroma is missed")
     assert index.searched == "memory"
     assert "Chroma failed to open" in (index.trouble or "")
     with server(tmp_path / "server", port):

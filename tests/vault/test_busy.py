@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from ormahd.errors import Conflict, VaultBusy
 from ormahd.vault.change import Committed, Kind
 from ormahd.vault.vault import Vault
+from tests.house import wait_until
 from tests.vault.git_house import git, node_of, open_vault, put, remove, sha, sound
 
 A, B = "global/fact/2026-11/a.md", "global/fact/2026-11/b.md"
@@ -24,13 +24,6 @@ def root(tmp_path: Path) -> Path:
     with open_vault(tmp_path / "vault") as vault:
         put(vault, (A, b"1\n"))
     return tmp_path / "vault"
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        threading.Event().wait(0.005)
 
 
 def hold(root: Path) -> Path:
@@ -55,7 +48,7 @@ def test_a_write_waits_in_its_intent_and_follows(root: Path) -> None:
         assert vault.read(A) == b"2\n"
         assert vault.waiting == 1
         lock.unlink()
-        until(lambda: vault.waiting == 0)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written")
         assert (root / A).read_bytes() == b"2\n"
         assert [done.op for done in heard] == [caught.value.data["op"]]
         assert vault.busy() is None
@@ -88,7 +81,7 @@ def test_later_writes_build_on_what_waits(root: Path) -> None:
         assert put(vault, (A, b"3\n")) is None
         assert vault.waiting == 4
         lock.unlink()
-        until(lambda: vault.waiting == 0)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written")
         assert (vault.read(A), vault.read(B)) == (b"3\n", None)
         assert git(root, "rev-list", "--count", "HEAD") == "6"
     sound(root)
@@ -105,7 +98,7 @@ def test_what_waits_survives_the_daemon(root: Path) -> None:
         assert said == ["1 writes wait: another git command holds index.lock"]
         assert vault.read(A) == b"2\n"
         lock.unlink()
-        until(lambda: vault.waiting == 0)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written")
         assert vault.committed(A) == b"2\n"
     sound(root)
 
@@ -121,7 +114,7 @@ def test_an_edit_of_the_person_meanwhile_is_merged(root: Path) -> None:
             put(vault, (B, MINE.replace(b"title: One", b"title: Two")))
         (root / B).write_bytes(MINE.replace(b"last line", b"the person's line"))
         lock.unlink()
-        until(lambda: vault.waiting == 0)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written")
         merged = MINE.replace(b"title: One", b"title: Two").replace(b"last line", b"the person's line")
         assert (root / B).read_bytes() == merged
         assert vault.committed(B) == merged
@@ -135,7 +128,7 @@ def test_what_excludes_a_persons_edit_is_set_aside_and_the_edit_stays(root: Path
             put(vault, (A, b"2\n"), ("x.txt", b"x\n"))
         (root / A).unlink()
         lock.unlink()
-        until(lambda: vault.waiting == 0)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written")
         assert not (root / A).exists()
         assert vault.committed("x.txt") == b"x\n"
         assert (root / ".ormah/conflicts" / caught.value.data["op"] / A).read_bytes() == b"2\n"
@@ -154,7 +147,7 @@ def test_an_op_that_removes_goes_whole_or_not_at_all(root: Path) -> None:
             tx.remove(B, node_id=None, expect=sha(b"loser\n"))
         (root / B).write_bytes(b"loser, edited\n")
         lock.unlink()
-        until(lambda: vault.waiting == 0)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written")
         assert vault.head() == before
         assert (root / A).read_bytes() == b"1\n"
         assert (root / B).read_bytes() == b"loser, edited\n"
@@ -200,7 +193,7 @@ def test_the_persons_unfinished_work_is_waited_for(root: Path, command: str, end
         assert git(root, "status", "--porcelain") == before
         assert (root / A).read_bytes() == b"1\n"
         git(root, *end.split())
-        until(lambda: vault.waiting == 0)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written")
         assert vault.committed(A) == b"2\n"
         assert git(root, "log", "-1", "--format=%s") == "remember: a thing"
 
@@ -212,7 +205,7 @@ def test_a_ref_that_is_locked_is_waited_for(root: Path, name: str) -> None:
         with pytest.raises(VaultBusy, match=name.rsplit("/", 1)[-1]):
             put(vault, (A, b"2\n"))
         (root / ".git" / name).unlink()
-        until(lambda: vault.waiting == 0)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written")
         assert vault.committed(A) == b"2\n"
     sound(root)
 
@@ -230,7 +223,7 @@ def test_a_ref_locked_in_the_last_moment_takes_everything_back(root: Path) -> No
         assert git(root, "status", "--porcelain") == ""
         done.append(True)
         lock.unlink()
-        until(lambda: vault.waiting == 0)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written")
         assert (root / B).read_bytes() == b"1\n"
     sound(root)
 
@@ -283,14 +276,14 @@ def test_a_git_that_waits_for_its_editor_keeps_its_lock(root: Path, tmp_path: Pa
     (root / A).write_bytes(b"the person's\n")
     person = subprocess.Popen(["git", "commit", "-qa"], cwd=root, env={**os.environ, "GIT_EDITOR": f"cat {fifo} >"})
     try:
-        until((root / ".git/index.lock").exists)
+        wait_until((root / ".git/index.lock").exists, "git holds its lock")
         with open_vault(root, clock=in_hours(1)) as vault:
             assert (root / ".git/index.lock").exists()
             with pytest.raises(VaultBusy):
                 put(vault, (B, b"b\n"))
             fifo.write_text("the person's words\n")
             assert person.wait(120) == 0
-            until(lambda: vault.waiting == 0)
+            wait_until(lambda: vault.waiting == 0, "what was promised is written")
             assert git(root, "log", "-2", "--format=%s").split("\n") == ["remember: a thing", "the person's words"]
             assert vault.committed(A) == b"the person's\n"
     finally:
@@ -332,7 +325,7 @@ def test_many_threads_while_git_comes_and_goes(root: Path) -> None:
         stop.set()
         other.join()
         assert all(stored)
-        until(lambda: vault.waiting == 0)
+        wait_until(lambda: vault.waiting == 0, "what was promised is written")
         assert len([path for path in vault.tree() if path[0].isdigit()]) == 40
         assert git(root, "log", "--format=%s").split("\n").count("remember: a thing") == 41
     sound(root)

@@ -6,8 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.vault.git_network import Network, Unreachable
 from ormahd.vault.git_remote import Remote, configured, find, follow, shown
 from ormahd.vault.sync_state import check_here, check_there, note_synced
+from tests.house import wait_until
 from tests.vault.git_house import git, put
 from tests.vault.sync_house import Machine, network, nothing, two_machines
 
@@ -129,15 +129,8 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def eventually(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
 def wait_for(file: Path) -> int:
-    eventually(lambda: file.exists() and file.read_text(), "nobody was called")
+    wait_until(lambda: file.exists() and file.read_text(), "ssh is called")
     return int(file.read_text())
 
 
@@ -150,7 +143,7 @@ def test_a_remote_that_falls_silent_is_given_up_and_leaves_no_process(
         network(one.vault, silence=1.0).heads("ssh://example.org/x.git")
     assert caught.value.data["reason"] == "silent"
     found = wait_for(pid)
-    eventually(lambda: is_gone(found), "the ssh lives on")
+    wait_until(lambda: is_gone(found), "ssh has ended")
 
 
 def test_stopping_ends_what_is_under_way(two: Two, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +166,7 @@ def test_stopping_ends_what_is_under_way(two: Two, tmp_path: Path, monkeypatch: 
     thread.join(120)
     assert not thread.is_alive()
     assert [str(exc) for exc in said] == ["the daemon is stopping"]
-    eventually(lambda: is_gone(found), "the ssh lives on")
+    wait_until(lambda: is_gone(found), "ssh has ended")
 
 
 def test_nobody_is_asked_for_a_password(two: Two, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

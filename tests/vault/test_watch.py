@@ -16,6 +16,7 @@ from ormahd.core.note import NoteKind, parse
 from ormahd.vault import watch, watch_folders
 from ormahd.vault.watch import Watcher
 from ormahd.vault.watch_source import Tree, native
+from tests.house import wait_until
 from tests.vault.observed import House, uuid
 
 ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
@@ -185,7 +186,7 @@ def test_touch_and_chmod_change_nothing(house: Watched) -> None:
     calls, scans = len(house.index.calls), house.watcher.scans
     os.utime(house.root / house.path)
     (house.root / house.path).chmod(0o600)
-    wait_for(lambda: house.watcher.scans > scans)
+    wait_until(lambda: house.watcher.scans > scans, "it is scanned")
     assert house.watcher.wait_idle(120)
     assert len(house.index.calls) == calls
     assert house.log() == ["remember: Other"]
@@ -202,7 +203,7 @@ def test_a_merge_in_progress_is_waited_for(house: Watched) -> None:
     assert house.watcher.wait_idle(120)
     house.git("merge", "side", ok=False)
     house.write(house.other, house.read(house.other).replace(b"other", b"edited"))
-    wait_for(lambda: any(problem["path"] == house.path for problem in house.reconciler.problems()))
+    wait_until(lambda: any(one["path"] == house.path for one in house.reconciler.problems()), "the conflict is named")
     assert house.index.find("our words") == [house.path]
     assert house.log() == ["ours"]
     house.git("checkout", "--theirs", house.path)
@@ -303,24 +304,14 @@ def test_a_vault_that_goes_away_and_comes_back(tmp_path: Path, monkeypatch: pyte
     away = house.root.with_name("away")
     house.root.rename(away)
     house.watcher.poke()
-    wait_for(lambda: not house.watcher.alive)
+    wait_until(lambda: not house.watcher.alive, "the watcher has lost the vault")
     away.rename(house.root)
-    wait_for(lambda: house.watcher.alive)
+    wait_until(lambda: house.watcher.alive, "the watcher has the vault again")
     assert house.watcher.wait_idle(120)
     assert ONE in house.index.nodes()
     house.write("idea.md", "about rivers")
     house.found("about rivers", "idea.md")
     house.close()
-
-
-def wait_for(what) -> None:
-    condition = threading.Condition()
-    with condition:
-        for _ in range(2000):
-            if what():
-                return
-            condition.wait(0.01)
-    raise AssertionError("it did not happen")
 
 
 def test_stop_leaves_nothing_behind(plain: Watched) -> None:
