@@ -88,7 +88,7 @@ def _served(embedding: EmbeddingHealth | None) -> str:
 
 
 def _searched(vectors: VectorsHealth) -> str:
-    """Where vectors are searched, and which server learns them."""
+    """Return where vectors are searched, and which server is given them too."""
     server = f"the Chroma server {render.line(vectors.server)}" if vectors.server else "the embedded Chroma"
     if vectors.searched == "nowhere":
         return "not searched yet: the model is loading"

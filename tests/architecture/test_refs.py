@@ -1,4 +1,4 @@
-"""No module knows files of refs but the one that is for it: git reads and writes them, in whatever format they are kept."""
+"""No module names a file of refs but those listed here: git reads and writes them, in whatever format they are kept."""
 
 import ast
 from pathlib import Path
@@ -48,5 +48,5 @@ def test_refs_are_asked_of_git(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", MAY)
-def test_who_may_needs_it(file: str) -> None:
+def test_each_module_of_the_list_names_one(file: str) -> None:
     assert named(ROOT / file)

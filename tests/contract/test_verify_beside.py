@@ -1,4 +1,4 @@
-"""Comparing the index with the vault takes seconds in a large one: it tells how far it is, and nobody waits for it."""
+"""Comparing the index with the vault takes seconds in a large one: it reports its progress, and no write waits for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_write_passes_at_each_stage_and_is_no_difference(house: House, stage: 
             writer = threading.Thread(target=write, args=(house, what, ids), daemon=True)
             writer.start()
             writer.join(60)
-            assert not writer.is_alive(), f"who wrote at {stage} waited for the comparison"
+            assert not writer.is_alive(), f"a write at {stage} waited for the comparison"
         seen.append(said)
 
     assert house.ormah.verify(progress) == []

@@ -1,4 +1,4 @@
-"""`state.sqlite3` while it is in use: whatever becomes of it, somebody's question is answered, and what can be kept is."""
+"""`state.sqlite3` while it is in use: whatever becomes of it, the next call is answered, and what can be kept is."""
 
 from __future__ import annotations
 

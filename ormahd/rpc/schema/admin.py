@@ -38,7 +38,7 @@ class VectorsHealth(Result):
     """`memory`: each is compared, in the daemon; `chroma`: by the embedded Chroma; `server`: by the Chroma server; `nowhere`: the model
     is not loaded yet, and words are searched alone."""
     server: str | None
-    """Host and port of the Chroma server that is configured (`vectors.url`), which learns each vector; null: none is."""
+    """Host and port of the Chroma server that is configured (`vectors.url`) and given each vector; null: none is."""
     trouble: str | None
     """Why Chroma cannot be asked at the moment; vectors are searched in memory then."""
 

@@ -251,7 +251,7 @@ class People(Agents):
         else:
             if how == "--soft":
                 self.try_git("commit", "-qm", "All of it")
-            else:  # the daemon takes the notes in again; what it has learned beside them waits for its next job, or for the person
+            else:  # the notes are taken in again; what is in `.ormah` beside them waits for the next job, or for the person
                 wait_until(lambda: not self.notes_left(), lambda: f"notes are taken in: {self.notes_left()}")
                 self.try_git("commit", "-qam", "What was learned")
             self.quiet()
