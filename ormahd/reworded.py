@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ormahd.core.note import NoteKind, parse
@@ -16,8 +17,9 @@ from ormahd.core.statement import Statement, read
 from ormahd.vault.change import Kind
 
 if TYPE_CHECKING:
-    from ormahd.index.index import Index
+    from ormahd.index.reader import Reader
     from ormahd.index.rows import NodeRow
+    from ormahd.vault.oplog import View
     from ormahd.vault.vault import Vault
 
 LOOKS: Final = 20
@@ -37,12 +39,17 @@ Gist = tuple[bool, str, str]
 
 
 class Reworded:
-    """For one vault and its index. Safe for many threads."""
+    """For one vault and an index of it; `history`: its history, as that index knows it (None: today's). Safe for many threads."""
 
-    def __init__(self, vault: Vault, index: Index) -> None:
+    def __init__(self, vault: Vault, index: Reader, history: Callable[[], View] | None = None) -> None:
         self._vault = vault
         self._index = index
+        self._history = history or vault.oplog.view
         self._told: dict[tuple[str, str], bool] = {}
+
+    def until(self, time: datetime, past: Reader) -> Reworded:
+        """The same for the state of the past that the vault had at `time`, whose index is `past`."""
+        return Reworded(self._vault, past, cache(lambda: self._vault.oplog.until(time)))
 
     def __call__(self, older: str, newer: str, cosine: float) -> bool:
         """Whether the memory that was made first said what it says later than the other one, as both read now."""
@@ -75,7 +82,7 @@ class Reworded:
     def _versions(self, row: NodeRow) -> Iterator[tuple[int, Statement | None]]:
         """Of each change to the text, newest first, when it came, and the version before it."""
         commits = self._vault.touched.commits(row.id, also=[row.path])
-        view = self._vault.oplog.view()
+        view = self._history()
         entries = [one for one in view.entries if one.commit in commits and one.kind not in _QUIET]
         # What was taken back, and what took it back, come to nothing together.
         standing = [one for one in entries if not (one.undoes or one.parts or view.undone_by(one))]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.ranking.gather import EmbedQuery
+    from ormahd.ranking.renew import Reworded
     from ormahd.ranking.search import Hit as Result
     from ormahd.ranking.search import Ranked
 
@@ -83,8 +84,8 @@ def recall(
     edge was not looked for.
     """
     ranked, hits = _found(
-        ormah, ormah.index, query, ormah.embed_query, ormah.ranking_clock(), space=space, explain=explain
-    )
+        ormah, ormah.index, query, ormah.embed_query, ormah.ranking_clock(), ormah.reworded, space=space, explain=explain,
+    )  # fmt: skip
     if touch:
         now = ormah.ranking_clock()
         ormah.state.asked(now)
@@ -103,7 +104,8 @@ def recall_as_of(
 ) -> Recalled:
     """The same from the notes as they were: what was known at that time or commit. Nothing counts as used."""
     with looking_back(ormah, as_of, progress, query=query.query) as (past, told, now):
-        ranked, hits = _found(ormah, past, query, past.embed_query, now, space=space, explain=explain)
+        reworded = ormah.reworded.until(now, past)
+        ranked, hits = _found(ormah, past, query, past.embed_query, now, reworded, space=space, explain=explain)
         degraded = sorted({*ranked.degraded, *past.degraded})
     prose = f"As of {now:%Y-%m-%d %H:%M} UTC (commit {told.commit[:8]}, {told.notes} memories):\n{_prose(query, hits, degraded)}"
     return Recalled(prose, hits, degraded, ranked.trace if explain else {}, told)
@@ -115,6 +117,7 @@ def _found(
     query: SearchQuery,
     embed: EmbedQuery,
     now: datetime,
+    reworded: Reworded,
     *,
     space: str | None,
     explain: bool,
@@ -125,7 +128,7 @@ def _found(
         ranked = rank(
             index, asked, embed=embed, space=space, now=now, explain=explain,
             rules=Rules(settings.search, settings.space, settings.activation), holds=ormah.learned.both_hold,
-            reworded=ormah.reworded,
+            reworded=reworded,
         )  # fmt: skip
         rows = index.notes([found.node_id for found in ranked.results], connections=False)
         groups = _once(ranked, rows)

@@ -12,6 +12,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -115,6 +116,11 @@ class OpLog:
             if self._view.head != head:
                 self._view = _resolved(head, self._entries(self._view, head), self._view.firsts)
             return self._view
+
+    def until(self, time: datetime) -> View:
+        """The history without what came after `time`: what was taken back later stands in it."""
+        view = self.view()
+        return _resolved(view.head, [one for one in view.entries if one.time <= time.timestamp()], view.firsts)
 
     def recent(self, count: int) -> View:
         """The history, or only its newest `count` entries as long as nobody has asked for more since the start."""

@@ -9,7 +9,7 @@ import pytest
 from ormahd.actions.caller import PERSON, Caller
 from ormahd.actions.get import get
 from ormahd.actions.older import replaced_today
-from ormahd.actions.recall import Hit, recall
+from ormahd.actions.recall import Hit, recall, recall_as_of
 from ormahd.core.node import ProposalType, SearchQuery
 from ormahd.jobs.conflict_detector import ConflictDetector, change_of
 from ormahd.jobs.runner import Runner
@@ -165,6 +165,36 @@ def test_an_edit_that_was_taken_back_makes_nothing_newer(house: JobsHouse) -> No
     house.update(older, content=EDITED)
     house.undo(house.ormah.vault.oplog.view().entries[0].op or "")
     assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: newer}
+
+
+def test_as_of_a_time_only_the_edits_until_then_count(house: JobsHouse) -> None:
+    def then(commit: str) -> dict[str, str | None]:
+        found = recall_as_of(
+            house.ormah, SearchQuery(query=QUESTION), commit, space="shop", progress=lambda *_: None
+        ).results
+        return {hit.id: hit.older_than for hit in found}
+
+    made_last, made_first = two(house)
+    before = house.head
+    house.go(days=10)
+    house.update(made_first, content=EDITED)
+    edited = house.head
+    house.go(days=10)
+    house.update(made_last, content="Deploys of the shop happen on Mondays now")
+    assert then(before) == {made_first: made_last, made_last: None}
+    assert then(edited) == {made_first: None, made_last: made_first}
+    assert then(house.head) == {made_first: made_last, made_last: None}
+
+
+def test_as_of_a_time_an_edit_counts_that_was_taken_back_later(house: JobsHouse) -> None:
+    made_last, made_first = two(house)
+    house.go(days=10)
+    house.update(made_first, content=EDITED)
+    edited = house.head
+    house.go(days=10)
+    house.undo(house.ormah.vault.oplog.view().entries[0].op or "")
+    found = recall_as_of(house.ormah, SearchQuery(query=QUESTION), edited, space="shop", progress=lambda *_: None)
+    assert {hit.id: hit.older_than for hit in found.results} == {made_first: None, made_last: made_first}
 
 
 def test_show_and_greeting_mark_it_and_the_review_leaves_it_alone(house: JobsHouse) -> None:
