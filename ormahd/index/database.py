@@ -23,6 +23,7 @@ from ormahd import places, sqlite_files
 from ormahd.core.sql import Snapshot
 from ormahd.core.words import FTS_TOKENIZE
 from ormahd.errors import BegunAnew, NoRoom, Unavailable
+from ormahd.index.write import NODES
 from ormahd.sqlite_files import Fault, fault_of, identity
 
 SCHEMA_VERSION = 1
@@ -51,10 +52,11 @@ _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "wo
 
 ANEW = "it is made anew from the vault by itself, and nothing is lost: ask again in a moment"
 
+_IN_NODES = ", ".join(f"'{kind}'" for kind in sorted(NODES))
 _FITTING = {
     "files without their text": "SELECT count(*) FROM file f WHERE NOT EXISTS (SELECT 1 FROM text t WHERE t.number = f.number)",
     "files without their words": "SELECT count(*) FROM file f WHERE NOT EXISTS (SELECT 1 FROM words_docsize w WHERE w.id = f.number)",
-    "memories without a row": "SELECT count(*) FROM file f WHERE node_id IS NOT NULL AND kind IN ('note', 'indexed') "
+    "memories without a row": f"SELECT count(*) FROM file f WHERE node_id IS NOT NULL AND kind IN ({_IN_NODES}) "
     "AND NOT EXISTS (SELECT 1 FROM node n WHERE n.number = f.number)",
     "texts of no file": "SELECT count(*) FROM text t WHERE NOT EXISTS (SELECT 1 FROM file f WHERE t.number = f.number)",
     "rows of no file": "SELECT count(*) FROM node n WHERE NOT EXISTS (SELECT 1 FROM file f WHERE n.number = f.number)",

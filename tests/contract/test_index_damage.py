@@ -12,6 +12,7 @@ import pytest
 from ormahd import places
 from ormahd.errors import BegunAnew, NoRoom
 from ormahd.index.database import Database
+from ormahd.index.write import NODES
 from ormahd.sqlite_files import Fault, fault_of
 
 
@@ -78,6 +79,15 @@ def test_rows_that_do_not_fit_are_found(database: Database, damage: str, found: 
     with database.write() as connection:
         connection.execute(damage)
     assert found in (database.check() or "")
+
+
+@pytest.mark.parametrize("kind", sorted(NODES))
+def test_memories_of_every_kind_have_a_row(database: Database, kind: str) -> None:
+    with database.write() as connection:
+        connection.execute("INSERT INTO file VALUES (1, 'a.md', 1, 1, 1, 'd', ?, 'x', 'b')", (kind,))
+        connection.execute("INSERT INTO text VALUES (1, 'birch')")
+        connection.execute("INSERT INTO words (rowid, title, content, tags) VALUES (1, 'a', 'birch', '')")
+    assert "1 memories without a row" in (database.check() or "")
 
 
 def test_without_room_it_goes_on_in_memory_and_back(database: Database) -> None:
