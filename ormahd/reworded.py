@@ -58,15 +58,17 @@ class Reworded:
             return False
         one, other = rows[older], rows[newer]
         key = one.digest, other.digest
-        if key not in self._told:
-            if len(self._told) >= KEPT:
-                self._told = {}
+        found = self._told.get(key)
+        if found is None:
             said, beside = (read(row.title, row.content, row.type) for row in (one, other))
             now = _gist(compare(said, beside, cosine))
-            self._told[key] = self._since(one, now, lambda text: compare(text, beside, cosine)) > self._since(
+            found = self._since(one, now, lambda text: compare(text, beside, cosine)) > self._since(
                 other, now, lambda text: compare(said, text, cosine)
             )
-        return self._told[key]
+            if len(self._told) >= KEPT:
+                self._told = {}
+            self._told[key] = found
+        return found
 
     def _since(self, row: NodeRow, now: Gist, says: Says) -> datetime:
         """Since when the memory says of the other one's matter what it says now."""
