@@ -150,10 +150,6 @@ class Matrix:
         with self._lock:
             return Frozen(self._places.copy(), self._view())
 
-    def count(self, node_id: str) -> int:
-        """Pieces of one node."""
-        return self._places.get(node_id, (0, 0))[1]
-
     def counts(self, ids: Sequence[str]) -> list[int]:
         """Pieces of each node; 0 where there is none."""
         nothing = (0, 0)

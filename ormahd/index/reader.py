@@ -249,11 +249,12 @@ class Reader:
     def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:  # fmt: skip
         """Nodes with any word of `query` (a text, or terms): (id, bm25), best first, higher is better."""
         way.give()
-        self.fetch_words(text.terms_of(query))
+        terms = text.terms_of(query)
+        self.fetch_words(terms)
         kept = self._kept
         with self._database.read_if_needed() as read:
-            found = kept.search(read, text.terms_of(query), limit, chosen, self._frequencies)
-            return text.search(read(), query, limit, chosen, self._frequencies) if found is None else found
+            found = kept.search(read, terms, limit, chosen, self._frequencies)
+            return text.search(read(), terms, limit, chosen, self._frequencies) if found is None else found
 
     def begin_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> Callable[[], list[tuple[str, float]]]:  # fmt: skip
         """Begin `search_text`; calling what is returned waits for it. In a large index it takes as long as all else together, so

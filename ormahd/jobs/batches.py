@@ -215,17 +215,12 @@ def _draw(
 
 
 def _shown(row: NodeRow, limit: int | None) -> dict[str, Any]:
-    content = row.content if limit is None else cut(row.content, limit)
+    content = row.content if limit is None else shortened(row.content, limit)
     return {
-        "id": row.id, "title": None if row.title is None else cut(row.title, TITLE), "type": str(row.type),
+        "id": row.id, "title": None if row.title is None else shortened(row.title, TITLE), "type": str(row.type),
         "space": row.space, "created": iso(row.created), "content": content,
         "cut": content != row.content,
     }  # fmt: skip
-
-
-def cut(text: str, limit: int) -> str:
-    """At most `limit` characters, cut between words and marked where it is longer."""
-    return shortened(text, limit)
 
 
 def size(value: Any) -> int:

@@ -12,8 +12,9 @@ import pytest
 from ormahd.actions.caller import Caller
 from ormahd.actions.forget import forget
 from ormahd.actions.update import Update, update
+from ormahd.core.quoting import shortened
 from ormahd.errors import Conflict, NotFound, OrmahError
-from ormahd.jobs.batches import CLUSTERS, CONFLICTS, LINKS, MERGES, cut, size
+from ormahd.jobs.batches import CLUSTERS, CONFLICTS, LINKS, MERGES, size
 from ormahd.jobs.maintenance import Handed
 from tests.contract import maintenance_house
 from tests.contract.maintenance_house import AGENT, START, House, edge, merge
@@ -111,10 +112,10 @@ def test_clusters_keep_their_texts_whole_beside_full_pairs(house: House) -> None
 
 
 def test_a_cut_is_between_words() -> None:
-    assert cut("one two three", 13) == "one two three"
-    assert cut("one two three four", 12) == "one two …"
-    assert cut("one two three four", 16) == "one two three …"
-    assert cut("x" * 30, 12) == "x" * 10 + " …"
+    assert shortened("one two three", 13) == "one two three"
+    assert shortened("one two three four", 12) == "one two …"
+    assert shortened("one two three four", 16) == "one two three …"
+    assert shortened("x" * 30, 12) == "x" * 10 + " …"
 
 
 # ---------------------------------------------------------------- receipts
