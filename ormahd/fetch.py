@@ -1,4 +1,4 @@
-"""Notes that the index does not have yet, or any more, are taken in when somebody asks for them: by their id, or by words.
+"""Notes that the index does not have yet, or any more, are taken in when a question is about them: by their id, or by words.
 
 So nothing is out of reach while an index is begun anew, which takes minutes in a large vault. Only what HEAD has is taken in here;
 what becomes of everything else is decided by the scan.

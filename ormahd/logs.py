@@ -77,7 +77,7 @@ class Logs:
         except (OSError, OrmahError) as exc:
             self.trouble = f"there is no log file in {directory}: {exc}"
             logging.getLogger("ormahd").warning("%s", self.trouble)
-            self._spool.to_nobody()
+            self._spool.to_nothing()
             return
         self._file.setFormatter(formatter(self._settings.format))
         self._spool.to_all(self._file)
@@ -151,7 +151,7 @@ class _Spool(logging.Handler):
         finally:
             self.release()
 
-    def to_nobody(self) -> None:
+    def to_nothing(self) -> None:
         """Keep nothing any more for a file that does not come."""
         self._early = None
 
@@ -224,7 +224,7 @@ class _File(logging.handlers.RotatingFileHandler):
         places.make_way_for_folder(file.parent)
         paths.private_dir(file.parent)
         for one in (file, *(file.with_name(f"{NAME}.{number}") for number in range(1, self._keep + 1))):
-            places.make_way(one)  # a FIFO without a reader would keep whoever opens it waiting
+            places.make_way(one)  # opening a FIFO without a reader would wait for one
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         fd = os.open(file, flags, 0o600)
         os.fchmod(fd, 0o600)
@@ -239,7 +239,7 @@ class _File(logging.handlers.RotatingFileHandler):
             if self.stream is None:
                 self.stream = self._open()
             found = os.fstat(self.stream.fileno())
-            if not found.st_nlink:  # somebody deleted it: what is written there nobody reads
+            if not found.st_nlink:  # it was deleted: what is written there is never read
                 self.stream.close()
                 self.stream = self._open()
                 found = os.fstat(self.stream.fileno())

@@ -1,5 +1,5 @@
 """Looks after the files that everything can do without: notices that one is damaged, gone or on a full disk, and sees to it that the
-memories are all found again. One thread does that; everybody else only reports, and goes on with what there is."""
+memories are all found again. One thread does that; all others only report, and go on with what there is."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Mender:
     # The thread
 
     def start(self) -> None:
-        """Look at the files from now on, not only when somebody reports something; compare them with the vault where that is due."""
+        """Look at the files from now on, not only when something is reported; compare them with the vault where that is due."""
         self._started = True
         self._wake()
 

@@ -413,7 +413,7 @@ class Ormah:
         yield from self.reconciler.files()
 
     def verify(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
-        """In what the index differs from the vault; that is mended soon. What waits for the end of somebody else's merge or rebase is no
+        """In what the index differs from the vault; that is mended soon. What waits for the end of a person's merge or rebase is no
         difference."""
         found = self._differences(progress)
         if self.phase == "ready" and any(one.what not in UNMENDED for one in found):
@@ -421,7 +421,7 @@ class Ormah:
         return found
 
     def _differences(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
-        """Somebody may write meanwhile: what differs is looked at again then, and counts where it differs each time."""
+        """Notes may be written meanwhile: what differs is looked at again then, and counts where it differs each time."""
         found: list[Difference] = []
         for look in range(LOOKS):
             head = self.vault.head()
@@ -532,7 +532,7 @@ class Ormah:
 
 
 def _private(directory: Path) -> Path:
-    """A folder of ours that only we can enter, if one can be had. Whoever needs it does without where there is none."""
+    """A folder of ours that only we can enter, if one can be had. What needs it does without where there is none."""
     try:
         if sentence := places.make_way_for_folder(directory):
             log.warning("%s", sentence)

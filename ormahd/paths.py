@@ -50,7 +50,7 @@ def _homeless(variable: str) -> Unavailable:
 
 def in_utf8() -> None:
     """Begin this program again in UTF-8 where the locale has names of files and arguments in another encoding: notes have names in any
-    script. Returns where that need not be. (The C locale is UTF-8 to Python unless somebody forbids it.)"""
+    script. Returns where that need not be. (The C locale is UTF-8 to Python unless a setting forbids it.)"""
     if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this program

@@ -60,7 +60,7 @@ _FITTING = {
     "AND NOT EXISTS (SELECT 1 FROM node n WHERE n.number = f.number)",
     "texts of no file": "SELECT count(*) FROM text t WHERE NOT EXISTS (SELECT 1 FROM file f WHERE t.number = f.number)",
     "rows of no file": "SELECT count(*) FROM node n WHERE NOT EXISTS (SELECT 1 FROM file f WHERE n.number = f.number)",
-    "memories that nobody is": "SELECT count(DISTINCT id) FROM node n WHERE held = 0 AND NOT EXISTS "
+    "memories that no file is held to be": "SELECT count(DISTINCT id) FROM node n WHERE held = 0 AND NOT EXISTS "
     "(SELECT 1 FROM node o WHERE o.id = n.id AND o.held = 1)",
     "embeddings without vectors": "SELECT count(*) FROM embedded e WHERE NOT EXISTS "
     "(SELECT 1 FROM vector v JOIN token t USING (key) WHERE v.key = e.document << 16)",
@@ -100,17 +100,17 @@ class Database:
         """Why the old index was dropped when this one was opened, for the log."""
         self.trouble: str | None = None
         """Why the index is kept in memory, where its file cannot be."""
-        self.found_damaged: Callable[[str], None] = _nobody
-        """Told why the file cannot be used any more; whoever is sees to `begin_anew`. May be called with any lock held."""
-        self.found_full: Callable[[str], None] = _nobody
-        """Told that the disk takes nothing more; see `into_memory`."""
+        self.found_damaged: Callable[[str], None] = _unheard
+        """Called with why the file cannot be used any more, to see to `begin_anew`. May be called with any lock held."""
+        self.found_full: Callable[[str], None] = _unheard
+        """Called with why the disk takes nothing more; see `into_memory`."""
         self._lock = threading.RLock()
         self._growing = threading.Lock()
         self._closed = False
         self._left = directory / "index.left"
         was, found = self._as_left(), self.stamp()
         self.doubtful = found is not None and was != found
-        """Whether the file is another one than was left at the last end: after a crash, or when somebody wrote into it since."""
+        """Whether the file is another one than was left at the last end: after a crash, or when something was written into it since."""
         with contextlib.suppress(OSError):
             places.remove(self._left)
         self._now = self._first()
@@ -195,7 +195,7 @@ class Database:
                 return False
             old, name = self._now, self._name()
             with contextlib.closing(self._connect(name)) as target:
-                target.execute("PRAGMA user_version").fetchone()  # it is there as long as somebody has it open
+                target.execute("PRAGMA user_version").fetchone()  # it is there as long as a connection is open
                 old.writer.execute("VACUUM INTO ?", (name,))  # a plain copy would want a log, which memory has not
                 self._memory, self.trouble = name, f"the index cannot be kept in {self.directory}: {why}"
                 self._now = _Connections(self._connect(), None)
@@ -278,7 +278,7 @@ class Database:
         return connection
 
     def _connect(self, name: str | None = None) -> sqlite3.Connection:
-        # `rw`: one that was taken away is not made anew, empty, by whoever opens it next.
+        # `rw`: one that was taken away is not made anew, empty, by the next connection.
         name = name or self._memory or f"{self.path.absolute().as_uri()}?mode=rw"
         connection = sqlite3.connect(
             name,
@@ -449,12 +449,12 @@ class Database:
                     self._left.write_text(stamp)
 
 
-def _nobody(_: str) -> None:
-    """What is told of damage, where nobody looks after the file."""
+def _unheard(_: str) -> None:
+    """Does nothing about damage, where no mender looks after the file."""
 
 
 def _end(connections: _Connections) -> None:
-    """Close those that nobody uses; of the others each is closed by whoever gives it back."""
+    """Close those that are not in use; of the others each is closed when its reader gives it back."""
     connections.over = True
     with contextlib.suppress(queue.Empty):
         while True:

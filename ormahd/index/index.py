@@ -55,7 +55,7 @@ class Index(Reader):
         self._ahead = Ahead()
         self._files: dict[str, FileState] | None = None
         self.generation = 0
-        """Counts the files that took one another's place: who reads beside that may have found an empty one."""
+        """Counts the files that took one another's place: a reader beside that may have found an empty one."""
         super().__init__(database, Filler(database, self._applying, clock))
         self.embedding = embedding
         self._vectors = vectors
@@ -65,7 +65,7 @@ class Index(Reader):
         self.first_path: FirstPath | None = None
         """Asked which of several files with one id had it first; set by whoever knows the history."""
         self.blob_id: Callable[[str, bytes], str] = lambda _path, data: write.git_blob(data)
-        """The id of the blob that the repository makes of a file (path, bytes); set by whoever knows the repository."""
+        """The id of the blob that the repository makes of a file (path, bytes); `Ormah` sets it by the vault."""
 
     @classmethod
     def open(
@@ -122,7 +122,7 @@ class Index(Reader):
 
     @property
     def database(self) -> Database:
-        """The file; whoever looks after it asks it how it is."""
+        """The file, for the mender, which asks it how it is."""
         return self._database
 
     # Writing
@@ -134,7 +134,7 @@ class Index(Reader):
         """Take in new, changed and removed files, in one transaction.
 
         Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this
-        batch, kept as `position`; None leaves it. `notes`: of the files those that somebody has parsed already. `embed`: a few texts
+        batch, kept as `position`; None leaves it. `notes`: of the files those that the caller has parsed already. `embed`: a few texts
         get their vectors before it returns; else all of them wait for the background.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else way.giving(upserts.items())
@@ -369,7 +369,7 @@ class Index(Reader):
     ) -> list[Difference]:
         """Everything in which the index, its parts and the vault's files (path, bytes, state) differ; empty when all is well.
 
-        Nodes that still wait for their vectors are no difference: `pending` counts them. Nobody waits meanwhile: the index is
+        Nodes that still wait for their vectors are no difference: `pending` counts them. No writer waits meanwhile: the index is
         compared as it was at one moment, and a file that is written after that and not taken in yet may be called different.
         """
         with self._database.read() as connection:

@@ -112,7 +112,7 @@ class Past(Reader):
         self._keep(meaning.embedder.fingerprint, made)
 
     def remove(self) -> None:
-        """Close it and give its disk and its memory back: without a ring, so that nobody has to look for garbage first."""
+        """Close it and give its disk and its memory back: without a ring, so that no garbage has to be looked for first."""
         self._filler.stop()
         self._filler.active, self._filler.learn = None, lambda: None
         self._beside.close()

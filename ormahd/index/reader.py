@@ -62,7 +62,7 @@ class Reader:
         self._beside = way.Beside("search-text")
         filler.learn = self._learn
         self.fetch_id: Callable[[str], bool] = lambda _: False
-        """Brings in the note with such an id, where the index lacks it; set by whoever knows the vault."""
+        """Brings in the note with such an id, where the index lacks it; `Ormah` sets it by the vault."""
         self.fetch_words: Callable[[Sequence[str]], None] = lambda _: None
         """The same for notes with such words, where the index is known to lag."""
 

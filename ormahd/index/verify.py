@@ -29,9 +29,9 @@ T = TypeVar("T")
 NEAR = 1e-3
 """Largest difference of a component between Chroma's vector and ours; it keeps them as float32, unchanged."""
 LOOKS = 3
-"""How often Chroma is compared while somebody writes."""
+"""How often Chroma is compared while notes are written."""
 GIVE_WAY_EVERY = 1000
-"""Words between two looks whether somebody is waiting."""
+"""Words between two looks whether a question is waiting."""
 
 
 Progress = Callable[[int, int, str], None]
@@ -41,11 +41,11 @@ SHOWN_EVERY = 100
 
 
 def silent(_done: int, _total: int, _what: str) -> None:
-    """The progress that nobody looks at."""
+    """Shows no progress."""
 
 
 def shown(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
-    """`things`, with progress, giving way to who has somebody waiting."""
+    """`things`, with progress, giving way to questions that are waiting."""
     for number, thing in enumerate(way.giving(things)):
         if number % SHOWN_EVERY == 0:
             progress(number, total, what)

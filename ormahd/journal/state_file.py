@@ -1,6 +1,6 @@
 """The connection to `state.sqlite3`: of the file while it can be used, of a copy in memory while it cannot.
 
-Nothing in it is a memory, so it never keeps anybody from theirs: a damaged file is set aside and begun anew, and while the disk
+Nothing in it is a memory, so no memory is ever out of reach for it: a damaged file is set aside and begun anew, and while the disk
 is full, or cannot be written, what happens is kept in memory until it can.
 """
 
@@ -21,7 +21,7 @@ log = logging.getLogger("ormah")
 
 
 class StateFile:
-    """Whoever uses it holds the lock of `State`."""
+    """To be used with the lock of `State` held."""
 
     def __init__(self, path: Path, told: Callable[[str], None]) -> None:
         """`told` is given a sentence for a person whenever the file had to be set aside, or could not be used."""
@@ -77,7 +77,7 @@ class StateFile:
         return db
 
     def _alone(self) -> sqlite3.Connection:
-        """The file, for one who asks for no further file beside it: a full disk has no room for that."""
+        """The file, through a connection that needs no further file beside it: a full disk has no room for that."""
         if places.kind(self.path) != "a file":
             raise FileNotFoundError(self.path)
         db = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True, timeout=1)
