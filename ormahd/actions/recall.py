@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import headline, iso
@@ -143,13 +142,13 @@ def _found(
     for place, twins in groups:
         row = rows[place.node_id]
         source = "conflict" if row.id in against else place.source
-        hit = _hit(row, place.score, source, place.trace if explain else {}, place.older_than)
-        hits.append(replace(hit, also=[one.node_id for one in twins]))
+        also = [one.node_id for one in twins]
+        hits.append(_hit(row, place.score, source, place.trace if explain else {}, also, place.older_than))
     named = None if explain else _named(index, query)
     if named is not None:
         row, certain = named
         others = [] if certain else [hit for hit in hits if hit.id != row.id]
-        hits = [_hit(row, 1.0, "id", {}), *others[: query.limit - 1]]
+        hits = [_hit(row, 1.0, "id", {}, []), *others[: query.limit - 1]]
     return ranked, hits
 
 
@@ -176,11 +175,11 @@ def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
 
 
 def _hit(
-    row: NodeRow, score: float, source: str, trace: dict[str, Any], older_than: str | None = None
+    row: NodeRow, score: float, source: str, trace: dict[str, Any], also: list[str], older_than: str | None = None
 ) -> Hit:  # fmt: skip
     return Hit(
         row.id, row.short_id, row.title, row.type.value, row.tier.value, row.space, list(row.tags), round(score, 6), source,
-        row.content, iso(row.created) or "", row.source, row.path, beginning(row.content, EXCERPT), [], older_than, trace,
+        row.content, iso(row.created) or "", row.source, row.path, beginning(row.content, EXCERPT), also, older_than, trace,
     )  # fmt: skip
 
 

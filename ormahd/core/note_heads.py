@@ -109,11 +109,10 @@ def _metadata(text: str, begin: int) -> Head | None:
 
 def _pandoc(text: str, begin: int) -> Head | None:
     found = _PANDOC.match(text, begin, MAX_HEAD)
-    return (
-        None
-        if found is None
-        else _head("Pandoc's title block", found.end(), {"title": found[0].splitlines()[0][1:].strip()})
-    )
+    if found is None:
+        return None
+    title = found[0].splitlines()[0].removeprefix("%").strip()
+    return _head("Pandoc's title block", found.end(), {"title": title})
 
 
 def _program(text: str, begin: int) -> Head | None:

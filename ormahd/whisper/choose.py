@@ -65,9 +65,8 @@ def _place(one: Candidate, asked: Asked, said: frozenset[str], settings: Whisper
         return one.numbers.get("space", 1.0)
     named = frozenset(words(one.row.space or ""))
     if short_name(one.row.space or "") == short_name(asked.space or ""):
-        named -= frozenset(
-            words(asked.space or "")
-        )  # of two projects of one name, that name means the one that we are in
+        # of two projects of one name, that name means the one that we are in
+        named -= frozenset(words(asked.space or ""))
     return 1.0 if named and named <= said else settings.other_spaces
 
 

@@ -141,7 +141,8 @@ def _leans(prompt: str) -> bool:
 def topic(text: str, space: str | None) -> frozenset[str]:
     """Words that a memory can share, as the index has them: no stop words, nothing of one letter, not the space's name."""
     folded = fold(text)
-    for name in sorted({fold(space).strip(), fold(short_name(space)).strip()} - {""}, reverse=True) if space else ():
+    names = {fold(name).strip() for name in (space, short_name(space))} if space else set()
+    for name in sorted(names - {""}, key=len, reverse=True):
         folded = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", folded)
     said = (word for word in words(folded) if word not in FUNCTION_WORDS and word not in EMPTY_WORDS)
     return stems(word for word in said if len(word) > 1 or not word.isascii())
