@@ -38,8 +38,8 @@ from ormahd.rpc.server import Server
 from ormahd.signals import BROKEN, STOP, Signals
 from ormahd.supervisor import Supervisor
 from ormahd.timer import Timer
-from ormahd.vault.blob_files import BlobFiles
 from ormahd.vault.change import Clock
+from ormahd.vault.conversion import BlobFiles
 from ormahd.whisper.pipeline import Whisper
 
 log = logging.getLogger("ormahd.daemon")

@@ -20,7 +20,7 @@ from ormahd.rpc.frames import MERGE, Frames, pack
 from ormahd.rpc.peer import peer_uid
 
 if TYPE_CHECKING:
-    from ormahd.rpc import merging
+    from ormahd.vault.conversion import BlobFiles
 
 IDLE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
@@ -85,9 +85,9 @@ class _Life:
 
 
 @functools.cache
-def _files(top: Path) -> merging.Files | None:
+def _files(top: Path) -> BlobFiles | None:
     """What gives the files behind the blobs of the repository at `top`; None where git does not say."""
-    from ormahd.vault.blob_files import BlobFiles
+    from ormahd.vault.conversion import BlobFiles
     from ormahd.vault.git import Git, locate
 
     with contextlib.suppress(OSError, OrmahError):

@@ -19,6 +19,7 @@ from ormahd.rpc import merging
 from ormahd.rpc.codec import encode, error_reply, result_reply
 from ormahd.rpc.frames import HOOK, MERGE, pack
 from ormahd.rpc.schema import Call, Progress, Reply, Result
+from ormahd.vault.conversion import BlobFiles
 
 log = logging.getLogger("ormahd.rpc")
 
@@ -49,7 +50,7 @@ class Desk:
     """Turns a call into the bytes of its reply, whatever happens."""
 
     def __init__(
-        self, answer: Answer, hook: Hook | None, limit: int, counts: Counts, files: merging.Files | None = None
+        self, answer: Answer, hook: Hook | None, limit: int, counts: Counts, files: BlobFiles | None = None
     ) -> None:
         self._answer = answer
         self._hook = hook

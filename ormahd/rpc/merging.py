@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Final
 
 from ormahd.core.merge import MergeConflict, merge_file
 from ormahd.errors import BadRequest
-from ormahd.vault.conversion import FilterFailed
+from ormahd.vault.conversion import BlobFiles, FilterFailed
 
 MERGED: Final = b"="
 """The bytes that follow are the merge."""
@@ -26,15 +26,7 @@ OUTCOMES: Final = {MERGED: "ok", CONFLICT: "conflict", REFUSED: "refused"}
 LENGTH: Final = 4
 
 
-class Files(Protocol):
-    """The files behind blobs (`vault.blob_files.BlobFiles`)."""
-
-    def filtered(self, path: str) -> bool: ...
-    def file(self, path: str, blob: bytes) -> bytes: ...
-    def blob(self, path: str, data: bytes) -> bytes: ...
-
-
-def answer(body: bytes, files: Files | None = None) -> bytes:
+def answer(body: bytes, files: BlobFiles | None = None) -> bytes:
     """The reply's body to a request's. Git hands blobs over: `files` gives those of a filtered path as files, and makes a blob of the
     merge. What has to be chosen there is refused, because nobody can read markers between encrypted texts.
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from ormahd import way
 from ormahd.errors import BadRequest, OrmahError, Unavailable
-from ormahd.rpc import merging, sockets
+from ormahd.rpc import sockets
 from ormahd.rpc.channel import Channel
 from ormahd.rpc.codec import read_call, read_id
 from ormahd.rpc.desk import Answer, Counts, Desk, Hook
@@ -29,6 +29,7 @@ from ormahd.rpc.lanes import Lanes, lane_of
 from ormahd.rpc.schema import Call
 from ormahd.rpc.sockets import Listening
 from ormahd.settings import DaemonSettings
+from ormahd.vault.conversion import BlobFiles
 
 log = logging.getLogger("ormahd.server")
 
@@ -56,7 +57,7 @@ class Server:
         *,
         hook: Hook | None = None,
         on_broken: Callable[[], None] = lambda: None,
-        files: merging.Files | None = None,
+        files: BlobFiles | None = None,
     ) -> None:
         """`answer` and `hook` run in worker threads. `on_broken` is called when the loop itself ends by a fault. `files` gives the files
         behind the blobs that git's merge driver asks about.

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Final
 
 from ormahd.core.markdown import dominant_eol
@@ -40,15 +39,11 @@ class FilterFailed(Conflict):
 class Conversion:
     """Of one vault. Paths are relative to its root. Safe for many threads."""
 
-    def __init__(
-        self, git: Git, attributes: Attributes, worktree: Worktree, prefix: str, oid: Callable[[bytes], str]
-    ) -> None:
-        """`oid` gives the id of a blob with these very bytes."""
+    def __init__(self, git: Git, attributes: Attributes, worktree: Worktree, prefix: str) -> None:
         self._git = git
         self._attributes = attributes
         self._worktree = worktree
         self._prefix = prefix
-        self._oid = oid
         self._in = _Kept()
         self._out = _Kept()
         self._blobs: OrderedDict[object, str] = OrderedDict()
@@ -89,14 +84,14 @@ class Conversion:
 
     def blob_id(self, path: str, data: bytes) -> str:
         """The id of the blob that git makes of these bytes at a path. Raises FilterFailed."""
-        return self._oid(self.checked_in(path, data))
+        return self._git.oid("blob", self.checked_in(path, data))
 
     def known_id(self, path: str, data: bytes) -> str:
         """As `blob_id`; of bytes that git cannot convert now, their own, which is no blob's of the path."""
         try:
             return self.blob_id(path, data)
         except FilterFailed:
-            return self._oid(data)
+            return self._git.oid("blob", data)
 
     # Out of the history
 
@@ -152,7 +147,7 @@ class Conversion:
             return True
         if not self._attributes.words(path):
             return False
-        return self._oid(self.checked_in(path, data)) == oid or self.checked_out(path, oid) == data
+        return self._git.oid("blob", self.checked_in(path, data)) == oid or self.checked_out(path, oid) == data
 
     def reopen(self) -> None:
         """Forget what was converted: the history was replaced."""
@@ -165,7 +160,7 @@ class Conversion:
 
     def is_raw(self, data: bytes, oid: str | None) -> bool:
         """Whether a blob has these very bytes."""
-        return oid is not None and self._oid(data) == oid
+        return oid is not None and self._git.oid("blob", data) == oid
 
     def stands(self, path: str, data: bytes, oid: str | None) -> bool:
         """Whether a file is the blob that HEAD has at its path (None: HEAD has none). Raises FilterFailed, also of a file that git could
@@ -203,6 +198,34 @@ class Conversion:
             hint=f"mend what git runs for it (git config --get-regexp '^filter'), or exempt the path in .gitattributes: `{_pattern(path)} {_undone(rule)}`",
             data={"path": path, "attribute": _said(rule)},
         )
+
+
+class BlobFiles:
+    """Versions of a file as git's merge driver has them: blobs, and of a filtered path (git-crypt, transcrypt) the files behind the filter.
+
+    Of one repository. Paths are relative to its top. Takes no lock that a git may hold meanwhile.
+    """
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._attributes = Attributes(git, "")
+        self._conversion = Conversion(git, self._attributes, Worktree(git.top), "")
+
+    def filtered(self, path: str) -> bool:
+        """Whether the blobs of a path are not the text of its file."""
+        rule = self._attributes.rule(path)
+        return rule is not None and rule.filter is not None and not rule.missing
+
+    def file(self, path: str, blob: bytes) -> bytes:
+        """The file that a blob with these bytes is. Raises FilterFailed."""
+        oid = self._git.oid("blob", blob)
+        if self._git.resolve(oid) is None:  # of a common ancestor that git has just made up
+            self._git.run("hash-object", "-w", "--stdin", "--no-filters", input=blob)
+        return self._conversion.checked_out(path, oid)
+
+    def blob(self, path: str, data: bytes) -> bytes:
+        """The blob that git makes of a file. Raises FilterFailed."""
+        return self._conversion.checked_in(path, data)
 
 
 class _Kept:

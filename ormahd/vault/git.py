@@ -6,6 +6,7 @@ Everything that imports GitPython or runs git is in the files `git*.py` of this 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import subprocess
@@ -121,6 +122,11 @@ class Git:
         self.mender = Mender(self.top, self.git_dir, self.common, self.ref_files)
         self.mend_index: Callable[[], bool] | None = None
         """Makes git's index anew where git cannot read it, while nobody writes; whether it was done. Set by who can see to that."""
+
+    def oid(self, kind: str, data: bytes) -> str:
+        """The id that git gives an object with these bytes."""
+        made = hashlib.sha256 if self.object_format == "sha256" else hashlib.sha1
+        return made(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
 
     def close(self) -> None:
         with self._asking:

@@ -7,7 +7,6 @@ anew. Many objects at once become one pack (`git_pack.py`).
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import threading
@@ -103,7 +102,6 @@ class Objects:
         self._git = git
         self._flusher = flusher
         self._packed = packed
-        self._hash = hashlib.sha256 if git.object_format == "sha256" else hashlib.sha1
         self._trees: OrderedDict[str, Tree] = OrderedDict()
         self._lines = 0
         self._root: tuple[str | None, str] = (None, "")
@@ -114,7 +112,7 @@ class Objects:
         self.directory: Path = git.common / "objects"
 
     def oid(self, kind: str, data: bytes) -> str:
-        return self._hash(f"{kind} {len(data)}\0".encode() + data).hexdigest()
+        return self._git.oid(kind, data)
 
     # Reading
 

@@ -100,7 +100,7 @@ class Vault:
         self.attributes = Attributes(self.git, self.prefix)
         self.oplog = OpLog(self.git, self.prefix)
         worktree = Worktree(root)
-        self.conversion = Conversion(self.git, self.attributes, worktree, self.prefix, self._blob_id)
+        self.conversion = Conversion(self.git, self.attributes, worktree, self.prefix)
         self.versions = Versions(self.git, self.prefix, self.conversion.checked_out)
         self.touched = Touched(self.oplog, self.versions)
         self.lineage = threading.Lock()
@@ -375,9 +375,6 @@ class Vault:
     def blob_id(self, path: str, data: bytes) -> str:
         """The id of the blob that git makes of a file with these bytes at a path, as in `tree()`. Raises FilterFailed."""
         return self.conversion.blob_id(path, data)
-
-    def _blob_id(self, data: bytes) -> str:
-        return self._objects.oid("blob", data)
 
     def blob(self, oid: str, path: str) -> bytes:
         """The file that a blob is at a path, with the line ends that the file there has now. Raises FilterFailed."""
