@@ -28,7 +28,7 @@ LENGTH: Final = 4
 
 def answer(body: bytes, files: BlobFiles | None = None) -> bytes:
     """The reply's body to a request's. Git hands blobs over: `files` gives those of a filtered path as files, and makes a blob of the
-    merge. What has to be chosen there is refused, because nobody can read markers between encrypted texts.
+    merge. What has to be chosen there is refused, because markers between encrypted texts cannot be read.
 
     Request: path in the repository, base, ours, theirs, each after its length (4 bytes, big endian). An empty base means
     that both sides added the file. Reply: one of the marks above, words for people (UTF-8, after their length, lines),
@@ -40,30 +40,25 @@ def answer(body: bytes, files: BlobFiles | None = None) -> bytes:
     """
     path, *versions = _parts(body)
     name = path.decode("utf-8", "surrogateescape")
-    if files is None or not files.filtered(name):
-        return _answer(name, *versions)
+    behind = files if files is not None and files.filtered(name) else None
     try:
-        said = _answer(name, *(files.file(name, one) if one else one for one in versions))
-        end = 1 + LENGTH + int.from_bytes(said[1 : 1 + LENGTH], "big")
-        if said[:1] == MERGED:
-            return said[:end] + files.blob(name, said[end:])
-        if said[:1] == CONFLICT:
-            words = said[1 + LENGTH : end].decode().replace("both versions stand in the file", "yours is kept")
-            return REFUSED + _part(f"{words.rstrip()}; `git checkout --theirs` gives the other\n".encode())
+        if behind is not None:
+            versions = [behind.file(name, one) if one else one for one in versions]
+        base, ours, theirs = versions
+        merged = merge_file(base or None, ours, theirs, name)
+        if merged.data is not None:
+            words = _words(f"{_shown(name)}: {reason}" for reason in merged.reasons)
+            return MERGED + _part(words) + (merged.data if behind is None else behind.blob(name, merged.data))
     except FilterFailed as exc:
         return REFUSED + _part(_words([f"{exc.message}; yours is kept"]))
-    return said
-
-
-def _answer(name: str, base: bytes, ours: bytes, theirs: bytes) -> bytes:
-    merged = merge_file(base or None, ours, theirs, name)
-    if merged.data is not None:
-        return MERGED + _part(_words(f"{_shown(name)}: {reason}" for reason in merged.reasons)) + merged.data
     if any(conflict.field == "id" for conflict in merged.conflicts):
         return REFUSED + _part(_words([_strangers(name, merged.conflicts)]))
+    both = _both(name, merged.conflicts)
+    if behind is not None:
+        return REFUSED + _part(_words([f"{both}; yours is kept; `git checkout --theirs` gives the other"]))
     sides = [merge_file(base or None, *pair, name, keep_ours=True).data for pair in ((ours, theirs), (theirs, ours))]
     settled = b"".join(_part(side) for side in sides if side is not None) if None not in sides else b""
-    return CONFLICT + _part(_words([_both(name, merged.conflicts)])) + settled
+    return CONFLICT + _part(_words([f"{both}; both versions stand in the file"])) + settled
 
 
 def _parts(body: bytes) -> list[bytes]:
@@ -94,7 +89,7 @@ def _strangers(name: str, conflicts: Sequence[MergeConflict]) -> str:
 def _both(name: str, conflicts: Sequence[MergeConflict]) -> str:
     fields = [field for field, _ in groupby(sorted(one.field for one in conflicts))]
     listed = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
-    return f"{_shown(name)}: both sides changed {listed}; both versions stand in the file"
+    return f"{_shown(name)}: both sides changed {listed}"
 
 
 def _words(lines: Iterable[str]) -> bytes:
