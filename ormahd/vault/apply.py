@@ -217,7 +217,7 @@ class Applier:
             check(self.worktree, intent.entries, freed, self._target)
 
     def _unchanged(self, intent: Intent) -> None:
-        """Raise Displaced where a file that the op only brings into the history is another one by now: whoever held index.lock before us
+        """Raise Displaced where a file that the op only brings into the history is another one by now: a git that held index.lock before us
         (`git stash`, `git checkout`) may have put it back."""
         for step in intent.steps:
             if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
@@ -322,7 +322,7 @@ class Applier:
         self.flusher.each(sync_directory, sorted(folders))
 
     def _move(self, head: str | None, tip: str, placed: Sequence[_Placed], landing: Landing) -> Moved:
-        """Move the branch. Raises _LookAgain where something failed and it has moved, or nobody can say: then the files stay."""
+        """Move the branch. Raises _LookAgain where something failed and it has moved, or git cannot say: then the files stay."""
         try:
             self.intents.moving([tip])
             self.at("moving")

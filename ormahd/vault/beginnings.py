@@ -35,7 +35,7 @@ class Beginnings:
 
     def before(self, tx: Transaction) -> None:
         """Commit, empty, the files of lines that `tx` would begin; once also those that vaults of an older version lack.
-        While somebody else holds git nothing is done, and `tx` begins its files itself."""
+        While git is held by another process nothing is done, and `tx` begins its files itself."""
         if tx.kind in RESTORING:
             return
         filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}

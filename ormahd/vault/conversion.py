@@ -24,7 +24,7 @@ from ormahd.vault.git import Git
 from ormahd.vault.git_run import environment, executable
 
 FILTER_SECONDS: Final = 60.0
-"""How long a filter may take over one file: one that waits for a password that nobody types must not hold up all writes."""
+"""How long a filter may take over one file: one that waits for a password in vain must not hold up all writes."""
 KEPT: Final = 2_000
 """Conversions that are remembered, each way."""
 KEPT_BYTES: Final = 16_000_000

@@ -31,7 +31,7 @@ _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 
 
 def is_pipe(path: Path) -> bool:
-    """Whether reading the file would wait for somebody to write into it."""
+    """Whether reading the file would wait until something is written into it."""
     try:
         return stat.S_ISFIFO(path.stat().st_mode)
     except OSError:

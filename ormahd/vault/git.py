@@ -121,7 +121,7 @@ class Git:
         self._branch: tuple[object, str | None] | None = None
         self.mender = Mender(self.top, self.git_dir, self.common, self.ref_files)
         self.mend_index: Callable[[], bool] | None = None
-        """Makes git's index anew where git cannot read it, while nobody writes; whether it was done. Set by who can see to that."""
+        """Makes git's index anew where git cannot read it, while no op is being written; whether it was done. Set by the vault."""
 
     def oid(self, kind: str, data: bytes) -> str:
         """The id that git gives an object with these bytes."""
@@ -288,7 +288,7 @@ class Git:
         return complaint
 
     def head(self) -> str | None:
-        """The commit that HEAD names now, or None on a branch without commits. Raises Unavailable where nobody can say."""
+        """The commit that HEAD names now, or None on a branch without commits. Raises Unavailable where git cannot say."""
         self.look_out()
         found = self._ask("HEAD", contents=False)
         if found is None and not self._is_unborn():

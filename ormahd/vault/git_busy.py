@@ -102,7 +102,7 @@ def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2
     for path in locks:
         with contextlib.suppress(FileNotFoundError):
             text = path.read_text("ascii", "replace").strip()
-            # In a lock of the tables of all refs stand names of tables, whoever made it.
+            # In a lock of the tables of all refs stand names of tables, whatever made it.
             if text in moving or ((not text or not git.ref_files.plain) and not in_use(git, path)):
                 path.unlink()
                 said.append(f"removed the {path.name} that we held when we were stopped")

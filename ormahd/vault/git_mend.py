@@ -73,7 +73,7 @@ class Mender:
     # When to look
 
     def odd(self, branch: str | None = None) -> bool:
-        """Whether the configuration is gone, or something stands in the place of a file of git's that would hold up whoever opens it."""
+        """Whether the configuration is gone, or something stands in the place of a file of git's that would hold up each process that opens it."""
         if not os.path.lexists(self._common / "config"):
             return self._common.is_dir()
         files = self._files if branch is None or not self._refs.plain else [*self._files, *self._of(branch)]

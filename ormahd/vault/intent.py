@@ -240,7 +240,7 @@ class Intents:
             return op in self._together or self._path(op).exists()
 
     def renew(self, intents: Iterable[Intent]) -> None:
-        """Write those anew that somebody has removed: what was acknowledged must outlive us."""
+        """Write those anew whose files were removed: what was acknowledged must outlive us."""
         for intent in intents:
             with self._lock:
                 shared = self._together.get(intent.op)

@@ -1,7 +1,7 @@
 """One daemon for one vault: an flock on `.ormah/lock`, held for the life of the process, gone with it.
 
 `git clean -fdx` or a sync tool may remove that file, and a lock on a removed file locks nobody out. So the vault's folder itself is
-locked too, and whoever writes looks first whether the file is still the one that is held (`keep`).
+locked too, and each write looks first whether the file is still the one that is held (`keep`).
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class VaultLock:
 
     @staticmethod
     def _lock(fd: int, signed: int) -> str | None:
-        """Lock it, or say who holds it, as the file `signed` names them. A holder that was killed is waited for: a child that it was
-        just starting keeps the lock until the kernel is through with it too."""
+        """Lock it, or return the pid of the process that holds it, as the file `signed` says. A holder that was killed is waited for:
+        a child that it was just starting keeps the lock until the kernel is through with it too."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -91,7 +91,7 @@ class VaultLock:
                 return None
 
     def _lock_folder(self, signed: int) -> tuple[int | None, str | None]:
-        """(The vault's folder, locked; None where the file system cannot), and who else holds it."""
+        """(The vault's folder, locked; None where the file system cannot), and the pid of another process that holds it."""
         folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             holder = self._lock(folder, signed)
@@ -126,7 +126,7 @@ class VaultLock:
             holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
             os.close(fd)
             if self._folder is not None:
-                return  # who holds it is about to find that the folder is ours, and to let go
+                return  # that process is about to find that the folder is ours, and to let go
             raise Unavailable(
                 f"the vault {self.root} was taken over by process {holder or 'unknown'} when {NAME} was removed; nothing was changed",
                 hint="stop one of the two: ormahctl down",

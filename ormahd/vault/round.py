@@ -87,7 +87,7 @@ class Round:
         self.half_done = False
         self.behind = False
         self.led: set[str] = set()
-        """Files that count as changed although nobody touched them: HEAD has something else there than before."""
+        """Files that count as changed although they were not touched: HEAD has something else there than before."""
         self.on_its_way = False
         """Files were left to a commit of ours that nobody was told of yet."""
 

@@ -37,7 +37,7 @@ def set_aside(path: Path, into: Path, name: str) -> Path | None:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a regular file can be opened at `path`, or nothing is there. A pipe would hold up whoever opens it."""
+    """Whether a regular file can be opened at `path`, or nothing is there. A pipe would hold up each process that opens it."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:

@@ -30,7 +30,7 @@ from ormahd.vault.transaction import HistoryMoved, Transaction
 POLL_S = 0.02
 """Between two looks at whether git is free, for a change that is not queued."""
 PATIENCE = 2.0
-"""Seconds that whoever wants to mend git's index waits for those who write: they mend it themselves."""
+"""Seconds that a mend of git's index waits for a write that is under way: the write mends it itself."""
 MAX_BATCH = 64
 """Ops made durable in one go, so that the first of them does not wait for the hundredth."""
 
