@@ -152,8 +152,10 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
 def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted: dict[str, Version | None]) -> None:
     """What is left under another name than on the machine that released it is listed under this name too: else it would be
     adopted again."""
+    if not out.left:
+        return
     key = f"path:{released.PATH}"
-    oid = vault.tree(out.head).get(released.PATH)
+    oid = vault.blob_at(out.head, released.PATH)
     before = now.get(key) or (None if oid is None else Version(released.PATH, vault.blob(oid, released.PATH)))
     listed = wanted.get(key) or before
     known = {} if listed is None else released.read(listed.data)
