@@ -25,8 +25,7 @@ from ormahd import places
 from ormahd.vault.change import Change, Kind, Stat, is_op, sha256
 from ormahd.vault.disk import write_durably, write_small
 from ormahd.vault.entries import PathEntry
-from ormahd.vault.set_aside import FOLDER as ASIDE
-from ormahd.vault.set_aside import make_folder, note, set_aside
+from ormahd.vault.set_aside import make_folder, make_way
 
 FOLDER = ".ormah/intent"
 HEADER = "ormah-intent 1"
@@ -283,8 +282,7 @@ class Intents:
             write_small(self._moving, text)
         except OSError:  # the folder is gone, or something else has the name
             self.prepare()
-            if set_aside(self._moving, self._root / ASIDE, "moving"):
-                note(self._root / ASIDE, f"{FOLDER}/moving", "was no file, and was set aside")
+            make_way(self._root, f"{FOLDER}/moving", "was no file")
             write_small(self._moving, text)
 
     def moved(self) -> None:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from ormahd.errors import Unavailable
-from ormahd.vault.set_aside import FOLDER, make_folder, note, set_aside
+from ormahd.vault.set_aside import make_folder, make_way
 
 NAME = ".ormah/lock"
 PATIENCE = 2.0
@@ -69,9 +69,7 @@ class VaultLock:
                 if stat.S_ISREG(os.fstat(fd).st_mode):
                     return fd
                 os.close(fd)
-            where = set_aside(self.path, self.root / FOLDER, "lock")
-            log.warning("%s was no file; what stood there is %s now", self.path, where)
-            note(self.root / FOLDER, NAME, "was no file, and was set aside")
+            make_way(self.root, NAME, "was no file")
         raise Unavailable(f"{self.path} is no file", hint=f"remove it: rm -r {self.path}")
 
     @staticmethod

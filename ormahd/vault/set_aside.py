@@ -36,6 +36,14 @@ def set_aside(path: Path, into: Path, name: str) -> Path | None:
     return target
 
 
+def make_way(root: Path, name: str, why: str) -> None:
+    """Set aside what is at `name` in the vault at `root`, if anything is, and tell of it; `why`: "was no file"."""
+    where = set_aside(root / name, root / FOLDER, Path(name).name)
+    if where is not None:
+        log.warning("%s %s; what stood there is %s now", root / name, why, where)
+        note(root / FOLDER, name, f"{why}, and was set aside")
+
+
 def is_file(path: Path) -> bool:
     """Whether a regular file can be opened at `path`, or nothing is there. A pipe would hold up each process that opens it."""
     try:
@@ -53,9 +61,7 @@ def make_folder(root: Path, name: str) -> Path:
         try:
             if stat.S_ISDIR(os.lstat(path).st_mode):
                 continue
-            where = set_aside(path, root / FOLDER, path.name)
-            log.warning("%s was no folder; what stood there is %s now", path, where)
-            note(root / FOLDER, path.relative_to(root).as_posix(), "was no folder, and was set aside")
+            make_way(root, path.relative_to(root).as_posix(), "was no folder")
         except FileNotFoundError:
             pass
         path.mkdir(mode=0o700, exist_ok=True)
