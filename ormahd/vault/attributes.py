@@ -158,9 +158,9 @@ class Attributes:
         usual = os.path.expanduser(chosen) if chosen else os.path.join(home, "git", "attributes")
         self._everywhere = [_SYSTEM, os.path.join(self._top, usual), f"{self._git.common}/info/attributes"]
         words = set()
-        if (converts := settings.get("core.autocrlf", "false").lower()) in {"true", "yes", "on", "1", "input"}:
+        if self._git.flag("core.autocrlf", default=False):
             words.add(Word.TEXT)
-            if converts != "input":
+            if settings.get("core.autocrlf", "").lower() != "input":
                 words.add(Word.CRLF)
         elif settings.get("core.eol", "").lower() == "crlf":
             words.add(Word.CRLF)

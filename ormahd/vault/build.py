@@ -88,7 +88,7 @@ class Builder:
 
     def _trusts_modes(self) -> bool:
         """Whether modes mean anything on this file system (`core.fileMode`, which git finds out by itself)."""
-        return self._git.run("config", "--type=bool", "--get", "core.fileMode", ok=(0, 1)).strip() != b"false"
+        return self._git.flag("core.filemode", default=True)
 
     def _changes(self, intent: Intent, root: str | None, fresh: Fresh) -> Told:
         changes: Told = {}

@@ -371,6 +371,11 @@ class Git:
         self._settings = (self._config_state(self._config_files), values)
         return values
 
+    def flag(self, key: str, *, default: bool) -> bool:
+        """A setting that is on or off, as git reads such words; `key` in small letters."""
+        said = self.settings().get(key)
+        return default if said is None else said.lower() not in {"false", "no", "off", "0", ""}
+
     @staticmethod
     def _config_state(files: Iterable[str]) -> object:
         state = []
