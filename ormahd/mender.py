@@ -30,6 +30,11 @@ NICE: Final = 10
 log = logging.getLogger("ormah")
 
 
+def pause(failures: int) -> float:
+    """Seconds to the next try after so many failures in a row."""
+    return min(RETRY[1], RETRY[0] * 2.0 ** min(failures, 10))
+
+
 class Mender:
     """Of one index and one state. `damaged`, `full`, `behind` may be called from any thread, with any lock held."""
 
@@ -58,6 +63,8 @@ class Mender:
         self._damage: str | None = None
         self._full: str | None = None
         self._behind = False
+        self._lags = 0
+        """How often it was reported that the index lags."""
         self._suspect = index.database.doubtful
         self._started = False
         self._failures = 0
@@ -85,7 +92,7 @@ class Mender:
     def behind(self) -> None:
         """Something that the vault has did not reach the index."""
         with self._turn:
-            self._behind = True
+            self._behind, self._lags = True, self._lags + 1
         self._wake()
 
     def suspect(self) -> None:
@@ -134,12 +141,14 @@ class Mender:
             except Exception:
                 # The edge of a thread: whatever it was, the next turn comes.
                 log.exception("looking after the index and the state failed; it is tried again")
-                self._failures += 1
+                self._failures, broken = self._failures + 1, True
+            else:
+                broken = False
             with self._turn:
                 self._turn.notify_all()
-                if not self._stopping and not (self._damage or self._full):
-                    pause = min(RETRY[1], RETRY[0] * 2**self._failures) if self._behind or self._suspect else LOOK_EVERY
-                    self._turn.wait(pause)
+                if not self._stopping and (broken or not (self._damage or self._full)):
+                    soon = broken or self._behind or self._suspect
+                    self._turn.wait(pause(self._failures) if soon else LOOK_EVERY)
 
     def _mend(self) -> None:
         """One look, and what follows from it."""
@@ -174,10 +183,11 @@ class Mender:
                 self._full = None
 
     def _bring_in(self) -> None:
+        lags = self._lags
         try:
             self._scan()
         except OrmahError as error:
-            self._failures = min(self._failures + 1, 10)
+            self._failures += 1
             log.log(
                 logging.INFO if self._failures > 1 else logging.WARNING,
                 "the index still lags behind the vault: %s",
@@ -186,7 +196,10 @@ class Mender:
             return
         self._failures = 0
         with self._turn:
-            self._behind = self._damage is not None or self._full is not None
+            # What was reported meanwhile may have come too late for this scan.
+            self._behind = self._lags != lags or self._damage is not None or self._full is not None
+            if self._behind:
+                return
         log.info("the index has all of the vault again, %d memories", self._index.count())
 
     # Looking

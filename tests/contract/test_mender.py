@@ -1,0 +1,58 @@
+"""The thread that looks after the index and the state: nothing that is reported to it is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ormahd.index.index import Index
+from ormahd.journal.state import State
+from ormahd.mender import Mender, pause
+from tests.contract.serving import until
+
+Mended = Callable[[Callable[[], None]], Mender]
+NOW = datetime(2026, 11, 27, tzinfo=UTC)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Mended]:
+    index = Index.open(tmp_path / "index", clock=lambda: NOW)
+    state = State(tmp_path / "state", clock=lambda: NOW)
+    menders: list[Mender] = []
+
+    def make(scan: Callable[[], None]) -> Mender:
+        def nothing() -> None: ...
+
+        mender = Mender(
+            index, state, scan=scan, forget=nothing, differs=lambda: False, rebuild=nothing, warn=lambda _: None,
+            rested=lambda: 0.0,
+        )  # fmt: skip
+        menders.append(mender)
+        return mender
+
+    yield make
+    for one in menders:
+        one.stop()
+    index.close()
+    state.close()
+
+
+def test_what_is_reported_during_a_scan_is_brought_in_by_another(made: Mended) -> None:
+    scans: list[bool] = []
+
+    def scan() -> None:
+        scans.append(True)
+        if len(scans) == 1:
+            mender.behind()
+
+    mender = made(scan)
+    mender.behind()
+    until(lambda: not mender.at_work)
+    assert len(scans) == 2
+
+
+def test_it_is_tried_again_soon_however_often_it_failed() -> None:
+    assert [pause(failures) for failures in (0, 1, 2, 3, 4, 5_000)] == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
