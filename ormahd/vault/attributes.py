@@ -134,7 +134,11 @@ class Attributes:
 
     def ask_of(self, paths: Iterable[str]) -> None:
         """Ask git once for all of `paths` of which `unwritable` would ask it for each."""
-        self.rules([path for path in paths if self.words(path) & REFUSING])
+        files: dict[str, tuple[tuple[int, int, int], frozenset[Word]]] = {}
+        with self._lock:
+            self._follow_settings()
+            asked = [path for path in paths if self._look(path, files)[1] & REFUSING]
+        self.rules(asked)
 
     def unwritable(self, path: str) -> str | None:
         """Why nothing can be written at a path, as a clause; None: it can, or git's filter says when it is asked to."""
