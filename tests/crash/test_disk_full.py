@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from ormahd.errors import OrmahError
+from tests import small_disk
 from tests.crash.soundness import nothing_is_left
 from tests.house import House, open_house, wait_until
 
@@ -31,9 +31,8 @@ class Disk:
     def __init__(self, at: Path) -> None:
         self.at = at
         at.mkdir(exist_ok=True)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "none", at], capture_output=True, check=False)
-        if done.returncode:
-            pytest.skip(f"no file system can be mounted here: {done.stderr.decode().strip()}")
+        if against := small_disk.mount(at, "size=32m"):
+            pytest.skip(f"no file system can be mounted here: {against}")
 
     def fill(self) -> None:
         with contextlib.suppress(OSError), (self.at / "ballast").open("ab", buffering=0) as ballast:
@@ -44,9 +43,6 @@ class Disk:
 
     def empty(self) -> None:
         (self.at / "ballast").unlink(missing_ok=True)
-
-    def unmount(self) -> None:
-        subprocess.run(["umount", "-l", self.at], check=True)
 
 
 @contextlib.contextmanager
@@ -60,7 +56,7 @@ def house_on(*which: str) -> Iterator[tuple[House, list[Disk]]]:
         finally:
             house.close()
             for disk in disks:
-                disk.unmount()
+                small_disk.unmount(disk.at)
 
 
 def remember(house: House, told: dict[str, str], number: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ormahd.vault.change import Kind
 from ormahd.vault.vault import Vault
+from tests import small_disk
 from tests.vault.git_house import git, open_vault, put, remove, sound
 
 NOTE = "ormah/global/fact/2026-11/fact_x_12345678.md"
@@ -262,8 +263,8 @@ def test_one_op_that_cannot_be_written_does_not_harm_the_others(vault: Vault) ->
 
     small = vault.root / "ormah/small"
     small.mkdir()
-    if os.getuid() != 0 or os.system(f"mount -t tmpfs -o size=16k none {small} 2>/dev/null") != 0:
-        pytest.skip("needs the right to mount")
+    if against := small_disk.mount(small, "size=16k"):
+        pytest.skip(f"needs the right to mount: {against}")
     vault.close()
     try:
         with open_vault(vault.root, wait=60.0) as patient:
@@ -288,5 +289,5 @@ def test_one_op_that_cannot_be_written_does_not_harm_the_others(vault: Vault) ->
             assert put(patient, ("ormah/small/y.md", b"small")) is not None
             assert remove(patient, "ormah/small/y.md") is not None
     finally:
-        os.system(f"umount {small}")
+        small_disk.unmount(small)
     sound(vault.root)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests import small_disk
 from tests.blackbox.walk.world import World
 from tests.house import open_house
 
@@ -60,9 +59,8 @@ def begun(seed: int, **settings: str) -> Iterator[Walk]:
             "ORMAH_VAULT_BUSY_WAIT_SECONDS": "0.2"}  # fmt: skip
     with open_house(**(ours | settings)) as house, contextlib.ExitStack() as stack:
         house.module = "tests.quality.month.clocked"
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM},mode=700", "none", str(house.home)]
-        if os.getuid() == 0 and not subprocess.run(mount, capture_output=True).returncode:
-            stack.callback(subprocess.run, ["umount", "--lazy", house.home], check=True)
+        if not small_disk.mount(house.home, f"size={ROOM}", "mode=700"):
+            stack.callback(small_disk.unmount, house.home)
             (house.home / ".gitconfig").write_text("[user]\n\tname = Ada Person\n\temail = ada@example.org\n")
         stack.callback(house.close)
         yield Walk(house, seed)
