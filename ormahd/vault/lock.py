@@ -15,6 +15,7 @@ import stat
 import time
 from pathlib import Path
 
+from ormahd import places
 from ormahd.errors import Unavailable
 from ormahd.vault.set_aside import make_folder, make_way
 
@@ -104,8 +105,13 @@ class VaultLock:
         return folder, None
 
     def _sign(self, fd: int) -> None:
+        """Say in the file who has it, which messages name. On a full disk the lock holds without."""
         os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        except OSError as exc:
+            if not places.is_full(exc):
+                raise
         before, self._fd = self._fd, fd
         if before is not None:
             os.close(before)

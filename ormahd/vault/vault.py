@@ -206,7 +206,7 @@ class Vault:
         """Roll forward what a life before this one promised, and remove the locks it left. Sentences for the log.
         For the start, before the first transaction; later calls only try what waits."""
         if self._recovered:
-            self._writer.drain()
+            self._writer.begin()
             return self._writer.take_said()
         self._recovered = True
         self._intents.prepare()
@@ -223,7 +223,7 @@ class Vault:
         said += clear_stale(self.git, self._applier.lock, self._clock)
         self._unpurged = git_purge_swap.recover(self.git, self._applier.at)
         self._writer.resume(intents)
-        why = self._writer.drain()
+        why = self._writer.begin()
         drop_unfinished(self.root, self.stands)
         said += self._writer.take_said()
         if why:

@@ -224,6 +224,16 @@ class Writer:
             self._drainer.kick()
         return why
 
+    def begin(self) -> str | None:
+        """Write what a life before this one promised; why it still waits, or None. A full disk is waited for."""
+        try:
+            return self.drain()
+        except (OrmahError, OSError) as exc:
+            if not answers.is_full(exc):
+                raise
+            self._drainer.kick()
+            return str(exc)
+
     def _in_line(self, op: Queued) -> str | None:
         """Have the op written, by us or by who writes at the moment; why it still waits, or None."""
         if not self._line.lead(op.place):

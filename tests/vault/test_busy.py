@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 from ormahd.errors import Conflict, VaultBusy
 from ormahd.vault.change import Committed, Kind
 from ormahd.vault.vault import Vault
+from tests import small_disk
 from tests.house import wait_until
 from tests.vault.git_house import git, node_of, open_vault, put, remove, sha, sound
 
@@ -426,3 +428,29 @@ def test_the_branch_is_asked_of_git_only_when_it_may_be_another(root: Path) -> N
         assert vault.git.branch() == "refs/heads/new"
         git(root, "switch", "-q", "--detach", "other")
         assert vault.git.branch() is None
+
+
+def test_what_was_promised_waits_for_room_also_at_a_start(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    if against := small_disk.mount(small, "size=8m"):
+        pytest.skip(f"needs the right to mount: {against}")
+    root, ballast = small / "vault", small / "ballast"
+    try:
+        with open_vault(root) as vault:
+            lock = hold(root)
+            with pytest.raises(VaultBusy):
+                put(vault, (A, b"promised\n"))
+        lock.unlink()
+        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        with open_vault(root, recover=False) as vault:
+            assert any("1 writes wait" in said for said in vault.recover())
+            assert vault.read(A) == b"promised\n"
+            ballast.unlink()
+            wait_until(lambda: vault.waiting == 0, "what was promised is written")
+            assert (root / A).read_bytes() == b"promised\n"
+        sound(root)
+    finally:
+        small_disk.unmount(small)
