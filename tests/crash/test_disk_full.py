@@ -80,6 +80,7 @@ def check_room_again(house: House, told: dict[str, str]) -> None:
     wait_until(lambda: house.call("hello").phase == "ready", "being ready", READY_S)
     wait_until(lambda: not house.call("admin.health").degraded, lambda: str(house.call("admin.health")), READY_S)
     wait_until(lambda: house.call("admin.verify").ok, lambda: str(house.call("admin.verify")), READY_S)
+    wait_until(lambda: findings(house) == "", lambda: findings(house), READY_S)
     assert time.monotonic() - begun < READY_S
     remember(house, told, 1000 + len(told))
     for node_id, name in told.items():
