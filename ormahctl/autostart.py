@@ -17,7 +17,7 @@ from typing import Final
 
 from ormahctl import supervise
 from ormahd import paths
-from ormahd.rpc.schema import HelloResult
+from ormahd.api import HelloResult
 from ormahd.rpc.wire import OrmahError
 
 SANDBOXED: Final = ("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED")

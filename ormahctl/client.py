@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ormahctl.session import agent_session, here
+from ormahd.api import Params, Progress, Result
 from ormahd.rpc import wire
-from ormahd.rpc.schema import Params, Progress, Result
 
 R = TypeVar("R", bound=Result)
 

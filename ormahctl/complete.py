@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from ormahctl.options import JOBS
 from ormahctl.session import PERSON
-from ormahd.rpc.schema import (
+from ormahd.api import (
     HistoryParams,
     HistoryResult,
     ListParams,

@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from ormahctl.client import Client
-from ormahd.rpc.schema import Params, Result
+from ormahd.api import Params, Result
 
 R = TypeVar("R", bound=Result)
 HEAR_S = 0.2

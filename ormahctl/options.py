@@ -10,7 +10,7 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
-from ormahd.rpc.schema import Link
+from ormahd.api import Link
 from ormahd.rpc.wire import TooLarge
 
 TYPES: Final = (

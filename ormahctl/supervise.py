@@ -20,7 +20,7 @@ from typing import Final
 from ormahctl import house, managers
 from ormahctl.client import Client
 from ormahctl.session import PERSON
-from ormahd.rpc.schema import HealthResult, HelloParams, HelloResult, NoParams
+from ormahd.api import HealthResult, HelloParams, HelloResult, NoParams
 from ormahd.rpc.wire import OrmahError, Unavailable
 
 HELLO_SECONDS: Final = 5.0

@@ -18,6 +18,7 @@ from typing import Final, NoReturn
 from ormahd import __version__, paths, way
 from ormahd.actions.purge import resume
 from ormahd.actions.sync import sync_by_itself
+from ormahd.api import Call, HealthResult, Progress, Result
 from ormahd.config import Config
 from ormahd.core import node
 from ormahd.errors import OrmahError
@@ -33,7 +34,6 @@ from ormahd.rpc import sockets
 from ormahd.rpc.answer_jobs import JobMethods
 from ormahd.rpc.dispatch import Dispatcher
 from ormahd.rpc.hooks import Hooks
-from ormahd.rpc.schema import Call, HealthResult, Progress, Result
 from ormahd.rpc.server import Server
 from ormahd.signals import BROKEN, STOP, Signals
 from ormahd.supervisor import Supervisor

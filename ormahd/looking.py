@@ -12,10 +12,10 @@ import msgspec
 
 from ormahd import paths
 from ormahd.actions.admin import worst_first
+from ormahd.api import Call, DoctorParams, DoctorResult, Finding
 from ormahd.config import Config
 from ormahd.core.note import NoteKind, parse
 from ormahd.errors import NotFound, OrmahError
-from ormahd.rpc.schema import Call, DoctorParams, DoctorResult, Finding
 from ormahd.vault.create import CARD, find_card
 from ormahd.vault.excluded import Excluded
 from ormahd.vault.git import Git, locate

@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 
+from ormahd import api
 from ormahd.index.embed_files import DEFAULT_MODEL
-from ormahd.rpc import schema, wire
+from ormahd.rpc import wire
 from tests import forked, models
 from tests.surroundings import surroundings
 
@@ -118,7 +119,7 @@ class House:
             if process.poll() is not None:
                 pytest.fail(f"the daemon ended with status {process.returncode}:\n{self.said()}")
             with contextlib.suppress(wire.Unavailable):
-                answer: schema.HelloResult = self.call("hello")
+                answer: api.HelloResult = self.call("hello")
                 return phase in {"", answer.phase}
             return False
 

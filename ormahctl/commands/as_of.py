@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from ormahctl import render
 from ormahctl.progress import Bar
 from ormahctl.session import Session
-from ormahd.rpc.schema import AsOf, Params, Progress, Result
+from ormahd.api import AsOf, Params, Progress, Result
 
 R = TypeVar("R", bound=Result)
 

@@ -9,7 +9,7 @@ from ormahctl.complete import NodeId
 from ormahctl.options import EDGE, SHARE
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import ConnectParams, OutdatedParams, WriteResult
+from ormahd.api import ConnectParams, OutdatedParams, WriteResult
 
 
 @click.command(

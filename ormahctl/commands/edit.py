@@ -16,7 +16,7 @@ from ormahctl.commands.told import fields, peek
 from ormahctl.complete import NodeId
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import (
+from ormahd.api import (
     DoctorParams,
     DoctorResult,
     HelloParams,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ormahctl import render
-from ormahd.rpc.schema import RecallHit, RecallResult
+from ormahd.api import RecallHit, RecallResult
 
 DROPPED = 20
 """Dropped candidates shown to people; --json has them all."""

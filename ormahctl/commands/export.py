@@ -17,7 +17,7 @@ from ormahctl import render
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import ExportParams, ExportResult, NoParams, StatsResult
+from ormahd.api import ExportParams, ExportResult, NoParams, StatsResult
 from ormahd.rpc.wire import BadRequest
 
 PAGE = 500

@@ -10,7 +10,7 @@ from ormahctl import render
 from ormahctl.complete import NodeId
 from ormahctl.session import PERSON, Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import FeedbackParams, FeedbackResult
+from ormahd.api import FeedbackParams, FeedbackResult
 
 _SIGNALS = {"+1": 1, "1": 1, "-1": -1, "\N{MINUS SIGN}1": -1}
 _MINUS = "\N{MINUS SIGN}1"

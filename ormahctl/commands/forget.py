@@ -13,7 +13,7 @@ from ormahctl.options import text_or_stdin
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import ForgetParams, Progress, PurgeParams, PurgeResult, WriteResult
+from ormahd.api import ForgetParams, Progress, PurgeParams, PurgeResult, WriteResult
 from ormahd.rpc.wire import NotFound
 
 LONG_SECONDS = 6 * 3600.0

@@ -11,7 +11,7 @@ from ormahctl.options import Job, OneOf
 from ormahctl.session import Session, pass_session
 from ormahctl.times import Until, When
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import (
+from ormahd.api import (
     HistoryParams,
     HistoryResult,
     LifeParams,

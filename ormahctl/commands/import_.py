@@ -20,7 +20,7 @@ from ormahctl.lane import Lane, answer
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import ImportFailure, ImportParams, ImportResult
+from ormahd.api import ImportFailure, ImportParams, ImportResult
 from ormahd.rpc.wire import OrmahError
 
 FAILED = 2

@@ -12,7 +12,7 @@ from ormahctl.commands.spaces import there, unknown_spaces
 from ormahctl.complete import SpaceName
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import Belief, InsightsParams, InsightsResult
+from ormahd.api import Belief, InsightsParams, InsightsResult
 
 SNIPPET = 160
 

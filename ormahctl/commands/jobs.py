@@ -12,7 +12,7 @@ from ormahctl.options import Unknown
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import (
+from ormahd.api import (
     NoParams,
     PausedResult,
     Progress,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from ormahd.rpc.schema import ImportFailure
+from ormahd.api import ImportFailure
 
 FIRST_LINES = 64
 """The first batch is small, because it goes alone."""

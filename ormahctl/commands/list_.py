@@ -11,7 +11,7 @@ from ormahctl.options import TIER, TYPE
 from ormahctl.session import Session, pass_session
 from ormahctl.times import When
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import ListedMemory, ListParams, ListResult
+from ormahd.api import ListedMemory, ListParams, ListResult
 
 
 @click.command(

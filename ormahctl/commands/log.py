@@ -11,7 +11,7 @@ from ormahctl.complete import SpaceName
 from ormahctl.session import Session, pass_session
 from ormahctl.times import When
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import WhisperedPrompt, WhispersParams, WhispersResult
+from ormahd.api import WhisperedPrompt, WhispersParams, WhispersResult
 
 PROMPT = 160
 """Characters of a prompt that are shown."""

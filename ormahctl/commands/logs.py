@@ -15,7 +15,7 @@ from ormahctl.client import Client
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd import paths
-from ormahd.rpc.schema import HealthResult, HelloParams, HelloResult, NoParams
+from ormahd.api import HealthResult, HelloParams, HelloResult, NoParams
 from ormahd.rpc.wire import NotFound, OrmahError
 
 LOG_NAME = "ormahd.log"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ormahctl import render
-from ormahd.rpc.schema import LifeResult, NoteChange, OpResult, ShowOpResult, VersionResult
+from ormahd.api import LifeResult, NoteChange, OpResult, ShowOpResult, VersionResult
 
 _COLOURS = {"added": "green", "removed": "red", "edited": "yellow", "moved": "cyan"}
 _LABEL = 8

@@ -14,7 +14,7 @@ from ormahctl.complete import Words
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import (
+from ormahd.api import (
     CandidateNode,
     CandidatePair,
     MaintenanceCounts,

@@ -21,7 +21,7 @@ from ormahctl.complete import NodeId
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd import paths
-from ormahd.rpc.schema import HelloParams, HelloResult
+from ormahd.api import HelloParams, HelloResult
 from ormahd.rpc.wire import BadRequest, NotFound
 
 OBSIDIAN: Final = (

@@ -12,7 +12,7 @@ from ormahctl.complete import ProposalId, Words
 from ormahctl.options import OneOf, Unknown
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import (
+from ormahd.api import (
     ProposalRow,
     ProposalsParams,
     ProposalsResult,

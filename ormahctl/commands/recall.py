@@ -16,7 +16,7 @@ from ormahctl.options import TIER, TYPE, text_or_stdin
 from ormahctl.session import Session, pass_session, space
 from ormahctl.times import Then, When
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import AsOf, RecallHit, RecallParams, RecallResult
+from ormahd.api import AsOf, RecallHit, RecallParams, RecallResult
 
 NOTHING = 1
 """The exit status of a search that finds nothing, as grep has it."""

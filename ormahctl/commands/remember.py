@@ -11,7 +11,7 @@ from ormahctl.complete import SpaceName
 from ormahctl.options import SHARE, TIER, TYPE, TYPES, LinkType, text_or_stdin
 from ormahctl.session import Session, pass_session, space
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import Link, RememberParams, RememberResult
+from ormahd.api import Link, RememberParams, RememberResult
 
 
 @click.command(

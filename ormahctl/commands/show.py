@@ -11,7 +11,7 @@ from ormahctl.complete import NodeId
 from ormahctl.session import Session, pass_session
 from ormahctl.times import Then
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import AsOf, Edge, NodeParams, NodeResult
+from ormahd.api import AsOf, Edge, NodeParams, NodeResult
 
 
 @click.command(

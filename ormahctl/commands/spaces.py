@@ -10,7 +10,7 @@ from ormahctl import render
 from ormahctl.options import near
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import (
+from ormahd.api import (
     AssignSpaceParams,
     AssignSpaceResult,
     ListedSpace,

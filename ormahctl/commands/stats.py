@@ -7,7 +7,7 @@ import click
 from ormahctl import render
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import NoParams, StatsResult, WhisperStats
+from ormahd.api import NoParams, StatsResult, WhisperStats
 
 
 @click.command(cls=Verb, short_help="Count memories, whispers and silences.", example="ormahctl stats")

@@ -11,7 +11,7 @@ from ormahctl import render
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd import __version__
-from ormahd.rpc.schema import EmbeddingHealth, HealthResult, NoParams, SyncHealth, VectorsHealth
+from ormahd.api import EmbeddingHealth, HealthResult, NoParams, SyncHealth, VectorsHealth
 
 RUNTIMES = {"onnx": "ONNX Runtime", "torch": "torch"}
 SECONDS = 10.0

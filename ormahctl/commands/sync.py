@@ -19,7 +19,7 @@ from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
 from ormahd import paths
-from ormahd.rpc.schema import (
+from ormahd.api import (
     ConflictItem,
     ConflictsResult,
     NoParams,

@@ -9,7 +9,7 @@ import msgspec
 
 from ormahctl import render
 from ormahctl.session import Session
-from ormahd.rpc.schema import Near, NodeParams, NodeResult, WriteResult
+from ormahd.api import Near, NodeParams, NodeResult, WriteResult
 from ormahd.rpc.wire import NotFound
 
 

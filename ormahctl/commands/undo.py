@@ -18,7 +18,7 @@ from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.times import When
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import UndoConflict, UndoneOp, UndoParams, UndoResult
+from ormahd.api import UndoConflict, UndoneOp, UndoParams, UndoResult
 from ormahd.rpc.wire import Conflict
 
 CONFLICT = Conflict.exit_status

@@ -10,7 +10,7 @@ from ormahctl.complete import NodeId, SpaceName
 from ormahctl.options import SHARE, TIER, TYPE, OneOf, text_or_stdin
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import UpdateParams, WriteResult
+from ormahd.api import UpdateParams, WriteResult
 
 CLEARABLE = ("title", "space", "tags", "valid_until")
 

@@ -15,7 +15,7 @@ from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Place, Verb
 from ormahd import paths
-from ormahd.rpc.schema import AdoptParams, AdoptResult, Progress
+from ormahd.api import AdoptParams, AdoptResult, Progress
 
 SHOWN = 20
 LONG_SECONDS = 6 * 3600.0

@@ -11,7 +11,7 @@ from ormahctl import render
 from ormahctl.progress import Bar
 from ormahctl.session import Session, pass_session
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import Progress, ReleaseParams, ReleaseResult
+from ormahd.api import Progress, ReleaseParams, ReleaseResult
 
 LONG_SECONDS = 6 * 3600.0
 SHOWN = 10

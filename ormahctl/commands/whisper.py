@@ -14,7 +14,7 @@ from ormahctl.complete import SpaceName
 from ormahctl.options import text_or_stdin
 from ormahctl.session import Session, pass_session, space
 from ormahctl.verbs import Verb
-from ormahd.rpc.schema import WhisperNode, WhisperParams, WhisperResult
+from ormahd.api import WhisperNode, WhisperParams, WhisperResult
 
 SAID = {
     "off": "whispering is off here (whisper.enabled, whisper.silent_spaces)",

@@ -10,7 +10,7 @@ from typing import Any
 
 from ormahctl.setup import entry, look
 from ormahd import __version__
-from ormahd.rpc.schema import Finding
+from ormahd.api import Finding
 
 _VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 

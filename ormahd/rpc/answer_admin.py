@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ormahd import __version__
+from ormahd import __version__, api
 from ormahd.actions import admin
 from ormahd.actions.adopting import Wish, adopt
 from ormahd.actions.caller import Caller
@@ -23,7 +23,6 @@ from ormahd.index.vectors import server_of
 from ormahd.journal import whisper_log
 from ormahd.journal.whispers import SPOKEN
 from ormahd.ormah import Ormah
-from ormahd.rpc import schema
 from ormahd.rpc.answer_jobs import JobMethods
 from ormahd.rpc.handling import Handler, ProgressFn, result, steps
 from ormahd.vault import conflicts
@@ -52,15 +51,15 @@ class AdminMethods:
             "admin.release": self.release,
         }
 
-    def health(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def health(self, _params: api.NoParams, _caller: Caller, _: ProgressFn) -> api.Result:
         ormah = self.ormah
         position, nodes = ormah.index.position, ormah.index.count()
         degraded, last = ormah.degraded(), whisper_log.last(ormah.state, spoken=SPOKEN)
-        return schema.HealthResult(
-            status="degraded" if degraded else "ok", phase=ormah.phase, version=__version__, protocol=schema.PROTOCOL,
+        return api.HealthResult(
+            status="degraded" if degraded else "ok", phase=ormah.phase, version=__version__, protocol=api.PROTOCOL,
             pid=os.getpid(), uptime_seconds=round((datetime.now(UTC) - ormah.started).total_seconds(), 3),
             vault=str(ormah.vault.root), vault_id=ormah.vault.id, socket=str(self._socket),
-            nodes=nodes, archived=len(ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))), index=schema.IndexHealth(
+            nodes=nodes, archived=len(ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))), index=api.IndexHealth(
                 directory=str(ormah.index.directory), notes=nodes, pending_vectors=ormah.index.pending(),
                 bytes=ormah.index.size(), model=ormah.settings.embedding.model, head=position,
                 fresh=position == ormah.vault.head(),
@@ -70,70 +69,70 @@ class AdminMethods:
             warnings=[*ormah.warnings, *ormah.vault.notices()], proposals=self._jobs.pending(),
             conflicts=len(conflicts.waiting(ormah.vault.root)),
             last_whisper=None if last is None else iso(last.time), last_whisper_agent=None if last is None else last.agent,
-            embedding=None if ormah.index.embedder is None else result(ormah.index.embedder.served, schema.EmbeddingHealth),
-            vectors=schema.VectorsHealth(
+            embedding=None if ormah.index.embedder is None else result(ormah.index.embedder.served, api.EmbeddingHealth),
+            vectors=api.VectorsHealth(
                 searched=ormah.index.searched, server=server_of(ormah.settings.vectors.url), trouble=ormah.index.trouble
             ),
         )  # fmt: skip
 
-    def _sync(self) -> schema.SyncHealth | None:
+    def _sync(self) -> api.SyncHealth | None:
         state, chosen = self.ormah.syncing, self.ormah.settings.sync
         if not (chosen.interval_minutes or state.last or state.trouble):
             return None
-        return schema.SyncHealth(
+        return api.SyncHealth(
             remote=chosen.remote, interval_minutes=chosen.interval_minutes, last=iso(state.last),
             offline_since=iso(state.offline_since), trouble=state.trouble,
             conflicts=len(conflicts.waiting(self.ormah.vault.root)),
         )  # fmt: skip
 
-    def stats(self, _params: schema.NoParams, _caller: Caller, _: ProgressFn) -> schema.Result:
-        return result(admin.stats(self.ormah), schema.StatsResult)
+    def stats(self, _params: api.NoParams, _caller: Caller, _: ProgressFn) -> api.Result:
+        return result(admin.stats(self.ormah), api.StatsResult)
 
-    def rebuild(self, _params: schema.NoParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
-        return result(admin.rebuild(self.ormah, steps(progress)), schema.RebuildResult)
+    def rebuild(self, _params: api.NoParams, _caller: Caller, progress: ProgressFn) -> api.Result:
+        return result(admin.rebuild(self.ormah, steps(progress)), api.RebuildResult)
 
-    def verify(self, _params: schema.NoParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
+    def verify(self, _params: api.NoParams, _caller: Caller, progress: ProgressFn) -> api.Result:
         differences = [
-            schema.Difference(what=one.what, path=one.path, id=one.node_id, detail=one.detail)
+            api.Difference(what=one.what, path=one.path, id=one.node_id, detail=one.detail)
             for one in self.ormah.verify(steps(progress))
         ]
-        return schema.VerifyResult(ok=not differences, differences=differences)
+        return api.VerifyResult(ok=not differences, differences=differences)
 
-    def doctor(self, params: schema.DoctorParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
+    def doctor(self, params: api.DoctorParams, _caller: Caller, progress: ProgressFn) -> api.Result:
         if params.fix:
             admin.fix(self.ormah)
-        found = [result(finding, schema.Finding) for finding in admin.doctor(self.ormah, steps(progress))]
-        return schema.DoctorResult(findings=sorted([*found, *self._jobs.findings()], key=admin.worst_first))
+        found = [result(finding, api.Finding) for finding in admin.doctor(self.ormah, steps(progress))]
+        return api.DoctorResult(findings=sorted([*found, *self._jobs.findings()], key=admin.worst_first))
 
-    def adopt(self, params: schema.AdoptParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
+    def adopt(self, params: api.AdoptParams, _caller: Caller, progress: ProgressFn) -> api.Result:
         wish = Wish(
             tuple(params.paths), tuple(params.folders), tuple(params.patterns), params.everything, params.space,
             "index" if params.index else "all",
         )  # fmt: skip
         return result(
             adopt(self.ormah, wish, dry_run=params.dry_run, yes=params.yes, progress=steps(progress)),
-            schema.AdoptResult,
+            api.AdoptResult,
         )
 
-    def import_(self, params: schema.ImportParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+    def import_(self, params: api.ImportParams, caller: Caller, progress: ProgressFn) -> api.Result:
         done = import_lines(
             self.ormah, params.lines, caller, first_line=params.first_line, run=params.run, progress=steps(progress)
         )
-        return result(done, schema.ImportResult)
+        return result(done, api.ImportResult)
 
-    def export(self, params: schema.ExportParams, _caller: Caller, _: ProgressFn) -> schema.Result:
-        return result(export(self.ormah, after=params.after, limit=params.limit), schema.ExportResult)
+    def export(self, params: api.ExportParams, _caller: Caller, _: ProgressFn) -> api.Result:
+        return result(export(self.ormah, after=params.after, limit=params.limit), api.ExportResult)
 
-    def release(self, params: schema.ReleaseParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+    def release(self, params: api.ReleaseParams, caller: Caller, progress: ProgressFn) -> api.Result:
         done = release(
             self.ormah, params.paths, caller, steps(progress), everything=params.everything,
             remove_data=params.remove_data, dry_run=params.dry_run,
         )  # fmt: skip
-        return result(done, schema.ReleaseResult)
+        return result(done, api.ReleaseResult)
 
-    def purge(self, params: schema.PurgeParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+    def purge(self, params: api.PurgeParams, caller: Caller, progress: ProgressFn) -> api.Result:
         done = purge(
             self.ormah, params.node_id, params.texts, caller, dry_run=params.dry_run,
             rewrite_foreign=params.rewrite_foreign, progress=steps(progress),
         )  # fmt: skip
-        return result(done, schema.PurgeResult)
+        return result(done, api.PurgeResult)

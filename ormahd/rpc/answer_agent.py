@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from ormahd import api
 from ormahd.actions.audit import audit, merges
 from ormahd.actions.caller import Caller, check_space
 from ormahd.actions.connect import connect
@@ -21,7 +22,6 @@ from ormahd.actions.undo import undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.core.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, SearchQuery
 from ormahd.ormah import Ormah
-from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, checked, result, steps
 
 
@@ -50,7 +50,7 @@ class AgentMethods:
         """The space that the caller named (null: global), else the one detected from where it works."""
         return space_of(self.ormah, caller) if isinstance(named, UnsetType) else check_space(named)
 
-    def remember(self, params: schema.RememberParams, caller: Caller, _: ProgressFn) -> schema.Result:
+    def remember(self, params: api.RememberParams, caller: Caller, _: ProgressFn) -> api.Result:
         space = settle(self.ormah, caller) if isinstance(params.space, UnsetType) else check_space(params.space)
         request = checked(
             CreateNodeRequest,
@@ -63,9 +63,9 @@ class AgentMethods:
                 "global": space is None and not isinstance(params.space, UnsetType),
             },
         )  # fmt: skip
-        return result(remember(self.ormah, request, caller, replaces=params.replaces), schema.RememberResult)
+        return result(remember(self.ormah, request, caller, replaces=params.replaces), api.RememberResult)
 
-    def recall(self, params: schema.RecallParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+    def recall(self, params: api.RecallParams, caller: Caller, progress: ProgressFn) -> api.Result:
         query = checked(
             SearchQuery,
             {
@@ -81,21 +81,21 @@ class AgentMethods:
             found = recall_as_of(
                 self.ormah, query, params.as_of, space=space, explain=params.explain, progress=steps(progress)
             )
-        reply = _dated(result(found, schema.RecallResult))
+        reply = _dated(result(found, api.RecallResult))
         if not params.explain:
             reply.trace = UNSET
             for hit in reply.results:
                 hit.trace = UNSET
         return reply
 
-    def get(self, params: schema.NodeParams, _caller: Caller, progress: ProgressFn) -> schema.Result:
+    def get(self, params: api.NodeParams, _caller: Caller, progress: ProgressFn) -> api.Result:
         if params.as_of is None:
             node = get(self.ormah, params.node_id, session_id=params.session_id, touch=params.touch)
         else:
             node = get_as_of(self.ormah, params.node_id, params.as_of, progress=steps(progress))
-        return _dated(result(node, schema.NodeResult))
+        return _dated(result(node, api.NodeResult))
 
-    def update(self, params: schema.UpdateParams, caller: Caller, _: ProgressFn) -> schema.Result:
+    def update(self, params: api.UpdateParams, caller: Caller, _: ProgressFn) -> api.Result:
         wished = {
             name: getattr(params, name)
             for name in ("content", "title", "type", "tier", "space", "tags", "confidence", "valid_until")
@@ -122,16 +122,16 @@ class AgentMethods:
             tuple(checked(LinkRequest, _wish(link)) for link in params.add_connections),
             params.expect,
         )
-        return result(update(self.ormah, params.node_id, change, caller), schema.WriteResult)
+        return result(update(self.ormah, params.node_id, change, caller), api.WriteResult)
 
-    def forget(self, params: schema.ForgetParams, caller: Caller, _: ProgressFn) -> schema.Result:
-        return result(forget(self.ormah, params.node_id, caller), schema.WriteResult)
+    def forget(self, params: api.ForgetParams, caller: Caller, _: ProgressFn) -> api.Result:
+        return result(forget(self.ormah, params.node_id, caller), api.WriteResult)
 
-    def outdated(self, params: schema.OutdatedParams, caller: Caller, _: ProgressFn) -> schema.Result:
+    def outdated(self, params: api.OutdatedParams, caller: Caller, _: ProgressFn) -> api.Result:
         done = outdated(self.ormah, params.node_id, caller, reason=params.reason, revoke=params.revoke, by=params.by)
-        return result(done, schema.WriteResult)
+        return result(done, api.WriteResult)
 
-    def connect(self, params: schema.ConnectParams, caller: Caller, _: ProgressFn) -> schema.Result:
+    def connect(self, params: api.ConnectParams, caller: Caller, _: ProgressFn) -> api.Result:
         link = checked(
             LinkRequest,
             {"target": params.target_id, "edge": params.edge, "weight": params.weight, "reason": params.reason},
@@ -140,25 +140,25 @@ class AgentMethods:
             self.ormah, params.source_id, link.target, caller,
             edge=EdgeType(link.edge), weight=link.weight, reason=link.reason, remove=params.remove,
         )  # fmt: skip
-        return result(done, schema.WriteResult)
+        return result(done, api.WriteResult)
 
-    def undo_merge(self, params: schema.UndoMergeParams, caller: Caller, _: ProgressFn) -> schema.Result:
-        return result(undo_merge(self.ormah, params.merge_id, caller), schema.UndoMergeResult)
+    def undo_merge(self, params: api.UndoMergeParams, caller: Caller, _: ProgressFn) -> api.Result:
+        return result(undo_merge(self.ormah, params.merge_id, caller), api.UndoMergeResult)
 
-    def merges(self, params: schema.MergesParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def merges(self, params: api.MergesParams, _caller: Caller, _: ProgressFn) -> api.Result:
         rows = merges(self.ormah, limit=params.limit)
-        return schema.MergesResult(merges=[result(row, schema.MergeRow) for row in rows])
+        return api.MergesResult(merges=[result(row, api.MergeRow) for row in rows])
 
-    def audit(self, params: schema.AuditParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def audit(self, params: api.AuditParams, _caller: Caller, _: ProgressFn) -> api.Result:
         node_id = None if params.node_id is None else self.ormah.anyone(params.node_id)
         rows = audit(self.ormah, limit=params.limit, node_id=node_id, operation=params.operation)
-        return schema.AuditResult(entries=[result(row, schema.AuditRow) for row in rows])
+        return api.AuditResult(entries=[result(row, api.AuditRow) for row in rows])
 
-    def insights(self, params: schema.InsightsParams, _caller: Caller, _: ProgressFn) -> schema.Result:
-        return result(insights(self.ormah, limit=params.limit, space=params.space), schema.InsightsResult)
+    def insights(self, params: api.InsightsParams, _caller: Caller, _: ProgressFn) -> api.Result:
+        return result(insights(self.ormah, limit=params.limit, space=params.space), api.InsightsResult)
 
 
-D = TypeVar("D", schema.RecallResult, schema.NodeResult)
+D = TypeVar("D", api.RecallResult, api.NodeResult)
 
 
 def _dated(reply: D) -> D:
@@ -167,5 +167,5 @@ def _dated(reply: D) -> D:
     return reply
 
 
-def _wish(link: schema.Link) -> dict[str, Any]:
+def _wish(link: api.Link) -> dict[str, Any]:
     return {"target": link.target, "edge": link.edge, "weight": link.weight, "reason": link.reason}

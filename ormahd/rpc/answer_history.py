@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ormahd import api
 from ormahd.actions.caller import Caller
 from ormahd.actions.looking_back import NoteChange, life, show_op
 from ormahd.actions.undo import Wish, undo
 from ormahd.actions.views import iso
 from ormahd.ormah import Ormah
-from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, result, steps
 from ormahd.vault.history import Op, list_ops
 
@@ -28,7 +28,7 @@ class HistoryMethods:
             "history.undo": self.undo,
         }
 
-    def history(self, params: schema.HistoryParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def history(self, params: api.HistoryParams, _caller: Caller, _: ProgressFn) -> api.Result:
         node_id = None if params.node_id is None else self.ormah.anyone(params.node_id)
         ops = list_ops(
             self.ormah.vault,
@@ -40,19 +40,19 @@ class HistoryMethods:
             before=params.before,
             limit=params.limit,
         )
-        return schema.HistoryResult(ops=[schema.OpResult(**_fields(op)) for op in ops])
+        return api.HistoryResult(ops=[api.OpResult(**_fields(op)) for op in ops])
 
-    def show(self, params: schema.ShowOpParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def show(self, params: api.ShowOpParams, _caller: Caller, _: ProgressFn) -> api.Result:
         view = show_op(self.ormah, params.op, limit=params.limit)
-        return schema.ShowOpResult(**_fields(view.op), notes=[_change(one) for one in view.notes], total=view.total)
+        return api.ShowOpResult(**_fields(view.op), notes=[_change(one) for one in view.notes], total=view.total)
 
-    def life(self, params: schema.LifeParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def life(self, params: api.LifeParams, _caller: Caller, _: ProgressFn) -> api.Result:
         node_id = self.ormah.anyone(params.node_id)
         found = life(self.ormah, node_id, limit=params.limit, since=params.since, before=params.before)
-        return schema.LifeResult(
+        return api.LifeResult(
             node_id=node_id,
             versions=[
-                schema.VersionResult(
+                api.VersionResult(
                     **_fields(view.op),
                     change=next((_change(one) for one in view.notes if one.node_id in {node_id, None}), None),
                 )
@@ -60,12 +60,12 @@ class HistoryMethods:
             ],
         )
 
-    def undo(self, params: schema.UndoParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+    def undo(self, params: api.UndoParams, caller: Caller, progress: ProgressFn) -> api.Result:
         wish = Wish(
             tuple(params.ops), params.run, params.job, params.since, params.node_id, params.edge, params.force,
             params.dry_run, params.yes,
         )  # fmt: skip
-        return result(undo(self.ormah, wish, caller, steps(progress)), schema.UndoResult)
+        return result(undo(self.ormah, wish, caller, steps(progress)), api.UndoResult)
 
 
 def _fields(op: Op) -> dict[str, Any]:
@@ -76,5 +76,5 @@ def _fields(op: Op) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _change(change: NoteChange) -> schema.NoteChange:
-    return result(change, schema.NoteChange)
+def _change(change: NoteChange) -> api.NoteChange:
+    return result(change, api.NoteChange)

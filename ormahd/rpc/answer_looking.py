@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ormahd import api
 from ormahd.actions import listing, projects
 from ormahd.actions.caller import Caller, check_space
 from ormahd.core.node import Narrowing
 from ormahd.errors import BadRequest
 from ormahd.ormah import Ormah
-from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, checked, result
 
 
@@ -25,18 +25,18 @@ class LookingMethods:
             "agent.assign_space": self.assign_space,
         }
 
-    def spaces(self, _params: schema.NoParams, caller: Caller, _: ProgressFn) -> schema.Result:
-        return result(projects.listed(self.ormah, caller), schema.SpacesResult)
+    def spaces(self, _params: api.NoParams, caller: Caller, _: ProgressFn) -> api.Result:
+        return result(projects.listed(self.ormah, caller), api.SpacesResult)
 
-    def assign_space(self, params: schema.AssignSpaceParams, caller: Caller, _: ProgressFn) -> schema.Result:
+    def assign_space(self, params: api.AssignSpaceParams, caller: Caller, _: ProgressFn) -> api.Result:
         space = check_space(params.space)
         if space is None:
             raise BadRequest(
                 "a project's space has a name", hint="--global says of one memory that it is of no project"
             )
-        return result(projects.assign(self.ormah, caller, space), schema.AssignSpaceResult)
+        return result(projects.assign(self.ormah, caller, space), api.AssignSpaceResult)
 
-    def list(self, params: schema.ListParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def list(self, params: api.ListParams, _caller: Caller, _: ProgressFn) -> api.Result:
         narrowing = checked(
             Narrowing,
             {
@@ -44,11 +44,11 @@ class LookingMethods:
                 "created_after": params.created_after, "created_before": params.created_before,
             },
         )  # fmt: skip
-        return result(listing.newest(self.ormah, narrowing, params.limit), schema.ListResult)
+        return result(listing.newest(self.ormah, narrowing, params.limit), api.ListResult)
 
-    def whispers(self, params: schema.WhispersParams, _caller: Caller, _: ProgressFn) -> schema.Result:
+    def whispers(self, params: api.WhispersParams, _caller: Caller, _: ProgressFn) -> api.Result:
         times = checked(Narrowing, {"created_after": params.since, "created_before": params.before})
         found = listing.whispered(
             self.ormah, since=times.created_after, before=times.created_before, space=params.space, limit=params.limit
         )
-        return schema.WhispersResult(whispers=[result(one, schema.WhisperedPrompt) for one in found])
+        return api.WhispersResult(whispers=[result(one, api.WhisperedPrompt) for one in found])

@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from ormahd import api
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import iso
 from ormahd.errors import BadRequest
 from ormahd.jobs.maintenance import Maintenance
-from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, result, steps
 
 LISTS = ("edges", "merges", "consolidations", "conflicts")
@@ -25,7 +25,7 @@ class MaintenanceMethods:
     def table(self) -> dict[str, Handler]:
         return {"agent.maintenance": self.maintenance}
 
-    def maintenance(self, params: schema.MaintenanceParams, caller: Caller, progress: ProgressFn) -> schema.Result:
+    def maintenance(self, params: api.MaintenanceParams, caller: Caller, progress: ProgressFn) -> api.Result:
         given = {name: getattr(params, name) for name in LISTS if getattr(params, name) is not None}
         if params.receipt is None and params.results is None and not given:
             return self._hand_out(progress)
@@ -40,19 +40,19 @@ class MaintenanceMethods:
             )
         return self._settle(receipt, lists, caller)
 
-    def _hand_out(self, progress: ProgressFn) -> schema.Result:
+    def _hand_out(self, progress: ProgressFn) -> api.Result:
         handed = self._maintenance.hand_out(steps(progress))
         fields = {
             "status": "issued", "receipt": handed.receipt, "expires": iso(handed.expires), "summary": handed.summary,
         }  # fmt: skip
-        return result({**fields, **handed.batches}, schema.MaintenanceResult)
+        return result({**fields, **handed.batches}, api.MaintenanceResult)
 
-    def _settle(self, receipt: str, lists: dict[str, Any], caller: Caller) -> schema.Result:
+    def _settle(self, receipt: str, lists: dict[str, Any], caller: Caller) -> api.Result:
         done = self._maintenance.settle(receipt, lists, caller)
-        return schema.MaintenanceResult(
+        return api.MaintenanceResult(
             status="applied", receipt=done.receipt, run=done.run, commits=done.commits,
-            summary=schema.MaintenanceCounts(**done.summary),
-            refused=[schema.RefusedItem(**asdict(one)) for one in done.refused],
+            summary=api.MaintenanceCounts(**done.summary),
+            refused=[api.RefusedItem(**asdict(one)) for one in done.refused],
         )  # fmt: skip
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
+from ormahd import api
 from ormahd.actions.caller import Caller, check_space
 from ormahd.actions.feedback import feedback
 from ormahd.actions.projects import space_of
-from ormahd.rpc import schema
 from ormahd.rpc.handling import Handler, ProgressFn, result
 from ormahd.whisper.pipeline import Whisper
 from ormahd.whisper.steps import Asked, Candidate
@@ -22,12 +22,12 @@ class WhisperMethods:
     def table(self) -> dict[str, Handler]:
         return {"agent.whisper": self.whisper, "agent.feedback": self.feedback}
 
-    def whisper(self, params: schema.WhisperParams, caller: Caller, _: ProgressFn) -> schema.Result:
+    def whisper(self, params: api.WhisperParams, caller: Caller, _: ProgressFn) -> api.Result:
         named = params.space
         space = space_of(self._whisper.ormah, caller) if isinstance(named, UnsetType) else check_space(named)
         asked = Asked(params.prompt, space, params.session_id, caller.source)
         said = self._whisper.whisper(asked, explain=params.explain)
-        return schema.WhisperResult(
+        return api.WhisperResult(
             text=said.text,
             nodes=[_node(one) for one in said.nodes if one.shown != "exploring"],
             exploring=next((_node(one) for one in said.nodes if one.shown == "exploring"), None),
@@ -41,15 +41,15 @@ class WhisperMethods:
             trace=said.trace if params.explain else UNSET,
         )  # fmt: skip
 
-    def feedback(self, params: schema.FeedbackParams, caller: Caller, _: ProgressFn) -> schema.Result:
+    def feedback(self, params: api.FeedbackParams, caller: Caller, _: ProgressFn) -> api.Result:
         done = feedback(
             self._whisper.ormah, params.node_id, params.signal, caller, source=params.source, event=params.event
         )
-        return result(done, schema.FeedbackResult)
+        return result(done, api.FeedbackResult)
 
 
-def _node(one: Candidate) -> schema.WhisperNode:
-    return schema.WhisperNode(
+def _node(one: Candidate) -> api.WhisperNode:
+    return api.WhisperNode(
         id=one.id, short_id=one.row.short_id, type=one.row.type.value, title=one.row.title,
         score=round(one.relevance, 6), shown=one.shown or "title", older_than=one.older_than,
     )  # fmt: skip

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from ormahd.api import METHODS, Call, ErrorBody, Params, Progress, Reply, Result
 from ormahd.errors import BadRequest, OrmahError
 from ormahd.faults import in_words
 from ormahd.rpc.frames import JSON, MSGPACK
-from ormahd.rpc.schema import METHODS, Call, ErrorBody, Params, Progress, Reply, Result
 
 _T = TypeVar("_T")
 _Id = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Annotated[str, Meta(max_length=256)] | None

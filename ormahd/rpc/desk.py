@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from ormahd.api import Call, Progress, Reply, Result
 from ormahd.errors import Internal, OrmahError, TooLarge
 from ormahd.rpc import merging
 from ormahd.rpc.codec import encode, error_reply, result_reply
 from ormahd.rpc.frames import HOOK, MERGE, pack
-from ormahd.rpc.schema import Call, Progress, Reply, Result
 from ormahd.vault.conversion import BlobFiles
 
 log = logging.getLogger("ormahd.rpc")

@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 
-from ormahd import __version__
+from ormahd import __version__, api
 from ormahd.actions.caller import Caller
 from ormahd.errors import BadRequest, Incompatible
 from ormahd.jobs.maintenance import Maintenance
 from ormahd.ormah import Ormah
-from ormahd.rpc import schema
 from ormahd.rpc.answer_admin import AdminMethods
 from ormahd.rpc.answer_agent import AgentMethods
 from ormahd.rpc.answer_history import HistoryMethods
@@ -61,7 +60,7 @@ class Dispatcher:
         for family in families:
             self._methods |= family.table()
 
-    def answer(self, call: schema.Call, progress: ProgressFn) -> schema.Result:
+    def answer(self, call: api.Call, progress: ProgressFn) -> api.Result:
         """The result of one call.
 
         Raises:
@@ -80,12 +79,12 @@ class Dispatcher:
         caller = Caller(call.agent, call.cwd, call.session)
         request_id = getattr(params, "request_id", None)
 
-        def act() -> schema.Result:
+        def act() -> api.Result:
             return self.ormah.mended(lambda: self._methods[call.method](params, caller, progress))
 
         return act() if request_id is None else self._once(request_id, call.method, params, act)
 
-    def _once(self, request_id: str, method: str, params: Any, act: Callable[[], schema.Result]) -> schema.Result:
+    def _once(self, request_id: str, method: str, params: Any, act: Callable[[], api.Result]) -> api.Result:
         """The first answer to `request_id`, however often it is asked: a client that lost the reply asks again."""
         asked = hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
         with self.ormah.turns.take(request_id):
@@ -95,20 +94,20 @@ class Dispatcher:
                     raise BadRequest(
                         f"request_id {request_id[:60]!r} was used for another request", hint="draw a new one"
                     )
-                return msgspec.msgpack.decode(before[2], type=resolved(schema.METHODS[method][1]))
+                return msgspec.msgpack.decode(before[2], type=resolved(api.METHODS[method][1]))
             reply = act()
             encoded = msgspec.msgpack.encode(reply)
             self.ormah.mended(lambda: self.ormah.state.answered(request_id, method, asked, encoded))
             return reply
 
-    def hello(self, params: schema.HelloParams, _caller: Caller, _: ProgressFn) -> schema.Result:
-        if params.protocol != schema.PROTOCOL:
+    def hello(self, params: api.HelloParams, _caller: Caller, _: ProgressFn) -> api.Result:
+        if params.protocol != api.PROTOCOL:
             raise Incompatible(
-                f"this daemon ({__version__}) speaks protocol {schema.PROTOCOL}, the caller {params.protocol}",
+                f"this daemon ({__version__}) speaks protocol {api.PROTOCOL}, the caller {params.protocol}",
                 hint="install the same version of both, then: ormahctl restart",
-                data={"protocol": schema.PROTOCOL, "version": __version__},
+                data={"protocol": api.PROTOCOL, "version": __version__},
             )
-        return schema.HelloResult(
-            version=__version__, protocol=schema.PROTOCOL, capabilities=[*CAPABILITIES, *self._methods],
+        return api.HelloResult(
+            version=__version__, protocol=api.PROTOCOL, capabilities=[*CAPABILITIES, *self._methods],
             vault=str(self.ormah.vault.root), vault_id=self.ormah.vault.id, phase=self.ormah.phase,
         )  # fmt: skip

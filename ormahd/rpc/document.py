@@ -1,4 +1,4 @@
-"""The generated part of PROTOCOL.md: error codes and methods, as `errors.py` and `schema.py` have them.
+"""The generated part of PROTOCOL.md: error codes and methods, as `errors.py` and `ormahd.api` have them.
 
 `python -m ormahd.rpc.document` writes it; a test fails when it is stale.
 """
@@ -17,8 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct
 
-from ormahd import errors
-from ormahd.rpc import schema
+from ormahd import api, errors
 
 FILE: Final = Path(__file__).parent.parent / "PROTOCOL.md"
 MARK: Final = "<!-- From here on generated: python -m ormahd.rpc.document -->\n"
@@ -47,7 +46,7 @@ def _codes() -> Iterator[str]:
 
 def _methods() -> Iterator[str]:
     yield "## Methods"
-    for method, (params, result) in schema.METHODS.items():
+    for method, (params, result) in api.METHODS.items():
         yield ""
         yield f"### `{method}`"
         yield ""
@@ -69,7 +68,7 @@ def _shapes() -> Iterator[str]:
     """Every Struct that a result or a parameter is made of, once, in the order in which they are met."""
     yield "## Shapes"
     seen: dict[str, type[Struct]] = {}
-    for params, result in schema.METHODS.values():
+    for params, result in api.METHODS.values():
         for inner in _inside(params):
             seen.setdefault(inner.__name__, inner)
         seen.setdefault(result.__name__, result)

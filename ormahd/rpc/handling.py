@@ -8,16 +8,16 @@ from typing import Any, TypeVar
 import msgspec
 from pydantic import BaseModel, ValidationError
 
+from ormahd import api
 from ormahd.actions.caller import Caller
 from ormahd.errors import BadRequest
 from ormahd.faults import fault
-from ormahd.rpc import schema
 from ormahd.rpc.codec import resolved
 
 M = TypeVar("M", bound=BaseModel)
-R = TypeVar("R", bound=schema.Result)
-ProgressFn = Callable[[schema.Progress], None]
-Handler = Callable[[Any, Caller, ProgressFn], schema.Result]
+R = TypeVar("R", bound=api.Result)
+ProgressFn = Callable[[api.Progress], None]
+Handler = Callable[[Any, Caller, ProgressFn], api.Result]
 """Answers one method: its Struct of parameters, who asks, and where words of progress go."""
 
 
@@ -41,4 +41,4 @@ def checked(model: type[M], values: Mapping[str, Any]) -> M:
 
 def steps(progress: ProgressFn) -> Callable[[int, int, str], None]:
     """`progress` as the actions call it: (done, total, stage)."""
-    return lambda done, total, stage: progress(schema.Progress(done=done, total=total, stage=stage))
+    return lambda done, total, stage: progress(api.Progress(done=done, total=total, stage=stage))

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from ormahd import way
-from ormahd.rpc.schema import Call, RunTaskParams
+from ormahd.api import Call, RunTaskParams
 
 log = logging.getLogger("ormahd.lanes")
 

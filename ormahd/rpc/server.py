@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ormahd import way
+from ormahd.api import Call
 from ormahd.errors import BadRequest, OrmahError, Unavailable
 from ormahd.rpc import sockets
 from ormahd.rpc.channel import Channel
@@ -26,7 +27,6 @@ from ormahd.rpc.desk import Answer, Counts, Desk, Hook
 from ormahd.rpc.door import Door
 from ormahd.rpc.frames import HOOK, JSON, MERGE, MSGPACK, pack
 from ormahd.rpc.lanes import Lanes, lane_of
-from ormahd.rpc.schema import Call
 from ormahd.rpc.sockets import Listening
 from ormahd.settings import DaemonSettings
 from ormahd.vault.conversion import BlobFiles

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import msgspec
 
+from ormahd.api import METHODS, Call, Params, Progress, Reply
 from ormahd.errors import (
     BY_CODE,
     Ambiguous,
@@ -38,7 +39,6 @@ from ormahd.errors import (
 from ormahd.rpc.codec import encode, read_reply
 from ormahd.rpc.frames import HOOK, JSON, MSGPACK, Frames, pack
 from ormahd.rpc.peer import peer_uid
-from ormahd.rpc.schema import METHODS, Call, Params, Progress, Reply
 
 __all__ = [
     "BY_CODE", "HOOK", "JSON", "MSGPACK", "Ambiguous", "BadRequest", "Conflict", "Connection", "Frames", "Incompatible",
@@ -133,7 +133,7 @@ class Connection:
         on_progress: Callable[[Progress], None] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Ask, wait, and return the method's result Struct (see `schema.METHODS`).
+        """Ask, wait, and return the method's result Struct (see `api.METHODS`).
 
         `timeout` is for everything together, in seconds; None waits as long as the daemon works.
 

@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 BELOW = {
+    "api",
     "errors",
     "faults",
     "heap",
@@ -24,6 +25,7 @@ BELOW = {
     "__init__",
 }
 ROOMS: dict[str, set[str]] = {
+    "api": set(),
     "errors": set(),
     "faults": set(),
     "paths": {"errors"},
@@ -54,8 +56,7 @@ ROOMS: dict[str, set[str]] = {
 }
 """A room of ormahd and the rooms that it may import besides itself. `daemon`, `__main__` and `logs` may import all."""
 
-WIRE = {"errors", "rpc.schema", "paths", "__init__"}
-CLIENT = {"rpc.schema", "rpc.wire", "rpc.frames", "paths"}
+CLIENT = {"api", "rpc.wire", "paths"}
 
 GUESTS: dict[str, tuple[str, ...]] = {
     "git": ("ormahd/vault/git",),
@@ -125,12 +126,15 @@ def test_clients_see_the_wire_only(file: Path) -> None:
 
 def test_the_wire_is_light() -> None:
     rpc = ROOT / "ormahd" / "rpc"
-    for file in (*(rpc / f"{stem}.py" for stem in ("wire", "codec", "frames", "peer")), *(rpc / "schema").glob("*.py")):
+    for file in (
+        *(rpc / f"{stem}.py" for stem in ("wire", "codec", "frames", "peer")),
+        *(ROOT / "ormahd" / "api").glob("*.py"),
+    ):
         for name in imports(file):
             if name.startswith("ormahd."):
                 seen = name.removeprefix("ormahd.")
                 assert seen.startswith(
-                    ("errors", "faults", "rpc.schema", "rpc.frames", "rpc.codec", "rpc.peer", "paths", "__version__")
+                    ("errors", "faults", "api", "rpc.frames", "rpc.codec", "rpc.peer", "paths", "__version__")
                 ), name
             else:
                 assert name.split(".")[0] in {"msgspec", "__future__"} or name.split(".")[0] in _stdlib(), name

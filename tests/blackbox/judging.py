@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.rpc.schema import FeedbackResult, WhisperResult
+from ormahd.api import FeedbackResult, WhisperResult
 from tests.house import House, open_house
 
 LEARNING = {"ORMAH_WHISPER_LOG_RELEVANCE": "0.05", "ORMAH_WHISPER_MIN_RELEVANCE": "0.05"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ormahd.rpc import schema
+from ormahd import api
 from tests.house import House
 
 
-def remember(house: House, content: str, **more: Any) -> schema.RememberResult:
+def remember(house: House, content: str, **more: Any) -> api.RememberResult:
     return house.call("agent.remember", content=content, space=None, **more)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ormahd.rpc import schema, wire
+from ormahd import api
+from ormahd.rpc import wire
 from tests.blackbox.conftest import House, open_house, wait_until
 from tests.blackbox.pasts import commit_by_hand, remember
 
@@ -36,7 +37,7 @@ def known() -> Iterator[tuple[House, dict[str, Any]]]:
         yield house, {"id": first.node_id, "first": first, "second": second, "garden": garden, "forgotten": forgotten}
 
 
-def recall(house: House, query: str, as_of: str | None = None, **more: Any) -> schema.RecallResult:
+def recall(house: House, query: str, as_of: str | None = None, **more: Any) -> api.RecallResult:
     return house.call("agent.recall", query=query, as_of=as_of, **more)
 
 
@@ -51,23 +52,23 @@ def test_the_notes_answer_as_they_were(known: tuple[House, dict[str, Any]]) -> N
         assert word in found.results[0].content, as_of
         assert found.results[0].id == said["id"]
         assert found.degraded == []
-    assert isinstance(found.as_of, schema.AsOf)
+    assert isinstance(found.as_of, api.AsOf)
     head = house.git("rev-parse", "HEAD~1").strip()
     assert (found.as_of.commit, found.as_of.op, found.as_of.notes) == (head, said["garden"].op, 3)
     assert found.text.startswith("As of ")
     assert recall(house, "garden apple", said["first"].op).results == []
     assert recall(house, "database", "today").results == recall(house, "database").results
-    assert not isinstance(recall(house, "database").as_of, schema.AsOf)
+    assert not isinstance(recall(house, "database").as_of, api.AsOf)
 
 
 def test_the_same_state_again_is_quick_and_says_so(known: tuple[House, dict[str, Any]]) -> None:
     house, _ = known
     recall(house, "garden", "HEAD~2")
     again = recall(house, "database", "HEAD~2").as_of
-    assert isinstance(again, schema.AsOf)
+    assert isinstance(again, api.AsOf)
     assert again.cached
     other = recall(house, "database", "HEAD~1").as_of
-    assert isinstance(other, schema.AsOf)
+    assert isinstance(other, api.AsOf)
     assert not other.cached
     kept = house.index_dir / "as-of"
     assert len(list(kept.iterdir())) == 1, "one state takes disk, not every one that was asked about"

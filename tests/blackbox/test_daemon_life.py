@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from ormahd import __version__
+from ormahd.api import PROTOCOL
 from ormahd.rpc import wire
-from ormahd.rpc.schema import PROTOCOL
 from tests.bench import corpus
 from tests.house import House, open_house, wait_until
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ormahd import errors
-from ormahd.rpc import schema
+from ormahd import api, errors
 from tests.house import House, open_house
 
 NODE_METHODS = ("agent.get", "agent.update", "agent.forget", "agent.outdated")
@@ -100,10 +99,10 @@ def test_the_self_node_stays(place: tuple[House, dict[str, str]]) -> None:
     assert "self" in done.stderr
 
 
-@pytest.mark.parametrize("method", sorted(schema.METHODS))
+@pytest.mark.parametrize("method", sorted(api.METHODS))
 def test_fields_missing_wrong_and_unknown(place: tuple[House, dict[str, str]], method: str) -> None:
     house, _ = place
-    params_type, _ = schema.METHODS[method]
+    params_type, _ = api.METHODS[method]
     required = [
         name for name, default in zip(params_type.__struct_fields__, _defaults(params_type), strict=True) if default
     ]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from ormahd.api import MaintenanceCounts, MaintenanceResult
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.rpc import wire
-from ormahd.rpc.schema import MaintenanceCounts, MaintenanceResult
 from tests.house import House, open_house, wait_until
 
 TEXTS = {

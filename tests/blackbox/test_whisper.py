@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from ormahd.api import WhisperResult
 from ormahd.errors import BadRequest
-from ormahd.rpc.schema import WhisperResult
 from tests.house import House, open_house, wait_until
 
 NOW = "2026-11-21T20:00:00Z"

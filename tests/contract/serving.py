@@ -15,8 +15,8 @@ from typing import Any, Self
 
 import msgspec
 
+from ormahd import api
 from ormahd.errors import NotFound
-from ormahd.rpc import schema
 from ormahd.rpc.server import Server
 from ormahd.rpc.sockets import Listening
 from ormahd.settings import DaemonSettings
@@ -34,25 +34,25 @@ class Answers:
     def gate(self, name: str) -> threading.Event:
         return self.gates.setdefault(name, threading.Event())
 
-    def __call__(self, call: schema.Call, progress: Callable[[schema.Progress], None]) -> schema.Result:
+    def __call__(self, call: api.Call, progress: Callable[[api.Progress], None]) -> api.Result:
         if call.method == "hello":
-            return schema.HelloResult(
-                version="0", protocol=schema.PROTOCOL, capabilities=[], vault="/v", vault_id="v", phase="ready"
+            return api.HelloResult(
+                version="0", protocol=api.PROTOCOL, capabilities=[], vault="/v", vault_id="v", phase="ready"
             )
         if call.method == "agent.recall":
             return self.recall(call.params, progress)
         if call.method == "agent.remember":
             self.wait(call.params.content)
-            return schema.RememberResult(text=call.params.content, node_id="n", short_id="n")
+            return api.RememberResult(text=call.params.content, node_id="n", short_id="n")
         self.wait(call.method)
-        return schema.RebuildResult(status="ok", nodes_indexed=0, seconds=0.0)
+        return api.RebuildResult(status="ok", nodes_indexed=0, seconds=0.0)
 
     def wait(self, name: str) -> None:
         self.begun.append(name)
         if name in self.gates:
             assert self.gates[name].wait(LIMIT_SECONDS), f"{name} was never let through"
 
-    def recall(self, params: schema.RecallParams, progress: Callable[[schema.Progress], None]) -> schema.Result:
+    def recall(self, params: api.RecallParams, progress: Callable[[api.Progress], None]) -> api.Result:
         word, _, rest = params.query.partition(" ")
         if word == "wait":
             self.wait(rest)
@@ -64,9 +64,9 @@ class Answers:
             raise NotFound(f"no memory {rest}", hint="look again", data={"id": rest})
         if word == "steps":
             for done in range(int(rest)):
-                progress(schema.Progress(done=done, total=int(rest), stage="counting"))
+                progress(api.Progress(done=done, total=int(rest), stage="counting"))
         text = "x" * int(rest) if word == "size" else params.query
-        return schema.RecallResult(text=text, results=[])
+        return api.RecallResult(text=text, results=[])
 
 
 def settings(**values: Any) -> DaemonSettings:
@@ -75,7 +75,7 @@ def settings(**values: Any) -> DaemonSettings:
 
 @contextlib.contextmanager
 def serving(
-    answer: Callable[..., schema.Result] | None = None,
+    answer: Callable[..., api.Result] | None = None,
     at: Path | Listening | None = None,
     hook: Any = None,
     **values: Any,

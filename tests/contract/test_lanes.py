@@ -6,27 +6,26 @@ import threading
 
 import pytest
 
-from ormahd import way
-from ormahd.rpc import schema
+from ormahd import api, way
 from ormahd.rpc.lanes import BACK, LOOKING_BACK, SCAN, Lanes, lane_of
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, serving, until
 
 
 def test_a_question_about_then_has_a_lane_of_its_own() -> None:
-    assert lane_of(schema.Call(method="agent.recall", params=schema.RecallParams(query="x"))) == "agent.recall"
-    then = schema.RecallParams(query="x", as_of="yesterday")
-    assert lane_of(schema.Call(method="agent.recall", params=then)) == LOOKING_BACK
-    node = schema.NodeParams(node_id="1a2b", as_of="HEAD~1")
-    assert lane_of(schema.Call(method="agent.get", params=node)) == LOOKING_BACK
-    assert lane_of(schema.Call(method="hello", params=schema.HelloParams())) == "hello"
-    assert lane_of(schema.Call(method="admin.health", params={})) == "admin.health"
+    assert lane_of(api.Call(method="agent.recall", params=api.RecallParams(query="x"))) == "agent.recall"
+    then = api.RecallParams(query="x", as_of="yesterday")
+    assert lane_of(api.Call(method="agent.recall", params=then)) == LOOKING_BACK
+    node = api.NodeParams(node_id="1a2b", as_of="HEAD~1")
+    assert lane_of(api.Call(method="agent.get", params=node)) == LOOKING_BACK
+    assert lane_of(api.Call(method="hello", params=api.HelloParams())) == "hello"
+    assert lane_of(api.Call(method="admin.health", params={})) == "admin.health"
 
 
 def test_a_scan_does_not_wait_for_maintenance() -> None:
     run = "admin.run_task"
-    assert lane_of(schema.Call(method=run, params=schema.RunTaskParams(name="index_updater"))) == SCAN
-    assert lane_of(schema.Call(method=run, params=schema.RunTaskParams(name="auto_linker"))) == run
+    assert lane_of(api.Call(method=run, params=api.RunTaskParams(name="index_updater"))) == SCAN
+    assert lane_of(api.Call(method=run, params=api.RunTaskParams(name="auto_linker"))) == run
 
 
 def test_however_many_look_back_today_is_answered() -> None:

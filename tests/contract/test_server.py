@@ -10,18 +10,18 @@ from collections.abc import Callable
 
 import pytest
 
-from ormahd import way
+from ormahd import api, way
 from ormahd.errors import BadRequest, Internal, NotFound, TooLarge, Unavailable
 from ormahd.logs import formatter
-from ormahd.rpc import door, schema
+from ormahd.rpc import door
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, Raw, lively, serving, until
 
 
 def test_a_call_is_answered_with_its_struct():
     with serving() as server, connect(server.path) as connection:
-        hello = connection.call("hello", schema.HelloParams(client="test"))
-        assert isinstance(hello, schema.HelloResult)
+        hello = connection.call("hello", api.HelloParams(client="test"))
+        assert isinstance(hello, api.HelloResult)
         assert hello.phase == "ready"
         assert connection.call("agent.recall", {"query": "tabs"}).text == "tabs"
 
@@ -39,7 +39,7 @@ def test_params_may_be_left_out(params):
     with serving() as server, Raw(server.path) as raw:
         for send in (raw.json, raw.msgpack):
             send({"id": 1, "method": "hello", **params})
-            assert raw.reply()["result"]["protocol"] == schema.PROTOCOL
+            assert raw.reply()["result"]["protocol"] == api.PROTOCOL
 
 
 def test_errors_keep_code_message_hint_and_data():

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ormahd.api import WhisperResult
 from ormahd.errors import NotFound
-from ormahd.rpc.schema import WhisperResult
 from tests.house import House, open_house, wait_until
 
 FILE = Path(__file__).with_name("affinity.tsv")

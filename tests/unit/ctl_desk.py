@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ormahd import __version__
-from ormahd.rpc import schema
+from ormahd import __version__, api
 from ormahd.rpc.codec import encode, error_reply, read_call, result_reply
 from ormahd.rpc.wire import Frames, OrmahError, pack
 from tests.surroundings import surroundings
 
-Answer = Callable[[Any], schema.Result]
+Answer = Callable[[Any], api.Result]
 
 
 def ctl(
@@ -49,9 +48,9 @@ class Desk:
 
     home: Path
     socket: Path
-    answers: dict[str, schema.Result | OrmahError | Answer] = field(default_factory=dict)
-    calls: list[schema.Call] = field(default_factory=list)
-    progress: list[schema.Progress] = field(default_factory=list)
+    answers: dict[str, api.Result | OrmahError | Answer] = field(default_factory=dict)
+    calls: list[api.Call] = field(default_factory=list)
+    progress: list[api.Progress] = field(default_factory=list)
 
     def ctl(
         self, *args: str | bytes, env: dict[str, str] | None = None, **more: Any
@@ -76,14 +75,12 @@ class Desk:
                     call = read_call(kind, body)
                     self.calls.append(call)
                     for step in self.progress:
-                        connection.sendall(pack(kind, encode(kind, schema.Reply(id=call.id, progress=step))))
+                        connection.sendall(pack(kind, encode(kind, api.Reply(id=call.id, progress=step))))
                     try:
                         answer = self.answers[call.method]
                         if isinstance(answer, OrmahError):
                             raise answer
-                        reply = result_reply(
-                            call.id, answer if isinstance(answer, schema.Result) else answer(call.params)
-                        )
+                        reply = result_reply(call.id, answer if isinstance(answer, api.Result) else answer(call.params))
                     except OrmahError as exc:
                         reply = error_reply(call.id, exc)
                     connection.sendall(pack(kind, encode(kind, reply)))
@@ -114,7 +111,7 @@ def open_desk() -> Iterator[Desk]:
                     threading.Thread(target=desk._serve, args=(connection,), daemon=True).start()
 
             threading.Thread(target=accept, daemon=True).start()
-            desk.answers["hello"] = schema.HelloResult(
+            desk.answers["hello"] = api.HelloResult(
                 version=__version__, protocol=1, capabilities=[], vault=str(home / "vault"), vault_id="v", phase="ready"
             )
             yield desk
@@ -142,51 +139,51 @@ def on_terminal(desk: Desk, *args: str, status: int = 0, **env: str) -> str:
     return b"".join(pieces).decode()
 
 
-def hit(**changed: Any) -> schema.RecallHit:
+def hit(**changed: Any) -> api.RecallHit:
     fields: dict[str, Any] = {
         "id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "short_id": "97acbe8e", "title": "Likes tea", "type": "preference",
         "tier": "working", "space": None, "tags": [], "score": 0.8123, "source": "search", "content": "Green tea, no sugar.",
         "created": "2026-11-21T20:00:00Z", "origin": "person", "path": "global/preference/2026-11/p_97acbe8e.md",
     }  # fmt: skip
-    return schema.RecallHit(**fields | changed)
+    return api.RecallHit(**fields | changed)
 
 
-def node(**changed: Any) -> schema.NodeResult:
+def node(**changed: Any) -> api.NodeResult:
     fields: dict[str, Any] = {
         "text": "prose", "node_id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1",
         "short_id": "97acbe8e", "type": "preference", "tier": "working", "space": None, "title": "Likes tea",
         "content": "Green tea, no sugar.", "tags": ["drinks"], "source": "person", "confidence": 1.0,
         "created": "2026-11-21T20:00:00Z", "updated": "2026-11-21T20:00:00Z", "valid_until": None, "outdated_reason": None,
         "importance": 0.5, "access_count": 0, "use_count": 0, "last_accessed": None, "last_review": None, "stability": 0.0,
-        "path": "global/preference/2026-11/p_97acbe8e.md", "connections": schema.Connections(), "digest": "d0",
+        "path": "global/preference/2026-11/p_97acbe8e.md", "connections": api.Connections(), "digest": "d0",
     }  # fmt: skip
-    return schema.NodeResult(**fields | changed)
+    return api.NodeResult(**fields | changed)
 
 
-def write(**changed: Any) -> schema.WriteResult:
+def write(**changed: Any) -> api.WriteResult:
     fields: dict[str, Any] = {
         "text": "prose", "node_id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "short_id": "97acbe8e",
         "path": "global/preference/2026-11/p_97acbe8e.md", "commit": "c" * 40, "op": "op1",
     }  # fmt: skip
-    return schema.WriteResult(**fields | changed)
+    return api.WriteResult(**fields | changed)
 
 
-def remembered(**changed: Any) -> schema.RememberResult:
+def remembered(**changed: Any) -> api.RememberResult:
     fields: dict[str, Any] = {
         "text": "prose", "node_id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "short_id": "97acbe8e", "path": "a/b_97acbe8e.md",
         "commit": "c" * 40, "op": "op1",
     }  # fmt: skip
-    return schema.RememberResult(**fields | changed)
+    return api.RememberResult(**fields | changed)
 
 
-def health(**changed: Any) -> schema.HealthResult:
-    index = schema.IndexHealth(
+def health(**changed: Any) -> api.HealthResult:
+    index = api.IndexHealth(
         directory="/x", notes=3, pending_vectors=2, bytes=4_500_000, model="all-MiniLM-L6-v2", head="h", fresh=True
     )
     fields: dict[str, Any] = {
         "status": "ok", "phase": "ready", "version": __version__, "protocol": 1, "pid": 1, "uptime_seconds": 120.0,
         "vault": "/home/x/vault", "vault_id": "v", "socket": "/s", "nodes": 3, "index": index, "degraded": ["vectors"],
         "queued": 1, "busy": "a rebase", "watcher": "watching", "rss_mb": 230.4, "threads": 12, "clients": 1,
-        "warnings": ["the model differs\x1b"], "jobs": {"j": schema.JobHealth(last_error="boom")},
+        "warnings": ["the model differs\x1b"], "jobs": {"j": api.JobHealth(last_error="boom")},
     }  # fmt: skip
-    return schema.HealthResult(**fields | changed)
+    return api.HealthResult(**fields | changed)

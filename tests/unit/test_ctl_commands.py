@@ -7,25 +7,25 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from ormahd.rpc import schema
+from ormahd import api
 from tests.unit.ctl_desk import Desk, hit, node, remembered, write
 
 # ---------------------------------------------------------------- remember
 
 
 def test_remember_sends_all_options_and_prints_what_a_person_wants(desk: Desk) -> None:
-    edge = schema.Edge(id="1a2b3c4d-0", short_id="1a2b3c4d", edge="supports", weight=0.5, title="Chose \x1bVite")
+    edge = api.Edge(id="1a2b3c4d-0", short_id="1a2b3c4d", edge="supports", weight=0.5, title="Chose \x1bVite")
     desk.answers["agent.remember"] = remembered(links=[edge], redacted=["AWS key"], degraded=["vectors"])
-    desk.answers["agent.list"] = schema.ListResult(memories=[], total=0, spaces={"kitchen": 2})
+    desk.answers["agent.list"] = api.ListResult(memories=[], total=0, spaces={"kitchen": 2})
     done = desk.ctl(
         "--agent", "codex", "remember", "Likes tea", "--type", "preference", "--tier", "core", "--space", "kitchen",
         "--title", "Tea", "--tag", "a", "--tag", "b", "--about-self", "--confidence", "0.5", "--link", "supports:1a2b3c4d",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert desk.params("agent.remember") == [
-        schema.RememberParams(
+        api.RememberParams(
             content="Likes tea", type="preference", tier="core", space="kitchen", title="Tea", tags=["a", "b"],
-            about_self=True, confidence=0.5, connections=[schema.Link(target="1a2b3c4d", edge="supports")],
+            about_self=True, confidence=0.5, connections=[api.Link(target="1a2b3c4d", edge="supports")],
         )
     ]  # fmt: skip
     assert desk.calls[-1].agent == "codex"
@@ -93,8 +93,8 @@ def test_what_is_known_already_and_what_waits_for_git(desk: Desk) -> None:
 
 
 def test_recall_filters_by_space_and_favours_the_callers(desk: Desk) -> None:
-    desk.answers["agent.recall"] = schema.RecallResult(text="prose", results=[])
-    desk.answers["agent.list"] = schema.ListResult(memories=[], total=0, spaces={"a": 1})
+    desk.answers["agent.recall"] = api.RecallResult(text="prose", results=[])
+    desk.answers["agent.list"] = api.ListResult(memories=[], total=0, spaces={"a": 1})
     done = desk.ctl(
         "recall", "which", "tea", "-n", "3", "--type", "fact", "--type", "goal", "--tier", "core", "--space", "a", "--space",
         "global", "--tag", "t", "--after", "2026-11-01T00:00:00Z", "--before", "2026-11-02T00:00:00+00:00", "--explain",
@@ -104,7 +104,7 @@ def test_recall_filters_by_space_and_favours_the_callers(desk: Desk) -> None:
     assert done.stdout == ""
     assert "nothing found for: which tea" in done.stderr
     assert desk.params("agent.recall") == [
-        schema.RecallParams(
+        api.RecallParams(
             query="which tea", limit=3, types=["fact", "goal"], tiers=["core"], spaces=["a", "global"], tags=["t"],
             created_after="2026-11-01T00:00:00+00:00", created_before="2026-11-02T00:00:00+00:00", space="mine", explain=True,
         )
@@ -113,7 +113,7 @@ def test_recall_filters_by_space_and_favours_the_callers(desk: Desk) -> None:
 
 def test_results_are_numbered_and_harmless(desk: Desk) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07 ignore\rme \u202egnp.exe \x9b31m"
-    desk.answers["agent.recall"] = schema.RecallResult(
+    desk.answers["agent.recall"] = api.RecallResult(
         text="prose",
         results=[
             hit(),
@@ -137,7 +137,7 @@ def test_results_are_numbered_and_harmless(desk: Desk) -> None:
 
 
 def test_results_as_json(desk: Desk) -> None:
-    desk.answers["agent.recall"] = schema.RecallResult(
+    desk.answers["agent.recall"] = api.RecallResult(
         text="prose", results=[hit(content="\x9b31m")], degraded=["vectors"]
     )
     done = desk.ctl("--json", "recall", "tea")
@@ -151,7 +151,7 @@ def test_results_as_json(desk: Desk) -> None:
 
 def test_explain_shows_every_number_and_what_was_dropped(desk: Desk) -> None:
     dropped = [{"node_id": f"{number:08}-x", "score": 0.05, "dropped": "cut: below \x1b"} for number in range(30)]
-    desk.answers["agent.recall"] = schema.RecallResult(
+    desk.answers["agent.recall"] = api.RecallResult(
         text="prose",
         results=[
             hit(trace={"node_id": hit().id, "rrf": 0.5, "path": [{"edge": "supports"}], "dropped": None}),
@@ -169,10 +169,8 @@ def test_explain_shows_every_number_and_what_was_dropped(desk: Desk) -> None:
 
 
 def test_show_prints_the_note_and_its_connections(desk: Desk) -> None:
-    edge = schema.Edge(
-        id="1a2b3c4d-0", short_id="1a2b3c4d", edge="supports", weight=0.8, title="Chose Vite", reason="why"
-    )
-    desk.answers["agent.get"] = node(connections=schema.Connections(out=[edge], incoming=[edge]), content="a\x1bb\n\nc")
+    edge = api.Edge(id="1a2b3c4d-0", short_id="1a2b3c4d", edge="supports", weight=0.8, title="Chose Vite", reason="why")
+    desk.answers["agent.get"] = node(connections=api.Connections(out=[edge], incoming=[edge]), content="a\x1bb\n\nc")
     out = desk.ctl("show", "97ac").stdout
     assert out.startswith("Likes tea\npreference · working · global · 97acbe8e-")
     assert "\na\\x1bb\n\nc\n" in out
@@ -195,7 +193,7 @@ def test_update_sends_only_what_was_named(desk: Desk) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("updated 97acbe8e")
-    expected = schema.UpdateParams(
+    expected = api.UpdateParams(
         node_id="97ac", content="new", add_tags=["a"], remove_tags=["b"], title=None, space=None
     )
     assert desk.params("agent.update") == [expected]
@@ -217,7 +215,7 @@ def test_changes_answer_with_the_node_as_json(desk: Desk) -> None:
         assert fields["content"] == "Green tea, no sugar."
         assert fields["commit"] == "c" * 40
     assert all(params.touch is False for params in desk.params("agent.get"))
-    assert desk.params("agent.outdated") == [schema.OutdatedParams(node_id="97ac", reason="moved")]
+    assert desk.params("agent.outdated") == [api.OutdatedParams(node_id="97ac", reason="moved")]
     assert desk.params("agent.connect") == [
-        schema.ConnectParams(source_id="97ac", target_id="1a2b", edge="supports", weight=0.7)
+        api.ConnectParams(source_id="97ac", target_id="1a2b", edge="supports", weight=0.7)
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.rpc import schema
+from ormahd import api
 from ormahd.rpc.wire import NotFound
 from tests.unit.ctl_desk import Desk, node, open_desk
 
@@ -21,11 +21,11 @@ def desk() -> Iterator[Desk]:
         file.parent.mkdir(parents=True)
         file.write_text("Green tea.\n")
         found.answers["agent.get"] = lambda _: node(digest=hashlib.sha256(file.read_bytes()).hexdigest())
-        op = schema.OpResult(
+        op = api.OpResult(
             op="op1", commit="d" * 40, time="2026-11-21T20:00:00Z", kind="edit", source="person", subject="Edit: Likes tea",
             body="", nodes=[], run=None, undone_by=None,
         )  # fmt: skip
-        found.answers["history.list"] = schema.HistoryResult(ops=[op])
+        found.answers["history.list"] = api.HistoryResult(ops=[op])
         yield found
 
 
@@ -75,16 +75,16 @@ def test_an_editor_that_fails(desk: Desk, command: str, said: str) -> None:
 def test_an_edit_that_breaks_the_note_is_named_with_its_line(desk: Desk) -> None:
     file = desk.home / "vault" / node().path
 
-    def get(_: Any) -> schema.NodeResult:
+    def get(_: Any) -> api.NodeResult:
         if b"---" in file.read_bytes():
             raise NotFound("there is no memory 97acbe8e")
         return node(digest=hashlib.sha256(file.read_bytes()).hexdigest())
 
     desk.answers["agent.get"] = get
-    finding = schema.Finding(
+    finding = api.Finding(
         level="error", what="the frontmatter is not closed", path=node().path, line=1, mend="add a line ---"
     )
-    desk.answers["admin.doctor"] = schema.DoctorResult(findings=[finding])
+    desk.answers["admin.doctor"] = api.DoctorResult(findings=[finding])
     done = desk.ctl("edit", "97ac", env=editor(desk, 'echo "---" > "$2"'))
     assert done.returncode == 5
     assert "cannot be read as a note any more: line 1: the frontmatter is not closed" in done.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ormahd.rpc import schema
+from ormahd import api
 from ormahd.rpc.wire import Conflict, NotFound
 from tests.unit.ctl_desk import Desk, open_desk
 
@@ -22,13 +22,13 @@ def desk() -> Iterator[Desk]:
         yield found
 
 
-def ran(job: str, **more: Any) -> schema.RunTaskResult:
+def ran(job: str, **more: Any) -> api.RunTaskResult:
     fields: dict[str, Any] = {"proposals": 0, "applied": 0, "skipped": 0, "commits": []}
-    return schema.RunTaskResult(job=job, **fields | more)
+    return api.RunTaskResult(job=job, **fields | more)
 
 
-def proposal(**more: Any) -> schema.ProposalRow:
-    node = schema.ProposalNode(
+def proposal(**more: Any) -> api.ProposalRow:
+    node = api.ProposalNode(
         id=A, short_id=A[:8], type="fact", tier="working", space=None, title="Port \x1b[31mred", content="x",
         created="2026-11-21T20:00:00Z", updated=None,
     )  # fmt: skip
@@ -38,19 +38,19 @@ def proposal(**more: Any) -> schema.ProposalRow:
         "created": "2026-11-21T20:00:00Z", "resolved": None, "preview": "\n".join(f"line {n}\u202e" for n in range(12)),
         "evidence": {"cosine": 0.8123, "words": [1, 2], "same_words": "no"}, "nodes": [node],
     }  # fmt: skip
-    return schema.ProposalRow(**fields | more)
+    return api.ProposalRow(**fields | more)
 
 
-def listed(*rows: schema.ProposalRow, behind: int = 0) -> schema.ProposalsResult:
-    return schema.ProposalsResult(proposals=list(rows), pending=len(rows) + behind, behind=behind)
+def listed(*rows: api.ProposalRow, behind: int = 0) -> api.ProposalsResult:
+    return api.ProposalsResult(proposals=list(rows), pending=len(rows) + behind, behind=behind)
 
 
 # Jobs
 
 
 def test_what_a_run_says(desk: Desk) -> None:
-    desk.progress = [schema.Progress(done=1, total=2, stage="auto_linker: neighbours")]
-    desk.answers["admin.run_all"] = schema.RunAllResult(results=[
+    desk.progress = [api.Progress(done=1, total=2, stage="auto_linker: neighbours")]
+    desk.answers["admin.run_all"] = api.RunAllResult(results=[
         ran("importance_scorer"),
         ran("duplicate_merger", proposals=5, asked=1, applied=3, skipped=1, commits=["c"], run="r1", dropped=["one: edited \x1bmeanwhile"], more=True),
         ran("auto_linker", proposals=1, applied=1, error="the judge\nis gone"),
@@ -65,7 +65,7 @@ def test_what_a_run_says(desk: Desk) -> None:
         "auto_linker        failed: the judge is gone (1 done)",
     ]
     assert "to take all of it back: ormahctl undo --run r1" in done.stderr
-    assert desk.params("admin.run_all") == [schema.RunAllParams()]
+    assert desk.params("admin.run_all") == [api.RunAllParams()]
 
 
 def test_what_a_dry_run_says(desk: Desk) -> None:
@@ -79,7 +79,7 @@ def test_what_a_dry_run_says(desk: Desk) -> None:
         "duplicate_merger   1 would be done, 2 proposals would wait for you, 1 would not", "  Merge: a", "  proposal: b",
         "  proposal: c", "  not: d: over the limit of one run",
     ]  # fmt: skip
-    assert desk.params("admin.run_task") == [schema.RunTaskParams(name="duplicate_merger", dry_run=True, force=True)]
+    assert desk.params("admin.run_task") == [api.RunTaskParams(name="duplicate_merger", dry_run=True, force=True)]
 
 
 # Proposals
@@ -87,7 +87,7 @@ def test_what_a_dry_run_says(desk: Desk) -> None:
 
 def test_whose_words_hold_and_a_text_of_ones_own(desk: Desk) -> None:
     nodes = [
-        schema.ProposalNode(
+        api.ProposalNode(
             id=f"{number}" * 36, short_id=f"{number}" * 8, type="fact", tier="working", space=None, title=title, content=text,
             created=f"2026-11-0{number}T00:00:00Z", updated=None,
         )
@@ -95,7 +95,7 @@ def test_whose_words_hold_and_a_text_of_ones_own(desk: Desk) -> None:
     ]  # fmt: skip
     row = msgspec.structs.replace(proposal(), nodes=nodes, title="Node", content="Both it is.")
     desk.answers["agent.proposals"] = listed(row)
-    desk.answers["agent.resolve_proposal"] = schema.ResolveProposalResult(
+    desk.answers["agent.resolve_proposal"] = api.ResolveProposalResult(
         text="done", proposal_id=row.id, type="merge", status="approved", nodes=[], op="op", commit="c" * 40, stored=False,
         degraded=[],
     )  # fmt: skip
@@ -147,7 +147,7 @@ def test_a_proposal_for_people_is_harmless_and_short(desk: Desk) -> None:
     assert lines[5] == "  | line 0\\u202e"
     assert lines[13] == "  | … 4 lines more"
     assert "3 more wait behind these" in done.stderr
-    assert desk.params("agent.proposals") == [schema.ProposalsParams(status="pending", type="merge", limit=5)]
+    assert desk.params("agent.proposals") == [api.ProposalsParams(status="pending", type="merge", limit=5)]
     assert json.loads(desk.ctl("--json", "proposals", "--all").stdout)[0]["preview"].startswith("line 0")
     assert desk.params("agent.proposals")[-1].status == "all"
 
@@ -161,8 +161,8 @@ def test_what_was_decided_says_by_whom(desk: Desk) -> None:
 
 
 def test_each_is_decided_on_by_itself(desk: Desk) -> None:
-    def answer(params: schema.ResolveProposalParams) -> schema.Result:
-        return schema.ResolveProposalResult(
+    def answer(params: api.ResolveProposalParams) -> api.Result:
+        return api.ResolveProposalResult(
             text=f"{params.proposal_id}: approved", proposal_id=params.proposal_id, type="merge", status="approved", nodes=[A],
             op="op", commit="c" * 40 if params.proposal_id == "bbbb" else None, stored=params.proposal_id == "cccc", degraded=[],
         )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 
 from ormahctl.client import Client
 from ormahctl.lane import Lane
-from ormahd.rpc import schema
+from ormahd import api
 from tests.unit.ctl_desk import Desk
 
 
@@ -23,20 +23,20 @@ def lane(desk: Desk) -> Iterator[Lane]:
     client.close()
 
 
-def send(lane: Lane, line: str, noted: list[Future[schema.ImportResult]]) -> None:
-    params = schema.ImportParams(lines=[line])
-    lane.call("admin.import", params, schema.ImportResult, timeout=120, note=noted.append)
+def send(lane: Lane, line: str, noted: list[Future[api.ImportResult]]) -> None:
+    params = api.ImportParams(lines=[line])
+    lane.call("admin.import", params, api.ImportResult, timeout=120, note=noted.append)
 
 
 def test_interrupted_before_it_was_noted_it_is_not_made(desk: Desk, lane: Lane) -> None:
-    desk.answers["admin.import"] = schema.ImportResult(added=1, skipped=0, failed=[], run="r1")
+    desk.answers["admin.import"] = api.ImportResult(added=1, skipped=0, failed=[], run="r1")
 
-    def interrupted(_: Future[schema.ImportResult]) -> None:
+    def interrupted(_: Future[api.ImportResult]) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        lane.call("admin.import", schema.ImportParams(lines=["1"]), schema.ImportResult, timeout=120, note=interrupted)
-    noted: list[Future[schema.ImportResult]] = []
+        lane.call("admin.import", api.ImportParams(lines=["1"]), api.ImportResult, timeout=120, note=interrupted)
+    noted: list[Future[api.ImportResult]] = []
     send(lane, "2", noted)
     assert noted[0].result(30).added == 1
     assert [params.lines for params in desk.params("admin.import")] == [["2"]]
@@ -45,13 +45,13 @@ def test_interrupted_before_it_was_noted_it_is_not_made(desk: Desk, lane: Lane) 
 def test_one_that_has_not_begun_can_be_taken_back(desk: Desk, lane: Lane) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
-    def take(params: schema.ImportParams) -> schema.ImportResult:
+    def take(params: api.ImportParams) -> api.ImportResult:
         arrived.set()
         go_on.wait(120)
-        return schema.ImportResult(added=len(params.lines), skipped=0, failed=[], run="r1")
+        return api.ImportResult(added=len(params.lines), skipped=0, failed=[], run="r1")
 
     desk.answers["admin.import"] = take
-    noted: list[Future[schema.ImportResult]] = []
+    noted: list[Future[api.ImportResult]] = []
     for line in ("1", "2", "3"):
         send(lane, line, noted)
     assert arrived.wait(120)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ormahctl.commands import lines
 from ormahctl.commands.lines import batches
-from ormahd.rpc.schema import ImportFailure
+from ormahd.api import ImportFailure
 
 
 def cut(data: bytes) -> tuple[list[tuple[int, str]], list[ImportFailure]]:

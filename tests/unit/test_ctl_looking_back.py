@@ -10,7 +10,7 @@ import pytest
 from ormahctl import render
 from ormahctl.commands import looking_back
 from ormahctl.times import Then, Until
-from ormahd.rpc.schema import LifeResult, NoteChange, ShowOpResult, VersionResult
+from ormahd.api import LifeResult, NoteChange, ShowOpResult, VersionResult
 
 EVIL = "evil \x1b[31m \x07 \u202e text"
 FIELDS = {

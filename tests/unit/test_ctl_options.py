@@ -16,8 +16,8 @@ from ormahctl.options import LinkType
 from ormahctl.session import space
 from ormahctl.times import Then, Until, When
 from ormahctl.verbs import SECTIONS, cli
+from ormahd.api import Link
 from ormahd.core.node import EdgeType, NodeType, Tier
-from ormahd.rpc.schema import Link
 
 
 def test_choices_are_those_of_the_core() -> None:

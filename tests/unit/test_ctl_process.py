@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.rpc import schema
+from ormahd import api
 from ormahd.rpc.wire import BY_CODE, Ambiguous, Incompatible
 from tests.surroundings import surroundings
 from tests.unit.ctl_desk import Desk, ctl, health, hit, node, remembered
@@ -128,7 +128,7 @@ def test_another_version_and_another_protocol(desk: Desk) -> None:
 def test_ctrl_c_ends_quietly(desk: Desk) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
-    def wait(_: Any) -> schema.NodeResult:
+    def wait(_: Any) -> api.NodeResult:
         arrived.set()
         go_on.wait(120)
         return node()
@@ -144,7 +144,7 @@ def test_ctrl_c_ends_quietly(desk: Desk) -> None:
 
 
 def test_utf8_in_every_locale(desk: Desk) -> None:
-    desk.answers["agent.recall"] = schema.RecallResult(text="", results=[hit(title="日本 עברית")])
+    desk.answers["agent.recall"] = api.RecallResult(text="", results=[hit(title="日本 עברית")])
     for env in (
         {"LC_ALL": "C"},
         {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"},

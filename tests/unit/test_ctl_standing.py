@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ormahd import __version__
-from ormahd.rpc import schema
+from ormahd import __version__, api
 from tests.unit.ctl_desk import Desk, health, open_desk
 
 
 @pytest.fixture
 def desk() -> Iterator[Desk]:
     with open_desk() as found:
-        found.answers["admin.doctor"] = schema.DoctorResult(findings=[])
+        found.answers["admin.doctor"] = api.DoctorResult(findings=[])
         (found.home / ".claude").mkdir()
         yield found
 
@@ -30,7 +29,7 @@ def connect(desk: Desk) -> Path:
 
 
 def test_status_says_who_is_connected_when_it_whispered_and_whether_it_starts_at_login(desk: Desk) -> None:
-    measured = schema.EmbeddingHealth(
+    measured = api.EmbeddingHealth(
         runtime="onnx", version="1.32.0", precision="int8", why=None, vectors=0.9931, tokens=0.99, texts=9, milliseconds=2.5,
         full_milliseconds=6.5,
     )  # fmt: skip
@@ -72,7 +71,7 @@ def test_a_service_that_is_enabled_starts_at_login(desk: Desk) -> None:
 
 def test_doctor_sees_a_daemon_of_another_version(desk: Desk) -> None:
     hello = desk.answers["hello"]
-    assert isinstance(hello, schema.HelloResult)
+    assert isinstance(hello, api.HelloResult)
     assert desk.ctl("doctor").returncode == 0
     hello.version = "9.9.9"
     done = desk.ctl("doctor")

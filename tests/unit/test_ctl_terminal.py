@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ormahd.rpc import schema
+from ormahd import api
 from tests.unit.ctl_desk import Desk, hit, on_terminal, open_desk
 
 EVIL = "\x1b[2J\x1b]0;owned\x07"
@@ -19,7 +19,7 @@ def desk() -> Iterator[Desk]:
 
 
 def test_colour_only_where_it_is_wanted(desk: Desk) -> None:
-    desk.answers["agent.recall"] = schema.RecallResult(text="", results=[hit(title=EVIL, content=EVIL)])
+    desk.answers["agent.recall"] = api.RecallResult(text="", results=[hit(title=EVIL, content=EVIL)])
     coloured = on_terminal(desk, "recall", "tea")
     assert "\x1b[1m\\x1b[2J\\x1b]0;owned\\x07\x1b[0m" in coloured
     assert EVIL[:4] not in coloured
@@ -29,7 +29,7 @@ def test_colour_only_where_it_is_wanted(desk: Desk) -> None:
 
 
 def test_tables_are_drawn_by_rich_and_stay_harmless(desk: Desk) -> None:
-    desk.answers["admin.stats"] = schema.StatsResult(
+    desk.answers["admin.stats"] = api.StatsResult(
         total_nodes=2,
         by_tier={"core": 2},
         by_type={},
@@ -46,15 +46,15 @@ def test_tables_are_drawn_by_rich_and_stay_harmless(desk: Desk) -> None:
 
 
 def test_progress_is_drawn_and_taken_away(desk: Desk) -> None:
-    desk.progress = [schema.Progress(done=step, total=3, stage=f"embedding{EVIL}") for step in range(4)]
-    desk.answers["admin.rebuild"] = schema.RebuildResult(status="rebuilt", nodes_indexed=3, seconds=0.5)
+    desk.progress = [api.Progress(done=step, total=3, stage=f"embedding{EVIL}") for step in range(4)]
+    desk.answers["admin.rebuild"] = api.RebuildResult(status="rebuilt", nodes_indexed=3, seconds=0.5)
     drawn = on_terminal(desk, "rebuild")
     assert "indexed 3 memories in 0.5 s" in drawn
     assert "\x07" not in drawn
 
 
 def test_an_import_shows_how_fast_it_goes(desk: Desk) -> None:
-    desk.answers["admin.import"] = lambda params: schema.ImportResult(
+    desk.answers["admin.import"] = lambda params: api.ImportResult(
         added=len(params.lines), skipped=0, failed=[], run="r1"
     )
     file = desk.home / "in.jsonl"
@@ -65,7 +65,7 @@ def test_an_import_shows_how_fast_it_goes(desk: Desk) -> None:
 
 
 def test_json_on_a_terminal_is_indented(desk: Desk) -> None:
-    desk.answers["agent.recall"] = schema.RecallResult(text="", results=[hit(title="\x9b2J" + EVIL)])
+    desk.answers["agent.recall"] = api.RecallResult(text="", results=[hit(title="\x9b2J" + EVIL)])
     drawn = on_terminal(desk, "--json", "recall", "tea")
     assert '{\r\n  "results": [' in drawn
     assert "\x1b" not in drawn

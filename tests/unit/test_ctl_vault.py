@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.rpc import schema
+from ormahd import api
 from ormahd.rpc.wire import NotFound, VaultBusy
 from tests.house import wait_until
 from tests.unit.ctl_desk import Desk, health
@@ -56,7 +56,7 @@ def test_status_shows_what_is_missing(desk: Desk) -> None:
 def test_status_says_where_vectors_are_searched(
     desk: Desk, searched: str, server: str | None, trouble: str | None, line: str
 ) -> None:
-    desk.answers["admin.health"] = health(vectors=schema.VectorsHealth(searched, server, trouble))
+    desk.answers["admin.health"] = health(vectors=api.VectorsHealth(searched, server, trouble))
     (found,) = (one for one in desk.ctl("status").stdout.splitlines() if one.startswith("vectors "))
     assert found.removeprefix("vectors").strip() == line
 
@@ -67,11 +67,11 @@ def test_status_of_an_older_daemon_says_nothing_of_vectors(desk: Desk) -> None:
 
 
 def test_history_lists_newest_first(desk: Desk) -> None:
-    op = schema.OpResult(
+    op = api.OpResult(
         op="op1", commit="c" * 40, time="2026-11-21T20:00:00Z", kind="remember", source="agent:claude-code", subject="Remember: te\x1ba",
         body="", nodes=["n"], run=None, undone_by="op2",
     )  # fmt: skip
-    desk.answers["history.list"] = schema.HistoryResult(ops=[op])
+    desk.answers["history.list"] = api.HistoryResult(ops=[op])
     done = desk.ctl(
         "history",
         "97ac",
@@ -87,43 +87,39 @@ def test_history_lists_newest_first(desk: Desk) -> None:
     )
     assert done.stdout == "2026-11-21 20:00  cccccccc  remember    agent:claude-code  Remember: te\\x1ba  (undone)\n"
     assert desk.params("history.list") == [
-        schema.HistoryParams(
-            node_id="97ac", job="decay_manager", kind="edit", since="2026-11-01T00:00:00+00:00", limit=7
-        )
+        api.HistoryParams(node_id="97ac", job="decay_manager", kind="edit", since="2026-11-01T00:00:00+00:00", limit=7)
     ]
     found = json.loads(desk.ctl("--json", "history").stdout)
     assert {"op", "commit", "time", "kind", "source", "subject", "nodes", "undone_by"} <= set(found[0])
 
 
 def test_doctor_and_verify_exit_1_when_they_find_something(desk: Desk) -> None:
-    info = schema.Finding(level="info", what="a book", path="b.md")
-    error = schema.Finding(level="error", what="broken\x1b", path="a.md", line=3, mend="mend it")
-    desk.answers["admin.doctor"] = schema.DoctorResult(findings=[error, info])
+    info = api.Finding(level="info", what="a book", path="b.md")
+    error = api.Finding(level="error", what="broken\x1b", path="a.md", line=3, mend="mend it")
+    desk.answers["admin.doctor"] = api.DoctorResult(findings=[error, info])
     done = desk.ctl("doctor", "--fix")
     assert done.returncode == 1
     assert done.stdout == "error: a.md:3: broken\\x1b\n  mend it\ninfo: b.md: a book\n"
-    assert desk.params("admin.doctor") == [schema.DoctorParams(fix=True)]
-    desk.answers["admin.doctor"] = schema.DoctorResult(findings=[info])
+    assert desk.params("admin.doctor") == [api.DoctorParams(fix=True)]
+    desk.answers["admin.doctor"] = api.DoctorResult(findings=[info])
     assert desk.ctl("doctor").returncode == 0
-    desk.answers["admin.verify"] = schema.VerifyResult(
-        ok=False, differences=[schema.Difference(what="missing", path="a.md")]
-    )
+    desk.answers["admin.verify"] = api.VerifyResult(ok=False, differences=[api.Difference(what="missing", path="a.md")])
     done = desk.ctl("--json", "verify")
     assert done.returncode == 1
     assert json.loads(done.stdout)["differences"][0]["path"] == "a.md"
-    desk.answers["admin.verify"] = schema.VerifyResult(ok=True, differences=[])
+    desk.answers["admin.verify"] = api.VerifyResult(ok=True, differences=[])
     assert desk.ctl("verify").stdout == "the index equals the vault\n"
 
 
 def test_rebuild_draws_nothing_without_a_terminal(desk: Desk) -> None:
-    desk.progress = [schema.Progress(done=1, total=2, stage="reading")]
-    desk.answers["admin.rebuild"] = schema.RebuildResult(status="rebuilt", nodes_indexed=2, seconds=0.5)
+    desk.progress = [api.Progress(done=1, total=2, stage="reading")]
+    desk.answers["admin.rebuild"] = api.RebuildResult(status="rebuilt", nodes_indexed=2, seconds=0.5)
     done = desk.ctl("rebuild")
     assert (done.stdout, done.stderr) == ("indexed 2 memories in 0.5 s\n", "")
 
 
 def test_stats(desk: Desk) -> None:
-    desk.answers["admin.stats"] = schema.StatsResult(
+    desk.answers["admin.stats"] = api.StatsResult(
         total_nodes=2,
         by_tier={"core": 2},
         by_type={"fact": 2},
@@ -139,10 +135,10 @@ def test_stats(desk: Desk) -> None:
 
 
 def test_import_sends_batches_of_one_run_and_keeps_line_numbers(desk: Desk, tmp_path: Path) -> None:
-    def take(params: schema.ImportParams) -> schema.ImportResult:
+    def take(params: api.ImportParams) -> api.ImportResult:
         bad = [place for place, line in enumerate(params.lines, params.first_line) if "bad" in line]
-        failed = [schema.ImportFailure(line=place, error="no good\x1b") for place in bad]
-        return schema.ImportResult(added=len(params.lines) - len(bad), skipped=0, failed=failed, run="r1")
+        failed = [api.ImportFailure(line=place, error="no good\x1b") for place in bad]
+        return api.ImportResult(added=len(params.lines) - len(bad), skipped=0, failed=failed, run="r1")
 
     desk.answers["admin.import"] = take
     file = tmp_path / "in.jsonl"
@@ -167,11 +163,11 @@ def test_import_sends_batches_of_one_run_and_keeps_line_numbers(desk: Desk, tmp_
 def test_import_says_how_far_it_got(desk: Desk, tmp_path: Path) -> None:
     taken = []
 
-    def take(params: schema.ImportParams) -> schema.ImportResult:
+    def take(params: api.ImportParams) -> api.ImportResult:
         taken.append(params)
         if len(taken) > 1:
             raise VaultBusy("git is held")
-        return schema.ImportResult(added=len(params.lines), skipped=0, failed=[], run="r1")
+        return api.ImportResult(added=len(params.lines), skipped=0, failed=[], run="r1")
 
     desk.answers["admin.import"] = take
     file = tmp_path / "in.jsonl"
@@ -210,11 +206,11 @@ def test_ctrl_c_in_an_import_finishes_the_batch_and_says_how_far(
 ) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
-    def take(params: schema.ImportParams) -> schema.ImportResult:
+    def take(params: api.ImportParams) -> api.ImportResult:
         if "second" in params.lines[-1]:
             arrived.set()
             go_on.wait(120)
-        return schema.ImportResult(added=len(params.lines), skipped=0, failed=[], run="r1")
+        return api.ImportResult(added=len(params.lines), skipped=0, failed=[], run="r1")
 
     desk.answers["admin.import"] = take
     file = tmp_path / "in.jsonl"
@@ -244,11 +240,11 @@ def test_ctrl_c_in_an_import_finishes_the_batch_and_says_how_far(
 
 
 def pages(count: int) -> Any:
-    def page(params: schema.ExportParams) -> schema.ExportResult:
+    def page(params: api.ExportParams) -> api.ExportResult:
         first = int(params.after or 0)
         last = min(count, first + params.limit)
         items = [{"id": str(number), "content": "日本\x9b" + "x" * 200} for number in range(first, last)]
-        return schema.ExportResult(items=items, next=str(last) if last < count else None)
+        return api.ExportResult(items=items, next=str(last) if last < count else None)
 
     return page
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ormahd import api
 from ormahd.errors import BY_CODE, BadRequest, TooLarge
-from ormahd.rpc import schema
 from ormahd.rpc.codec import encode, error_reply, read_call, read_id, read_reply, result_reply, signature
 from ormahd.rpc.frames import JSON, MSGPACK, Frames, pack
 
@@ -44,41 +44,41 @@ def test_a_frame_may_have_exactly_the_limit():
 
 @pytest.mark.parametrize("kind", [JSON, MSGPACK])
 def test_a_call_is_read_into_the_struct_of_its_method(kind):
-    call = schema.Call(id=7, method="agent.recall", params={"query": "q", "space": None}, agent="a", cwd="/c")
+    call = api.Call(id=7, method="agent.recall", params={"query": "q", "space": None}, agent="a", cwd="/c")
     found = read_call(kind, encode(kind, call))
-    assert found.params == schema.RecallParams(query="q", space=None)
+    assert found.params == api.RecallParams(query="q", space=None)
     assert (found.id, found.agent, found.cwd) == (7, "a", "/c")
     assert read_id(kind, encode(kind, call)) == 7
 
 
 @pytest.mark.parametrize("kind", [JSON, MSGPACK])
 def test_unset_and_null_stay_apart(kind):
-    for params in (schema.UpdateParams(node_id="abcd"), schema.UpdateParams(node_id="abcd", title=None, space=None)):
-        assert read_call(kind, encode(kind, schema.Call(method="agent.update", params=params))).params == params
+    for params in (api.UpdateParams(node_id="abcd"), api.UpdateParams(node_id="abcd", title=None, space=None)):
+        assert read_call(kind, encode(kind, api.Call(method="agent.update", params=params))).params == params
 
 
 @pytest.mark.parametrize("kind", [JSON, MSGPACK])
 def test_every_reply_is_read_as_it_was_written(kind):
-    edge = schema.Edge(id="i", short_id="s", edge="supports", weight=0.5)
-    result = schema.RememberResult(text="t", node_id="n", short_id="n", links=[edge])
-    assert read_reply(kind, encode(kind, result_reply("x", result)), schema.RememberResult).result == result
+    edge = api.Edge(id="i", short_id="s", edge="supports", weight=0.5)
+    result = api.RememberResult(text="t", node_id="n", short_id="n", links=[edge])
+    assert read_reply(kind, encode(kind, result_reply("x", result)), api.RememberResult).result == result
     for code, kind_of_error in BY_CODE.items():
         reply = read_reply(kind, encode(kind, error_reply(1, kind_of_error("m", hint="h", data={"a": [1]}))), object)
-        assert reply.error == schema.ErrorBody(code=code, message="m", hint="h", data={"a": [1]})
-    step = schema.Progress(done=1, total=2, stage="s")
-    assert read_reply(kind, encode(kind, schema.Reply(id=1, progress=step)), object).progress == step
+        assert reply.error == api.ErrorBody(code=code, message="m", hint="h", data={"a": [1]})
+    step = api.Progress(done=1, total=2, stage="s")
+    assert read_reply(kind, encode(kind, api.Reply(id=1, progress=step)), object).progress == step
 
 
 def test_a_reply_of_a_newer_daemon_with_more_fields_is_read():
     body = msgspec.json.encode({"id": 1, "later": True, "result": {"text": "t", "results": [], "later": [1]}})
-    assert read_reply(JSON, body, schema.RecallResult).result == schema.RecallResult(text="t", results=[])
+    assert read_reply(JSON, body, api.RecallResult).result == api.RecallResult(text="t", results=[])
 
 
 def test_an_error_reply_says_that_its_id_is_null():
     assert b'"id":null' in encode(JSON, error_reply(None, BadRequest("m")))
 
 
-@pytest.mark.parametrize("method", schema.METHODS)
+@pytest.mark.parametrize("method", api.METHODS)
 def test_every_method_has_a_signature_for_hints(method):
     assert signature(method).startswith(method)
 
@@ -86,5 +86,5 @@ def test_every_method_has_a_signature_for_hints(method):
 @given(st.sampled_from([JSON, MSGPACK]), st.binary(max_size=300))
 def test_any_bytes_are_a_call_or_a_bad_request(kind, body):
     with contextlib.suppress(BadRequest):
-        assert isinstance(read_call(kind, body), schema.Call)
+        assert isinstance(read_call(kind, body), api.Call)
     read_id(kind, body)

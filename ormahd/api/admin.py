@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ormahd.rpc.schema.base import Count, LineNumber, NoParams, Params, Result
+from ormahd.api.base import Count, LineNumber, NoParams, Params, Result
 
 
 class JobHealth(Result):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ormahd.rpc.schema.base import Count, NoParams, Params, Result
+from ormahd.api.base import Count, NoParams, Params, Result
 
 
 class ListParams(Params):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ormahd.rpc.schema.base import Count, Params, Result
+from ormahd.api.base import Count, Params, Result
 
 
 class HistoryParams(Params):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from ormahd.rpc.schema.base import Params, Result
+from ormahd.api.base import Params, Result
 
 
 class WhisperParams(Params):

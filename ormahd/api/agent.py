@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from ormahd.rpc.schema.base import Connections, Count, Edge, Link, Near, Params, Result
+from ormahd.api.base import Connections, Count, Edge, Link, Near, Params, Result
 
 
 class RememberParams(Params):

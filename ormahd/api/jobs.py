@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ormahd.rpc.schema.base import NoParams, Params, Result
+from ormahd.api.base import NoParams, Params, Result
 
 
 class TaskRow(Result):

@@ -1,0 +1,40 @@
+"""Parameters and results of every method, one Struct each (msgspec only: clients import this too).
+
+One module for each family of methods; this one is their sum.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ormahd.api.admin import *  # noqa: F403
+from ormahd.api.admin import ADMIN
+from ormahd.api.agent import *  # noqa: F403
+from ormahd.api.agent import AGENT
+from ormahd.api.base import *  # noqa: F403
+from ormahd.api.base import HelloParams, HelloResult, Params, Result
+from ormahd.api.history import *  # noqa: F403
+from ormahd.api.history import HISTORY
+from ormahd.api.jobs import *  # noqa: F403
+from ormahd.api.jobs import JOBS
+from ormahd.api.lists import *  # noqa: F403
+from ormahd.api.lists import LOOKING
+from ormahd.api.maintenance import *  # noqa: F403
+from ormahd.api.maintenance import MAINTENANCE
+from ormahd.api.sync import *  # noqa: F403
+from ormahd.api.sync import SYNC
+from ormahd.api.whisper import *  # noqa: F403
+from ormahd.api.whisper import WHISPER
+
+METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
+    "hello": (HelloParams, HelloResult),
+    **AGENT,
+    **WHISPER,
+    **LOOKING,
+    **ADMIN,
+    **SYNC,
+    **HISTORY,
+    **JOBS,
+    **MAINTENANCE,
+}
+"""The methods of this protocol, with the Structs of their parameters and results."""
