@@ -7,7 +7,7 @@ numbers written out, and a title that repeats what the text says.
 
 Everything else has to be equal, so that two memories which differ in a number, a date, a name, a negation, a unit, a
 version, a path, an address or a word of code are never taken for one: those differ in a word, and a difference in one
-word is enough. Measured in tests/quality (README, "Duplicates").
+word is enough. Measured in tests/quality (README.md there, "Duplicates").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every setting: its default, unit, bounds and reason. Loading and layering: `config.py`.
 
 A number that users may wish to move lives here; a number that belongs to an algorithm lives beside it.
-The README's table is generated from these descriptions (`ormahd config default`).
+The table in docs/configuration.md is generated from these descriptions (`ormahd config default`).
 """
 
 from __future__ import annotations

@@ -1,29 +1,95 @@
-"""What is generated is fresh, and what documents name is there."""
+"""Generated documents are fresh, and what documents name exists: links, anchors, commands and their options."""
+
+from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import click
+import pytest
+
+from ormahctl.verbs import cli
 from ormahd import config
 
 ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("ormahd/*.md"), *ROOT.glob("tests/**/*.md")]
+)
+GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "ormahd" / "FORMAT.md"]
+"""Documents whose commands are for users of this version; the changelog may name what there was before."""
+NAMES = [path.relative_to(ROOT).as_posix() for path in DOCUMENTS]
+FENCE = re.compile(r"^(```+|~~~+).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
+README_BYTES = 12 * 1024
 
 
-def test_the_readme_has_every_setting(tmp_path: Path) -> None:
-    copy = tmp_path / "README.md"
-    copy.write_text((ROOT / "README.md").read_text("utf-8"), "utf-8")
-    assert not config.refresh_readme(copy), "stale: run `python -m ormahd.config`"
+def test_the_settings_page_has_every_setting(tmp_path: Path) -> None:
+    copy = tmp_path / "configuration.md"
+    copy.write_text((ROOT / "docs" / "configuration.md").read_text("utf-8"), "utf-8")
+    assert not config.refresh_page(copy), "stale: run `python -m ormahd.config`"
 
 
-def test_links_of_documents_lead_somewhere() -> None:
-    for document in [*ROOT.glob("*.md"), *ROOT.glob("ormahd/*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
+def test_the_readme_is_an_entrance() -> None:
+    assert (ROOT / "README.md").stat().st_size <= README_BYTES, "move what is no first step to a page of docs/"
 
 
-def test_the_readme_names_commands_that_exist() -> None:
-    from ormahctl.verbs import SECTIONS
+def test_the_index_lists_every_page() -> None:
+    pages = {path.name for path in ROOT.glob("docs/*.md")} - {"README.md"}
+    linked = set(re.findall(r"\]\((\w+\.md)\)", (ROOT / "docs" / "README.md").read_text("utf-8")))
+    assert linked == pages
 
-    known = {name for commands in SECTIONS.values() for name in commands}
-    text = (ROOT / "README.md").read_text("utf-8")
-    for name in re.findall(r"ormahctl (?:--\S+ (?:claude-code )?)*([a-z]+)", text):
-        assert name in known | {"is"}, name
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+def test_links_of_a_document_resolve(document: Path) -> None:
+    prose = _prose(document)
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (document.parent / name).resolve() if name else document
+        assert file.exists(), f"{document.name} links to {target}, which does not exist"
+        if anchor:
+            assert anchor in _anchors(file), f"{document.name} links to {target}: {file.name} has no such heading"
+
+
+@pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_commands_in_the_text_exist(document: Path) -> None:
+    """Commands in code spans: each names a command and options that exist. Those in blocks are run (test_pages.py)."""
+    for span in re.findall(r"`(ormahctl [^`]+)`", re.sub(r"\s*\n\s*", " ", _prose(document))):
+        fault = _fault(span)
+        assert fault is None, f"{document.name}: `{span}`: {fault}"
+
+
+def _fault(span: str) -> str | None:
+    """What is wrong with a command line as prose quotes it, with placeholders such as ID; None: nothing."""
+    words = shlex.split(span.replace("…", ""), comments=True)[1:]
+    command: click.Command = cli
+    context = click.Context(cli)
+    for word in words:
+        if word.startswith("-") and not re.fullmatch(r"[-+]?\d.*|-", word):
+            known = {
+                name
+                for one in (cli, command)
+                for option in one.params
+                for name in [*option.opts, *option.secondary_opts]
+            }
+            if word.partition("=")[0] not in known | {"-h", "--help"}:
+                return f"there is no option {word}"
+        elif isinstance(command, click.Group):
+            found = command.get_command(context, word)
+            if found is None:
+                if command is cli and word.isupper():
+                    return None  # `ormahctl COMMAND`
+                return f"there is no command {word}"
+            command = found
+    return None
+
+
+def _prose(document: Path) -> str:
+    return FENCE.sub("", document.read_text("utf-8"))
+
+
+def _anchors(document: Path) -> set[str]:
+    """The anchors that GitHub gives to headings."""
+    headings = re.findall(r"^#+ +(.+?) *$", _prose(document), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
