@@ -84,7 +84,7 @@ def model_name(name: str) -> str:
 
 def encode(judgement: Judgement) -> bytes:
     """The line, without its end. `confirmed_at` is second, so that a merge of two versions keeps the later one
-    (`core.merge.merge_lines` takes the line whose bytes sort last)."""
+    (`core.line_merge.merge_lines` takes the line whose bytes sort last)."""
     row = {
         "id": judgement.id, "confirmed_at": write_time(judgement.confirmed_at, "milliseconds"), "node_id": judgement.node_id,
         "signal": judgement.signal, "source": judgement.source, "event": judgement.event, "space": judgement.space,

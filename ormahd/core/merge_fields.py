@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ormahd.core.line_merge import one_side
 from ormahd.core.node import Tier
 from ormahd.core.note_values import Link, Note
 
@@ -175,13 +176,6 @@ class FieldMerge:
             if value is not None:
                 out[key] = value
         return out
-
-
-def one_side(base: Any, ours: Any, theirs: Any) -> tuple[bool, Any]:
-    """Whether at most one side differs from the base, or both in the same way; and the value then."""
-    if ours == theirs or theirs == base:
-        return True, ours
-    return ours == base, theirs
 
 
 def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> tuple[_T, ...]:

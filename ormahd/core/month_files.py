@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from ormahd.core.merge import merge_lines
+from ormahd.core.line_merge import merge_lines
 
 T = TypeVar("T")
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ormahd import way
 from ormahd.core.file_state import FileState
+from ormahd.core.finding import finding
 from ormahd.core.note import Note, NoteKind, parse
 from ormahd.errors import Conflict
 from ormahd.settings import VaultSettings
@@ -25,7 +26,7 @@ from ormahd.vault.attributes import Rule
 from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.choices import Choices, agree, agreed
 from ormahd.vault.conversion import FilterFailed
-from ormahd.vault.decide import Act, Context, Decision, File, decide, finding, plain
+from ormahd.vault.decide import Act, Context, Decision, File, decide, plain
 from ormahd.vault.excluded import Excluded
 from ormahd.vault.guard import Guard, of_skipped
 from ormahd.vault.identity import Identity, claim

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd import way
+from ormahd.core.finding import finding
 from ormahd.core.node import short_id
 from ormahd.core.note import Note, NoteKind, Problem, adopt, adopted_id, parse
 from ormahd.core.secrets import redact
@@ -137,11 +138,6 @@ class Context(Struct, frozen=True):
         """Whether taking a file in may need a commit."""
         note = file.note
         return note.kind is not NoteKind.CONFLICTED and self.ours(file.path, claim(note.kind, note.id))
-
-
-def finding(path: str | None, level: str, what: str, mend: str, line: int | None = None) -> dict[str, Any]:
-    """One thing for `doctor`, in the shape of its reply."""
-    return {"level": level, "what": what, "path": path, "line": line, "mend": mend}
 
 
 def of_codec(path: str, problems: tuple[Problem, ...]) -> tuple[dict[str, Any], ...]:

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ormahd.core.finding import finding
 from ormahd.errors import OrmahError, VaultBusy
 from ormahd.vault.change import Kind, sha256
 from ormahd.vault.create import ATTRIBUTES, ROOT_IGNORED
-from ormahd.vault.decide import finding
 from ormahd.vault.disk import sync, sync_directory
 from ormahd.vault.origin import made_by_person
 from ormahd.vault.vault import Vault

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ormahd.core.merge import merge_lines
+from ormahd.core.line_merge import merge_lines
 from ormahd.vault.change import sha256
 from ormahd.vault.create import RELEASED
 from ormahd.vault.reread import Reread

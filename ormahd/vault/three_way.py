@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from ormahd.core.merge import MergeConflict, is_lines, merge_file, merge_lines
+from ormahd.core.line_merge import merge_lines
+from ormahd.core.merge import MergeConflict, is_lines, merge_file
 from ormahd.core.note import parse
 from ormahd.errors import Conflict
 from ormahd.vault.change import sha256

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ormahd.core.judgement import FILES, Judgement, Small, decode, encode, line_id, model_name
-from ormahd.core.merge import is_lines, merge_file, merge_lines
+from ormahd.core.line_merge import merge_lines
+from ormahd.core.merge import is_lines, merge_file
 from ormahd.core.purge import Forgotten
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)

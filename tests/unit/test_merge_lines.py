@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.core import active_days
-from ormahd.core.merge import merge_file, merge_lines
+from ormahd.core.line_merge import merge_lines
+from ormahd.core.merge import merge_file
 from ormahd.core.strength import Access, fold, read_strength
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 from ormahd.actions.caller import Caller
 from ormahd.actions.projects import assign, home_of, listed, settle, space_of
 from ormahd.config import load
-from ormahd.core.merge import merge_lines
+from ormahd.core.line_merge import merge_lines
 from ormahd.core.naming import short_name
 from ormahd.core.remotes import read_remote
 from ormahd.core.spaces import FILE, Line, free_name, read, spaces, suffixes, with_line
