@@ -27,7 +27,6 @@ from ormahd.vault.git_index import IndexLock
 from ormahd.vault.git_objects import Objects
 from ormahd.vault.git_refs import Moved, find_commit, within
 from ormahd.vault.git_run import GitFailed
-from ormahd.vault.git_splice import Splicer
 from ormahd.vault.intent import Intent, Intents
 from ormahd.vault.landing import Landing
 from ormahd.vault.settle import late_save
@@ -97,7 +96,6 @@ class Applier:
         self.worktree = worktree
         self.intents = intents
         self.lock = IndexLock(git, vault_id)
-        self.splicer = Splicer()
         self.flusher = flusher
         self._vault_id = vault_id
         self._prefix = prefix
@@ -139,9 +137,7 @@ class Applier:
             why = busy(self.git, self.lock, held=True)
             if why is None:
                 self.at("locked")
-                landing = Landing(
-                    self.git, self._vault_id, self.flusher, self.splicer, self._ahead.built(), batch[-1].intent
-                )
+                landing = Landing(self.git, self._vault_id, self.flusher, self._ahead.built(), batch[-1].intent)
                 self._place(batch, refused, placed)
                 why = self._commit(placed, landing) if placed else None
             if why:

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import mmap
 import os
-import stat
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from ormahd.vault.disk import read_small, sync, sync_directory, write_small
+from ormahd.vault.disk import read_small, sync_directory, write_small
 from ormahd.vault.git import Git
 from ormahd.vault.git_objects import Entry
 from ormahd.vault.git_run import GitFailed
-from ormahd.vault.git_splice import Splicer
 
 _numbers = itertools.count()
 
@@ -81,11 +78,10 @@ class IndexLock:
 
 
 class NextIndex:
-    """The index with our paths in it: spliced, or where that is not for us to do, being made by a git beside our other work. Only with
-    the lock held."""
+    """The index with our paths in it, made by `git update-index` beside our other work. Only with the lock held."""
 
-    def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None], splicer: Splicer) -> None:
-        """`entries`: path relative to the top -> what HEAD will have there (None: nothing). `splicer`: the one of this index."""
+    def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None]) -> None:
+        """`entries`: path relative to the top -> what HEAD will have there (None: nothing)."""
         self._git = git
         self.entries = entries
         # A name of its own each time: the orphan of a killed life may still be writing under another one.
@@ -93,44 +89,12 @@ class NextIndex:
         self._index = git.git_dir / "index"
         self._child: subprocess.Popen[bytes] | None = None
         self._input = b""
-        self._splicer = splicer
         git.look_out()
         if not os.path.lexists(self._index):
             git.mender.index(
                 head=git.head()
             )  # else ours would be all that is in it, and the next commit delete the rest
-        if not self._splice(splicer):
-            self._begin()
-
-    def _splice(self, splicer: Splicer) -> bool:
-        """Make it ourselves, durably; False where it is not such as we know."""
-        try:
-            fd = os.open(self._index, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            found = os.fstat(fd)
-            index = _read(fd, found.st_size)
-        finally:
-            os.close(fd)
-        splicer.look(_identity(found))
-        parts = splicer.splice(index, self.entries)
-        if not parts:
-            return parts is not None
-        fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with open(fd, "wb", closefd=False) as file:
-                file.writelines(parts)
-            os.fchmod(fd, stat.S_IMODE(found.st_mode))
-            # As old as the one before: what git distrusted under that time it must go on distrusting (`git_splice`).
-            os.utime(fd, ns=(found.st_atime_ns, found.st_mtime_ns))
-            sync(fd)
-        except BaseException:
-            self._file.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(fd)
-        return True
+        self._begin()
 
     def _begin(self) -> None:
         """Have git begin."""
@@ -182,7 +146,6 @@ class NextIndex:
             os.replace(self._file, self._index)
             # Where git had nothing to change both are still names of one file, and renaming such does nothing.
             self._file.unlink(missing_ok=True)
-            self._splicer.made(_identity(os.stat(self._index)))
             sync_directory(self._git.git_dir)
 
     def drop(self) -> None:
@@ -192,29 +155,12 @@ class NextIndex:
             self._file.unlink()
 
 
-def _identity(found: os.stat_result) -> object:
-    """What tells a file from every other, and from itself after it was written to."""
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
 def _without_filters(git: Git) -> list[str]:
     """Options by which git runs no filter of the person's. Where a file of theirs is as young as the index, `update-index` compares it
     with its blob: one that a filter cannot convert would end it, and what is only held for changed is looked at again."""
     names = {key[len("filter.") :].rpartition(".")[0] for key in git.settings() if key.startswith("filter.")}
     settings = [f"filter.{name}.{key}" for name in sorted(names) for key in ("clean=", "process=", "required=false")]
     return [word for setting in settings for word in ("-c", setting)]
-
-
-def _read(fd: int, size: int) -> mmap.mmap | bytes:
-    """All of a file, in memory that goes back to the system as soon as nobody needs it: of a large vault's index it is 14 MB for each
-    batch. Not the file itself as memory: who cut it off meanwhile would end the daemon."""
-    if not size:
-        return b""
-    data = mmap.mmap(-1, size)
-    left = memoryview(data)
-    while left and (count := os.readv(fd, [left])):
-        left = left[count:]
-    return data if not left else data[: size - len(left)]
 
 
 def _communicate(child: subprocess.Popen[bytes], rest: bytes) -> tuple[bytes, bytes]:

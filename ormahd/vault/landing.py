@@ -1,6 +1,5 @@
-"""Where the commits of a batch land: the person's index and the branch. What sees to it (a git for the branch, and one for the index where
-we do not make that) starts beside our files being placed, as soon as index.lock is ours; one after the other they took a third of
-the time that a batch needs.
+"""Where the commits of a batch land: the person's index and the branch. The gits
+for both start beside our files being placed, as soon as index.lock is ours.
 
 Neither of them changes anything before it is told to: the new index lies beside the old one, and the branch moves last.
 """
@@ -17,7 +16,6 @@ from ormahd.vault.disk import Flusher
 from ormahd.vault.git import Git
 from ormahd.vault.git_index import NextIndex
 from ormahd.vault.git_refs import HeadMover, Moved
-from ormahd.vault.git_splice import Splicer
 from ormahd.vault.intent import Intent
 
 
@@ -25,14 +23,12 @@ class Landing:
     """Of one batch, by one thread. Begun and used only with index.lock held."""
 
     def __init__(
-        self, git: Git, vault_id: str, flusher: Flusher, splicer: Splicer, built: Callable[[], Made] | None,
-        last: Intent,
-    ) -> None:  # fmt: skip
-        """`splicer` is the one of this index. `built` gives the commits that were begun (None: none); `last` is the batch's last op, which
+        self, git: Git, vault_id: str, flusher: Flusher, built: Callable[[], Made] | None, last: Intent
+    ) -> None:
+        """`built` gives the commits that were begun (None: none); `last` is the batch's last op, which
         the reflog will name."""
         self._git = git
         self._vault_id = vault_id
-        self._splicer = splicer
         self._index: NextIndex | None = None
         self._mover: HeadMover | None = None
         self._last = last
@@ -41,7 +37,7 @@ class Landing:
     def _begin(self, built: Callable[[], Made] | None) -> None:
         self._mover = _mover(self._git, self._last)
         if built is not None:
-            self._index = NextIndex(self._git, self._vault_id, built().told, self._splicer)
+            self._index = NextIndex(self._git, self._vault_id, built().told)
 
     def index(self, told: Told) -> NextIndex:
         """The index that says this: as it was begun, where that is what it says, else begun now. Raises what went wrong with it."""
@@ -50,7 +46,7 @@ class Landing:
             self._index.drop()
             self._index = None
         if self._index is None:
-            self._index = NextIndex(self._git, self._vault_id, told, self._splicer)
+            self._index = NextIndex(self._git, self._vault_id, told)
         return self._index
 
     def move(self, head: str | None, tip: str, last: Intent) -> Moved:

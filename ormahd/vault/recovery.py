@@ -114,7 +114,7 @@ def _complete_index(applier: Applier, intent: Intent, commit: str) -> None:
     for line in intent.entries:
         told[applier.where(line.path)] = applier.objects.find(root, applier.where(line.path))
     if told:
-        NextIndex(applier.git, applier.lock.vault_id, told, applier.splicer).publish()
+        NextIndex(applier.git, applier.lock.vault_id, told).publish()
 
 
 def _blob_id(applier: Applier, step: Step) -> str | None:
