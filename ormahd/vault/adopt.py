@@ -22,6 +22,7 @@ from ormahd.core.note import Note, NoteKind, parse
 from ormahd.errors import Conflict
 from ormahd.settings import VaultSettings
 from ormahd.vault import set_aside
+from ormahd.vault.again import OwnData
 from ormahd.vault.attributes import Rule
 from ormahd.vault.change import Committed, Kind, sha256
 from ormahd.vault.choices import Choices, agree, agreed
@@ -107,6 +108,7 @@ class Reconciler:
         """What commits of ours wrote since the scan began, by path: the digest of a file that the index is told of with the commit."""
         self.said: dict[str, tuple[dict[str, Any], ...]] = {}
         self.skipped: list[tuple[str, str]] = []
+        self.own = OwnData()
         self.cold = True
         self.anew = 0
         """How often the index was begun anew: a scan that was under way then does not go on."""
@@ -219,6 +221,7 @@ class Reconciler:
                 pass
         found = [problem for problems in list(self.said.values()) for problem in problems]
         found += [of_skipped(path, why) for path, why in self.skipped]
+        found += self.own.said.values()
         context = self.context
         if context.agreed is not None:
             for folder in Choices(context.home, context.mode, context.folders).beyond(context.agreed):
@@ -335,6 +338,7 @@ class Reconciler:
                 # Only where the commit before it is known: what came in from elsewhere reaches the index by the next scan.
                 self.told = done.commit if self.told == done.parent else self.told
                 self.walked = done.commit if self.walked == done.parent else self.walked
+                self.own.since = done.commit if self.own.since == done.parent else self.own.since
             for change in done.changes:
                 data = None if done.kind is Kind.SYNC else change.data
                 self.during[change.path] = None if data is None else sha256(data)

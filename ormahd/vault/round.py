@@ -32,8 +32,6 @@ BATCH = 500
 """Files in one call of `apply`, and in one commit."""
 BATCH_BYTES = 32_000_000
 """Bytes of notes held in memory at once, roughly."""
-RACY_NS = 2_000_000_000
-"""A file changed this shortly before it was read may change again without a new mtime (FAT keeps 2 s; git's own rule)."""
 COLD_NS = 10_000_000_000
 """On the first scan of a process, what was written in the last moments of the one before is read again."""
 MASS = 20
@@ -93,6 +91,7 @@ class Round:
 
     def run(self) -> ScanResult:
         owner = self.owner
+        owner.own.since = owner.own.since or owner.position()
         found, rested = self.walk()
         self.guard = Guard(found.skipped)
         self.led = again.led_elsewhere(self, found)
@@ -122,7 +121,8 @@ class Round:
             again.copies_of_the_taken(self)
         if self.vanished:
             again.copies_of_the_vanished(self)
-        self.finish()
+        if self.finish() and self.paths is None:
+            again.bring_in_own_data(self)
         if self.paths is None:
             owner.cold = False
         self.out.problems = [p for problems in owner.said.values() for p in problems]
@@ -266,7 +266,7 @@ class Round:
 
     def doubt(self, met: Seen) -> None:
         with self.owner.book:
-            if abs(time.time_ns() - met.mtime_ns) < RACY_NS:  # what is written now has no time of another year
+            if abs(time.time_ns() - met.mtime_ns) < again.RACY_NS:  # what is written now has no time of another year
                 self.owner.racy.add(met.path)
             else:
                 self.owner.racy.discard(met.path)
@@ -418,17 +418,18 @@ class Round:
             self.guard.all(items, lambda item: item.path, some)
         return done
 
-    def finish(self) -> None:
-        """Tell the index of the commit that it has everything of; HEAD that moved meanwhile asks for another look."""
+    def finish(self) -> bool:
+        """Tell the index of the commit that it has everything of; HEAD that moved meanwhile asks for another look, and is False."""
         owner = self.owner
         if owner.stays(self.moved_on):
             self.out.wait("", 0.0)
-            return
+            return False
         with owner.book:
             walked = owner.walked
         if owner.told == walked or self.paths is not None or self.out.waiting or self.half_done:
-            return
+            return True
         if self.on_its_way:  # HEAD may have that commit already, which the index has not
             self.out.wait("", owner.settings.quiet_seconds)
         else:
             owner.tell({}, (), head=walked)
+        return True

@@ -251,16 +251,9 @@ class People(Agents):
         else:
             if how == "--soft":
                 self.try_git("commit", "-qm", "All of it")
-            else:  # the notes are taken in again; what is in `.ormah` beside them waits for the next job, or for the person
-                wait_until(lambda: not self.notes_left(), lambda: f"notes are taken in: {self.notes_left()}")
-                self.try_git("commit", "-qam", "What was learned")
             self.quiet()
             self.expect(self.state, f"git reset {how}")
             self.learn(past)
-
-    def notes_left(self) -> list[str]:
-        """What git sees to commit, but for `.ormah`."""
-        return [line for line in self.git("status", "--porcelain").splitlines() if not line[3:].startswith(".ormah/")]
 
     def stash(self) -> None:
         """An edit that is put aside before the daemon takes it in, or not; meanwhile something is remembered."""
