@@ -172,8 +172,8 @@ def check(vault: Path | None, config: Path | None, socket: Path | None, as_json:
     from ormahd.looking import config_findings, vault_findings
 
     found = config_findings(lambda: load(vault, config, socket))
-    if not found:
-        found = vault_findings(load(vault, config, socket))
+    if not any(one.level == "error" for one in found):
+        found += vault_findings(load(vault, config, socket))
     return _report(found, as_json, "configuration and vault are in order")
 
 
@@ -186,8 +186,8 @@ def doctor(vault: Path | None, config: Path | None, socket: Path | None, as_json
     from ormahd.looking import config_findings, doctor_findings
 
     found = config_findings(lambda: load(vault, config, socket))
-    if not found:
-        found = doctor_findings(load(vault, config, socket), fix=fix)
+    if not any(one.level == "error" for one in found):
+        found += doctor_findings(load(vault, config, socket), fix=fix)
     return _report(found, as_json, "nothing was found")
 
 

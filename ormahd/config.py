@@ -15,6 +15,7 @@ from ormahd import paths
 from ormahd.errors import BadRequest
 from ormahd.faults import faults, near, shown
 from ormahd.settings import Settings
+from ormahd.settings.former import FORMER
 
 OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT"})
 """Variables that are no `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's space, the file, the vault."""
@@ -26,6 +27,8 @@ class Config(Struct, frozen=True):
     settings: Settings
     file: Path
     origins: Mapping[str, str]
+    former: Mapping[str, str]
+    """{setting of an earlier version that is still set: where}. It has no effect (`settings.former`)."""
 
     def origin(self, key: str) -> str:
         return self.origins.get(key, "default")
@@ -57,7 +60,7 @@ def load(
     environ = os.environ if environ is None else environ
     chosen = file or (Path(environ["ORMAH_CONFIG"]) if environ.get("ORMAH_CONFIG") else None)
     path = chosen or paths.config_file()
-    found = _Found({}, {}, [])
+    found = _Found({}, {}, [], {})
     _from_file(found, path, must_exist=chosen is not None)
     _from_environ(found, environ)
     for key, value in (flags or {}).items():
@@ -70,15 +73,16 @@ def load(
         more = len(found.faults) - 1
         said = f" (and {more} more: ormahctl config check)" if more else ""
         raise BadRequest(first.message + said, hint=first.hint, data={"faults": all_of_them}) from first.__cause__
-    return Config(settings, path, found.origins)
+    return Config(settings, path, found.origins, found.former)
 
 
 class _Found(Struct):
-    """What is set, by group and name, where each comes from, and what is wrong with it."""
+    """What is set, by group and name, where each comes from, what is wrong with it, and settings of earlier versions."""
 
     values: dict[str, dict[str, Any]]
     origins: dict[str, str]
     faults: list[BadRequest]
+    former: dict[str, str]
 
     def set(self, key: str, value: Any, origin: str) -> None:
         group, name = key.split(".", 1)
@@ -105,6 +109,8 @@ def _from_file(found: _Found, path: Path, *, must_exist: bool) -> None:
         for name, value in table.items():
             if (group, name) in known:
                 found.set(f"{group}.{name}", value, str(path))
+            elif f"{group}.{name}" in FORMER:
+                found.former[f"{group}.{name}"] = str(path)
             else:
                 what = f"{path}: there is no setting '{group}.{name}'"
                 found.faults.append(BadRequest(what, hint=_meant(f"{group}.{name}", known)))
@@ -113,11 +119,14 @@ def _from_file(found: _Found, path: Path, *, must_exist: bool) -> None:
 def _from_environ(found: _Found, environ: Mapping[str, str]) -> None:
     names = {f"ORMAH_{group}_{name}".upper(): f"{group}.{name}" for group, name in keys()}
     names |= {"ORMAH_VAULT": "vault.path", "ORMAH_SOCKET": "daemon.socket"}
+    former = {f"ORMAH_{key.replace('.', '_')}".upper(): key for key in FORMER}
     for variable, text in environ.items():
         if not text and variable in {"ORMAH_VAULT", "ORMAH_SOCKET", "ORMAH_VAULT_PATH", "ORMAH_DAEMON_SOCKET"}:
             continue  # an empty one is none, to those who look for the daemon too (`paths.find_socket`)
         if variable in names:
             found.set(names[variable], text or None, variable)
+        elif variable in former:
+            found.former[former[variable]] = variable
         elif variable.startswith("ORMAH_") and variable not in OUTSIDE:
             meant = near(variable, [*names, *OUTSIDE])
             hint = f"did you mean {meant}?" if meant else "run: ormahctl config default"

@@ -16,6 +16,7 @@ from ormahd.api import Call, DoctorParams, DoctorResult, Finding
 from ormahd.config import Config
 from ormahd.core.note import NoteKind, parse
 from ormahd.errors import NotFound, OrmahError
+from ormahd.settings.former import FORMER
 from ormahd.vault.create import CARD, find_card
 from ormahd.vault.excluded import Excluded
 from ormahd.vault.git import Git, locate
@@ -30,7 +31,7 @@ def shown(finding: Finding) -> dict[str, Any]:
 
 
 def config_findings(load: Callable[[], Config]) -> list[Finding]:
-    """What is wrong with file, environment or flags, as `load` names it."""
+    """What is wrong with file, environment or flags, as `load` names it, and settings of earlier versions that are still set."""
     try:
         config = load()
     except OrmahError as exc:
@@ -40,7 +41,14 @@ def config_findings(load: Callable[[], Config]) -> list[Finding]:
     if too_long is not None and len(os.fsencode(paths.expand(too_long))) > paths.MAX_SOCKET_PATH:
         what = f"daemon.socket has more than {paths.MAX_SOCKET_PATH} bytes: {too_long}"
         return [Finding(level="error", what=what, mend="set a shorter path")]
-    return []
+    return [
+        Finding(
+            level="warning",
+            what=f"{origin}: {key} is no setting any more: {FORMER[key]}",
+            mend=f"unset {origin}" if origin.startswith("ORMAH_") else f"take {key} out of the file",
+        )
+        for key, origin in config.former.items()
+    ]
 
 
 def root_of(config: Config) -> Path:

@@ -9,6 +9,9 @@ from msgspec import Struct
 from ormahd.ranking.gather import Gathered
 from ormahd.settings import SearchSettings
 
+MIN_SPREAD = 0.05
+"""Spread of fused scores, as a share of the largest, below which min-max would blow up noise (the seeds')."""
+
 
 class Fused(Struct, frozen=True):
     """A candidate after fusion. Ranks count from 1; None: not on that list."""
@@ -47,7 +50,7 @@ def fuse(
     return [
         Fused(node_id, words_rank.get(node_id), bm25.get(node_id), meaning_rank.get(node_id), value, norm, share)
         for node_id, value, norm, share in zip(
-            best, values, normalise(values, settings.rrf_min_spread_ratio), normalise(values, 1.0), strict=True
+            best, values, normalise(values, MIN_SPREAD), normalise(values, 1.0), strict=True
         )
     ]
 

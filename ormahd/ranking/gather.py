@@ -17,6 +17,9 @@ from ormahd.settings import SearchSettings
 
 Float = NDArray[np.float32]
 
+MIN_POOL = 100
+"""Candidates by words and by meaning each, at least: a Chroma filter is met by fetching wide (DESIGN 9)."""
+
 
 class Query(Protocol):
     """A question's vectors (`index.embedder.QueryVectors`)."""
@@ -99,15 +102,17 @@ def understand(index: Searchable, query: Query) -> Meaning:
     return Meaning(query.vector, focus, query.tokens, weights)
 
 
-def pool_size(heard: Heard, settings: SearchSettings) -> int:
-    """Candidates of each kind: the seeds' 3 or 10 times the limit, at least `min_pool`."""
+def pool_size(heard: Heard, least: int) -> int:
+    """Candidates of each kind: the seeds' 3 or 10 times the limit, at least `least`."""
     times = 10 if heard.windowed or heard.chosen.created_after is not None else 3
-    return max(times * heard.limit, settings.min_pool)
+    return max(times * heard.limit, least)
 
 
-def gather(index: Searchable, heard: Heard, embed: EmbedQuery, settings: SearchSettings) -> Gathered:
-    """Ask for notes by words and by meaning. Without vectors words answer alone, and `degraded` says so."""
-    pool = pool_size(heard, settings)
+def gather(
+    index: Searchable, heard: Heard, embed: EmbedQuery, settings: SearchSettings, least: int = MIN_POOL
+) -> Gathered:
+    """Ask for notes by words and by meaning, at least `least` of each. Without vectors words answer alone, and `degraded` says so."""
+    pool = pool_size(heard, least)
     by_words = index.begin_text(heard.terms, pool, heard.chosen)
     query = embed(heard.text)
     if query is None:

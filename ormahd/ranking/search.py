@@ -15,7 +15,7 @@ from ormahd.index.rows import Candidate
 from ormahd.ranking.activate import activate, seat
 from ormahd.ranking.exact import Exact, look, rare_words
 from ormahd.ranking.fuse import Fused, fuse
-from ormahd.ranking.gather import EmbedQuery, Gathered, Searchable, gather
+from ormahd.ranking.gather import MIN_POOL, EmbedQuery, Gathered, Searchable, gather
 from ormahd.ranking.hear import Heard, hear
 from ormahd.ranking.late import max_sim
 from ormahd.ranking.renew import FIRST, Holds, Reworded, never, nobody, renew, replaced
@@ -23,6 +23,8 @@ from ormahd.ranking.shape import Evidence, Named, shape
 from ormahd.ranking.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
 
+COMPARED = 100
+"""Fused candidates whose texts are compared token by token. 200 hold 2 points more of the right ones and rank none higher."""
 BEHIND = 0.999
 """Of the score of a memory that was made of it, what an archived one keeps at most: right behind it."""
 TEMPORAL_SCORE = 0.001
@@ -63,6 +65,10 @@ class Rules(Struct, frozen=True):
     search: SearchSettings = field(default_factory=SearchSettings)
     spaces: SpaceSettings = field(default_factory=SpaceSettings)
     activation: ActivationSettings = field(default_factory=ActivationSettings)
+    min_pool: int = MIN_POOL
+    """Candidates by words and by meaning each, at least."""
+    compared: int = COMPARED
+    """Fused candidates whose texts are compared token by token, at least."""
 
 
 def rank(
@@ -86,8 +92,8 @@ def rank(
     if heard.only_time:
         newest = _newest(index, heard, heard.limit, ())
         return _answer(heard, None, newest, [], {}, explain=explain)
-    gathered = gather(index, heard, embed, rules.search)
-    keep = max(rules.search.rerank_pool, 2 * heard.limit)
+    gathered = gather(index, heard, embed, rules.search, rules.min_pool)
+    keep = max(rules.compared, 2 * heard.limit)
     exact = look(index, heard)
     fused = fuse(gathered, question=heard.question, keep=keep, settings=rules.search, exact=exact.boost.keys())
     traces, spaces, rows, numbers = _shaped(index, fused, gathered, heard, exact, rules, explain=explain)

@@ -33,6 +33,27 @@ NAMED = 0.1
 CHANCE_LIMIT = 0.9
 """However long a note is, this much of a perfect match stays distinguishable."""
 DAY_US = 86_400_000_000
+LATE_WEIGHT, COSINE_WEIGHT, WORDS_WEIGHT = 0.6, 0.25, 0.15
+"""Weights in the similarity. A cosine of 0.6 helps long notes by a point and costs three on dialogue."""
+WORDS_HALF = 20.0
+"""The bm25 value that counts half: two to three rare words in common, whatever else the query says."""
+MOMENT_WEIGHT = 0.2
+"""How much the best of a conversation vouches for its other memories: 2 to 3 points of any@10 on dialogue."""
+MOMENT_S = 1800.0
+"""Seconds between two memories of one conversation; five minutes to a day measured the same."""
+BREVITY_TOKENS = 3.0
+"""A note of n tokens counts n / (n + this): "Thanks, Ana!" looks like every question about Ana."""
+LENGTH_CHANCE = 0.1
+"""What a note e times longer reaches by chance in late interaction (0.05 to 0.06 on unrelated texts). The seeds' factor
+threshold / length buries long notes."""
+FTS_ONLY_DAMPENING = 0.5
+"""Factor for a candidate without any similarity (the seeds')."""
+PERIOD_BOOST = 0.1
+"""Share added for a memory of the period that the query names."""
+RECENCY_BOOST, RECENCY_HALF_LIFE_DAYS = 0.05, 7.0
+"""Largest share added for recent access, and the days in which it halves (the seeds')."""
+ACCESS_BOOST = 0.05
+"""Largest share added for what was often opened or judged useful (the seeds')."""
 HALVINGS = 1000.0
 """Half-lives after which nothing is left of recency, whatever float64 says."""
 
@@ -80,22 +101,22 @@ def similarity(
     """
     lengths = evidence.late.lengths.astype(np.float64)
     size = np.array([row.size + len(row.title or "") for row in rows], np.float64)
-    chance = settings.length_chance * np.log(np.maximum(size / settings.length_penalty_threshold, 1.0))
+    chance = LENGTH_CHANCE * np.log(np.maximum(size / settings.length_penalty_threshold, 1.0))
     chance = np.minimum(chance, CHANCE_LIMIT)
     raw = (evidence.late.rare.astype(np.float64) + evidence.late.plain) / 2
     late = np.clip((raw - chance) / (1.0 - chance), 0.0, 1.0)
-    shared = bm25 / (bm25 + settings.words_half)
+    shared = bm25 / (bm25 + WORDS_HALF)
     focus = np.clip(np.nan_to_num(evidence.focus), 0.0, 1.0)
     weights = np.stack([
-        np.where(lengths > 0, settings.late_weight, 0.0),
-        np.full(len(rows), settings.cosine_weight),
-        np.full(len(rows), settings.words_weight),
+        np.where(lengths > 0, LATE_WEIGHT, 0.0),
+        np.full(len(rows), COSINE_WEIGHT),
+        np.full(len(rows), WORDS_WEIGHT),
     ])  # fmt: skip
-    brevity = np.where(lengths > 0, lengths / (lengths + settings.brevity_tokens), 1.0)
+    brevity = np.where(lengths > 0, lengths / (lengths + BREVITY_TOKENS), 1.0)
     total = np.maximum(weights.sum(axis=0), 1e-9)
     own = (weights * np.stack([late, focus, shared])).sum(axis=0) / total * brevity
-    moment = best_of_moment(rows, np.where(np.isnan(evidence.focus), 0.0, own), settings.moment_minutes * 60.0)
-    judged = (own + settings.moment_weight * moment) / (1.0 + settings.moment_weight)
+    moment = best_of_moment(rows, np.where(np.isnan(evidence.focus), 0.0, own), MOMENT_S)
+    judged = (own + MOMENT_WEIGHT * moment) / (1.0 + MOMENT_WEIGHT)
     return {
         "late_rare": evidence.late.rare, "late_plain": evidence.late.plain, "chance": chance, "late": late,
         "late_weight": weights[0], "focus": focus, "words": shared, "brevity": brevity, "own": own, "moment": moment,
@@ -168,21 +189,21 @@ def _factors(
     exact = [named.exact.of(row.id) for row in rows]
     idle = np.array([row.accessed for row in rows], np.int64)
     days = np.maximum(micros(heard.now) - idle, 0) / DAY_US
-    recency = 2.0 ** -np.minimum(days / settings.recency_half_life_days, HALVINGS)
+    recency = 2.0 ** -np.minimum(days / RECENCY_HALF_LIFE_DAYS, HALVINGS)
     columns: dict[str, Sequence[float] | Float] = {
         "rrf": [one.rrf for one in fused],
         "rrf_norm": [one.rrf_norm for one in fused],
         "rrf_share": [one.rrf_share for one in fused],
         "blend": np.full(len(rows), blend),
-        "dampening": np.full(len(rows), settings.fts_only_dampening),
+        "dampening": np.full(len(rows), FTS_ONLY_DAMPENING),
         "title": title,
         "exact": [boost for boost, _ in exact],
         "without": [factor for _, factor in exact],
         "confidence": [certainty(row.confidence) for row in rows],
         "tier": [1.0 + tiers[row.tier] for row in rows],
-        "recency": settings.recency_boost * recency,
-        "access": [settings.access_boost * min(1.0, _access(row.strength.use_count)) for row in rows],
-        "period": [1.0 + (settings.period_boost if _within(row.created, heard) else 0.0) for row in rows],
+        "recency": RECENCY_BOOST * recency,
+        "access": [ACCESS_BOOST * min(1.0, _access(row.strength.use_count)) for row in rows],
+        "period": [1.0 + (PERIOD_BOOST if _within(row.created, heard) else 0.0) for row in rows],
         "kind": [1.0 + (NAMED if row.type in heard.kinds else 0.0) for row in rows],
         "space": [space_factor(row.space, heard.space, spaces) for row in rows],
     }

@@ -124,11 +124,8 @@ def _archive(
     if not near or near[0][1] < FAR_ARCHIVE:
         return Ranked([])
     wish = query.model_copy(update={"tiers": [Tier.ARCHIVAL], "limit": WIDE_ARCHIVE})
-    few = rules.search.model_copy(update={"min_pool": 2 * WIDE_ARCHIVE, "rerank_pool": 2 * WIDE_ARCHIVE})
-    still = rules.activation.model_copy(update={"seed_count": 0})
-    found = rank(
-        index, wish, embed=embed, space=asked.space, now=now, explain=False, rules=Rules(few, rules.spaces, still)
-    )
+    few = _few(rules, 2 * WIDE_ARCHIVE)
+    found = rank(index, wish, embed=embed, space=asked.space, now=now, explain=False, rules=few)
     replaced = _replaced(index, [hit.node_id for hit in found.results], now)
     hits = [hit for hit in found.results if hit.source == "search" and hit.node_id not in replaced]
     return replace(found, results=hits)
@@ -154,7 +151,11 @@ def _preferences(
     query = SearchQuery(
         query=heard.query, limit=WIDE_PREFERENCES, tiers=SPOKEN_OF, types=[NodeType.PREFERENCE], spaces=spaces
     )
-    few = rules.search.model_copy(update={"min_pool": WIDE_PREFERENCES, "rerank_pool": WIDE_PREFERENCES})
+    few = _few(rules, WIDE_PREFERENCES)
+    return rank(index, query, embed=embed, space=None, now=now, explain=False, rules=few).results
+
+
+def _few(rules: Rules, many: int) -> Rules:
+    """Rules of a search that looks at `many` candidates and spreads nothing along edges."""
     still = rules.activation.model_copy(update={"seed_count": 0})
-    few_rules = Rules(few, rules.spaces, still)
-    return rank(index, query, embed=embed, space=None, now=now, explain=False, rules=few_rules).results
+    return replace(rules, activation=still, min_pool=many, compared=many)

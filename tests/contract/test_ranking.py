@@ -186,10 +186,10 @@ def test_equal_notes_are_ordered_newest_first_then_by_id(house: House) -> None:
     for number in range(6):
         house.put(number, "harbor light", created=NOW - timedelta(days=number % 3), space=f"s{number}")
     house.settle()
-    strict = Rules(TEXT_ONLY.model_copy(update={"recency_boost": 0.0}))
-    found = ids(house.ask("harbor light", rules=strict))
+    later = NOW + timedelta(days=3000)  # nothing is recent
+    found = ids(house.ask("harbor light", now=later, rules=Rules(TEXT_ONLY)))
     assert found == sorted(found, key=lambda one: ([node_id(n) for n in range(6)].index(one) % 3, one))
-    assert found == ids(house.ask("harbor light", rules=strict))
+    assert found == ids(house.ask("harbor light", now=later, rules=Rules(TEXT_ONLY)))
 
 
 def test_what_was_found_often_is_no_better_for_it_and_what_was_used_is(house: House) -> None:
@@ -225,8 +225,9 @@ def test_memories_of_one_conversation_vouch_for_each_other(house: House) -> None
     house.settle()
     found = house.ask("harbor festival fireworks")
     assert ids(found)[:3] == [best, beside, apart]
-    without = {hit.node_id: hit.score for hit in house.ask("harbor festival fireworks", rules=Rules(TEXT_ONLY.model_copy(update={"moment_weight": 0.0}))).results}  # fmt: skip
-    assert without[beside] == pytest.approx(without[apart], abs=1e-5)
+    trace = {hit.node_id: hit.trace for hit in found.results}
+    assert trace[beside]["own"] == pytest.approx(trace[apart]["own"], abs=1e-5)
+    assert trace[beside]["moment"] > trace[apart]["moment"]
 
 
 def test_activation_follows_edges_both_ways_and_respects_what_is_chosen(house: House) -> None:

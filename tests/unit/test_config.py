@@ -6,6 +6,8 @@ import pytest
 
 from ormahd import config, paths
 from ormahd.errors import BadRequest
+from ormahd.looking import config_findings
+from ormahd.settings.former import FORMER
 
 
 def test_layers_and_origins(tmp_path: Path) -> None:
@@ -40,6 +42,24 @@ def test_errors_name_the_setting(tmp_path: Path, text: str, environ: dict[str, s
     with pytest.raises(BadRequest) as caught:
         config.load(file, environ)
     assert named in caught.value.message
+
+
+def test_a_setting_of_an_earlier_version_is_named_and_is_no_error(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("[search]\nmin_pool = 7\nrrf_k = 10\n")
+    loaded = config.load(file, {"ORMAH_SEARCH_WORDS_HALF": "any"})
+    assert loaded.settings.search.rrf_k == 10
+    told = {finding.what: (finding.level, finding.mend) for finding in config_findings(lambda: loaded)}
+    assert told == {
+        f"{file}: search.min_pool is no setting any more: {FORMER['search.min_pool']}":
+            ("warning", "take search.min_pool out of the file"),
+        f"ORMAH_SEARCH_WORDS_HALF: search.words_half is no setting any more: {FORMER['search.words_half']}":
+            ("warning", "unset ORMAH_SEARCH_WORDS_HALF"),
+    }  # fmt: skip
+
+
+def test_no_setting_is_named_as_one_of_an_earlier_version() -> None:
+    assert not {f"{group}.{name}" for group, name in list(config.keys())} & set(FORMER)
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
