@@ -19,6 +19,8 @@ from ormahd.errors import Unavailable
 from ormahd.index.embed_files import cached, find_model, stay_offline
 from ormahd.settings.whisper import WhisperSettings
 
+CHARACTERS: Final = 512
+"""Characters of a prompt and of a memory that the cross-encoder reads (the seeds')."""
 BATCH: Final = 8
 """Pairs in one forward pass; between two of them the time is looked at (about 40 ms for MiniLM-L6 and 512 characters)."""
 SECONDS: Final = 0.25
@@ -41,11 +43,10 @@ log = logging.getLogger(__name__)
 class Reranker:
     """A cross-encoder of sentence-transformers, on the CPU. Thread-safe: one prompt at a time."""
 
-    def __init__(self, model: Any, name: str, characters: int) -> None:
-        """`model`: a CrossEncoder with one output; `characters`: how much of a text it reads."""
+    def __init__(self, model: Any, name: str) -> None:
+        """`model`: a CrossEncoder with one output."""
         self.name = name
         self._model = model
-        self._characters = characters
         self._lock = (
             threading.Lock()
         )  # a tokenizer truncates and pads by settings of its own, which change with each call
@@ -72,7 +73,7 @@ class Reranker:
         if not self._lock.acquire(timeout=min(max(deadline - time.monotonic(), 0.0), threading.TIMEOUT_MAX)):
             return None
         try:
-            return self._score(query[: self._characters], [text[: self._characters] for text in texts], deadline)
+            return self._score(query[:CHARACTERS], [text[:CHARACTERS] for text in texts], deadline)
         except Exception as error:  # noqa: BLE001 - a model that fails on some text must not cost the agent its memories
             self._warn(f"the reranker {self.name!r} failed: {error}", error)
             return None
@@ -179,7 +180,7 @@ def _load(settings: WhisperSettings) -> Reranker:
         outputs = int(model.num_labels)
         if outputs != 1:
             raise _unusable(where, f"it has {outputs} outputs, and one is needed: this is no model that ranks")
-        reranker = Reranker(model, name, settings.reranker_characters)
+        reranker = Reranker(model, name)
         if reranker.scores("warm", ["up"], deadline=math.inf) is None:
             raise _unusable(where, "its first scoring failed")
     except Unavailable:

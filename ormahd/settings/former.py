@@ -19,5 +19,17 @@ FORMER: dict[str, str] = {
     "search.recency_boost": "recent access always adds at most 0.05",
     "search.recency_half_life_days": "what recent access adds always halves in 7 days",
     "search.access_boost": "frequent use always adds at most 0.05",
+    "whisper.full_nodes": "the first two memories are always quoted in full",
+    "whisper.content_characters": "a memory's content is always cut at 600 characters",
+    "whisper.pool": "30 candidates are always judged",
+    "whisper.temporal_relevance": "prompts that ask for a time always need a relevance of 0.30",
+    "whisper.crowding": "the gate always rises by 0.0125 for each memory that is in",
+    "whisper.companions": "a memory is always left out that is 0.12 less relevant than the best",
+    "whisper.preference_gate": "standing preferences always need a relevance of 0.42",
+    "whisper.topic_cosine": "a memory without a word in common always needs a cosine of 0.55",
+    "whisper.other_spaces": "the relevance of a memory of another space is always halved",
+    "whisper.elsewhere_margin": "the best of this space may always be 0.02 behind that of another",
+    "whisper.reranker_characters": "the cross-encoder always reads 512 characters of a memory",
+    "whisper.buffer_size": "the last 5 prompts of a session are always remembered",
 }
 """`group.name` -> what holds instead, as a sentence without its full stop."""

@@ -19,25 +19,11 @@ class WhisperSettings(Group):
         default=[], description="Spaces in which nothing is whispered (`global`: where no space is detected)."
     )
     max_nodes: Annotated[int, Field(ge=1, le=50)] = Field(default=6, description="Most memories in one whisper.")
-    full_nodes: Annotated[int, Field(ge=0, le=50)] = Field(
-        default=2, description="How many of them come with their content; the others with type, title and id."
-    )
-    content_characters: Annotated[int, Field(ge=40, le=5_000)] = Field(
-        default=600, description="Characters of one memory's content in a whisper, cut between words."
-    )
     total_characters: Annotated[int, Field(ge=500, le=9_000)] = Field(
         default=4_000, description="Characters of a whole whisper. Harnesses cut at 10,000."
     )
-    pool: Annotated[int, Field(ge=1, le=500)] = Field(
-        default=30,
-        description="Candidates that are reranked and gated. From 6, the number that is shown: what is best by rank is often "
-        "not what is most relevant.",
-    )
     min_relevance: Share = Field(
         default=0.45, description="Relevance below which a candidate is not looked at further."
-    )
-    temporal_relevance: Share = Field(
-        default=0.30, description="The same for prompts that ask for a time: the time itself speaks for a memory."
     )
     log_relevance: Share = Field(
         default=0.40,
@@ -53,35 +39,6 @@ class WhisperSettings(Group):
         description="The same for a memory in the archive: nobody needed it for long, so that it has to fit better. 1: the archive is "
         "never whispered.",
     )
-    crowding: Share = Field(
-        default=0.0125,
-        description="What the gate rises by for each memory that is in already: the sixth has to be surer than the first.",
-    )
-    companions: Share = Field(
-        default=0.12,
-        description="How far behind the most relevant memory others may be. Where one fits well, what fits so-so is noise. "
-        "Measured together with `crowding`: on dialogue 55 instead of 46 per cent of what is whispered belongs to the question; "
-        "in the corpus of `tests/quality` 80 instead of 71.",
-    )
-    preference_gate: Share = Field(
-        default=0.42,
-        description="The gate for standing preferences: they apply to a task without speaking of it. They are looked for where "
-        "something is to be done, not for questions.",
-    )
-    topic_cosine: Share = Field(
-        default=0.55,
-        description="Cosine from which a memory may stay without a word in common with the prompt, where others have one.",
-    )
-    other_spaces: Share = Field(
-        default=0.5,
-        description="Factor on the relevance of a memory of another space, unless the prompt names that space. From 0.6 "
-        "(`space.boost_other`): at 0.5 none passes the default gate, and another project's matter stays there.",
-    )
-    elsewhere_margin: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
-        default=-0.02,
-        description="By how much (of late interaction, 0 to 1) the best of this space and global must not fall behind the best "
-        "of any other space; else the prompt is about that other space's matter, and what resembles it here keeps silent.",
-    )
     reranker: Literal["auto", "off"] = Field(
         default="auto", description="`auto`: a cross-encoder judges where its files are on this machine; `off`: never."
     )
@@ -93,12 +50,6 @@ class WhisperSettings(Group):
     )
     reranker_blend: Share = Field(
         default=0.6, description="Share of the cross-encoder in a candidate's score; the rest is the search's."
-    )
-    reranker_characters: Annotated[int, Field(ge=40, le=10_000)] = Field(
-        default=512, description="Characters of a memory that the cross-encoder reads."
-    )
-    buffer_size: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=5, description="Prompts of a session that are remembered, to understand the next one."
     )
     session_gap_minutes: Minutes = Field(
         default=10.0, description="Minutes after which an earlier prompt no longer tells what the next one is about."

@@ -21,6 +21,22 @@ from ormahd.whisper.verdict import Verdict
 
 Overlaps = Callable[[Candidate], bool]
 
+TEMPORAL_RELEVANCE = 0.30
+"""The floor for prompts that ask for a time: the time itself speaks for a memory (the seeds')."""
+CROWDING = 0.0125
+"""What the gate rises by for each memory that is in already: the sixth has to be surer than the first."""
+COMPANIONS = 0.12
+"""How far behind the most relevant memory others may be. With `CROWDING` 55 instead of 46 per cent of what is whispered on dialogue belongs."""
+PREFERENCE_GATE = 0.42
+"""The gate for standing preferences: they apply to a task without speaking of it."""
+OTHER_SPACES = 0.5
+"""Factor on the relevance of a memory of another space that the prompt does not name: none passes the default gate."""
+TOPIC_COSINE = 0.55
+"""Cosine from which a memory may stay without a word in common with the prompt, where others have one."""
+ELSEWHERE_MARGIN = -0.02
+"""By how much, in late interaction, the best of this space and global may be behind the best of another space."""
+FULL_NODES = 2
+"""Memories that are quoted in full; the others by title (the seeds')."""
 BELOW_GATE = "gate: relevance"
 """How the reason begins of those among which exploration looks."""
 
@@ -30,7 +46,7 @@ def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
     return [one for one in candidates if one.dropped is None]
 
 
-def judge(pool: Pool, heard: Heard, asked: Asked, settings: WhisperSettings) -> None:
+def judge(pool: Pool, heard: Heard, asked: Asked) -> None:
     """Relevance: what the texts say, by how sure the memory is and where it is at home. Who asks about himself is answered
     by what is linked to him, however little the words have in common; who names another space is answered from there."""
     said = frozenset(words(heard.prompt))
@@ -41,7 +57,7 @@ def judge(pool: Pool, heard: Heard, asked: Asked, settings: WhisperSettings) -> 
         linked = about_user if one.id in pool.identity and id(one) not in standing else 0.0
         one.numbers["identity"] = linked
         one.numbers["certain"] = certain = certainty(one.row.confidence)
-        one.numbers["place"] = _place(one, asked, said, settings)
+        one.numbers["place"] = _place(one, asked, said)
         one.relevance = max(one.relevance, linked) * certain * one.numbers["place"]
         one.order = one.score
         if one.source in ("activated", "conflict") and not linked:
@@ -60,19 +76,19 @@ def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked
             one.numbers["verdict_cosine"] = said.cosine
 
 
-def _place(one: Candidate, asked: Asked, said: frozenset[str], settings: WhisperSettings) -> float:
+def _place(one: Candidate, asked: Asked, said: frozenset[str]) -> float:
     if asked.at_home(one.row.space):
         return one.numbers.get("space", 1.0)
     named = frozenset(words(one.row.space or ""))
     if short_name(one.row.space or "") == short_name(asked.space or ""):
         # of two projects of one name, that name means the one that we are in
         named -= frozenset(words(asked.space or ""))
-    return 1.0 if named and named <= said else settings.other_spaces
+    return 1.0 if named and named <= said else OTHER_SPACES
 
 
 def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettings) -> None:
     """What is below the least relevance is not looked at further; for a prompt that asks for a time, less is enough."""
-    least = min(settings.min_relevance, settings.temporal_relevance) if heard.temporal else settings.min_relevance
+    least = min(settings.min_relevance, TEMPORAL_RELEVANCE) if heard.temporal else settings.min_relevance
     for one in alive(candidates):
         if one.relevance < least and one.source != "temporal" and not one.wanted:
             one.dropped = f"floor: relevance {one.relevance:.3f} below {least}"
@@ -130,11 +146,11 @@ def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSet
     best = max((one.numbers["text"] for one in left), default=0.0)
     if best >= settings.log_relevance:  # it asks for one trait, not for all
         for one in left:
-            if one.numbers["text"] < best - settings.companions:
+            if one.numbers["text"] < best - COMPANIONS:
                 one.dropped = "identity: others fit the words"
 
 
-def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps: Overlaps, near: float) -> None:
+def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps: Overlaps) -> None:
     """Where some share a word with the prompt, those that do not must be near in meaning to stay (seeds: narrow to those
     that overlap; identity is let through)."""
     left = alive(candidates)
@@ -148,17 +164,17 @@ def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps:
             or one.id in pool.identity
             or (heard.identity_only and one.row.space is None)
             or one.source == "temporal"
-            or one.numbers.get("cosine", 0.0) >= near
+            or one.numbers.get("cosine", 0.0) >= TOPIC_COSINE
         )
         if not let_through:
             one.dropped = "topic: no word in common, and others have one"
 
 
-def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked, margin: float) -> bool:
+def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked) -> bool:
     """Is the prompt's matter at home here? Where a memory of another space fits better than all of this one (and global),
     what resembles it here is about something else. False: they are let go. Where no project is, every project is elsewhere, and that
     one of them fits better says nothing against a global memory."""
-    if asked.space is None or pool.elsewhere <= 0.0 or pool.here >= pool.elsewhere + margin:
+    if asked.space is None or pool.elsewhere <= 0.0 or pool.here >= pool.elsewhere + ELSEWHERE_MARGIN:
         return True
     for one in alive(candidates):
         let_through = one.wanted or one.id in pool.identity or one.source == "temporal"
@@ -199,7 +215,13 @@ def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candi
 
 
 def gate(
-    candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings, *, known: float = 0.0
+    candidates: Sequence[Candidate],
+    heard: Heard,
+    settings: WhisperSettings,
+    *,
+    known: float = 0.0,
+    crowding: float = CROWDING,
+    companions: float = COMPANIONS,
 ) -> list[Candidate]:
     """Whoever is relevant enough, best first; each further memory has to be a little surer than the one before. `known`:
     relevance of what the context holds already; where that answers the prompt, what fits so-so is noise as ever. Of what a prompt for a time
@@ -212,12 +234,12 @@ def gate(
     best = max((known, *(one.relevance for one in left)))
     chosen: list[Candidate] = []
     for one in left:
-        least = settings.injection_gate + settings.crowding * len(chosen)
+        least = settings.injection_gate + crowding * len(chosen)
         if heard.temporal or one.wanted:  # the time itself speaks for it, and the floor was its gate
             least = 0.0
         if one.relevance < least:
             one.dropped = f"{BELOW_GATE} {one.relevance:.3f} below {least:.3f}"
-        elif one.relevance < best - settings.companions and not heard.temporal and not one.wanted:
+        elif one.relevance < best - companions and not heard.temporal and not one.wanted:
             one.dropped = f"companions: relevance {one.relevance:.3f} far below {best:.3f}"
         elif _joins(one, chosen):
             continue
@@ -258,8 +280,8 @@ def standing(
     left.sort(key=lambda one: (-one.relevance, one.id))
     found: list[Candidate] = []
     for one in left:
-        if one.relevance < settings.preference_gate and not one.wanted:
-            one.dropped = f"preference: relevance {one.relevance:.3f} below {settings.preference_gate}"
+        if one.relevance < PREFERENCE_GATE and not one.wanted:
+            one.dropped = f"preference: relevance {one.relevance:.3f} below {PREFERENCE_GATE}"
         elif _joins(one, [*chosen, *found]):
             continue
         elif len(found) >= settings.preferences:
@@ -296,7 +318,7 @@ def arrange(
         one.dropped = "gate: preferences took the place"
     number = 0
     for one in listed:
-        one.shown = "title" if one.older_than else _shown(number, settings)  # what was replaced is named, not quoted
+        one.shown = "title" if one.older_than else _shown(number)  # what was replaced is named, not quoted
         number += not one.older_than
     for one in preferences:
         one.shown = "title" if one.older_than else "preference"
@@ -305,5 +327,5 @@ def arrange(
     return [*listed, *preferences, *([exploring] if exploring is not None else [])]
 
 
-def _shown(number: int, settings: WhisperSettings) -> Shown:
-    return "full" if number < settings.full_nodes else "title"
+def _shown(number: int) -> Shown:
+    return "full" if number < FULL_NODES else "title"

@@ -23,6 +23,7 @@ from ormahd.index.rows import Filter
 from ormahd.journal import whispers
 from ormahd.ranking import time_words
 from ormahd.ranking.hear import subject
+from ormahd.ranking.rerank import CHARACTERS
 from ormahd.ranking.search import Rules
 from ormahd.whisper import affinity, choose, hear, quiet, render, renew, review
 from ormahd.whisper.gather import Pool, gather
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ormah")
 
+POOL = 30
+"""Candidates that are judged. What is best by rank is often not what is most relevant, so more than are shown."""
 FIRST = "what has been decided about how this is built?"
 """A prompt of nobody's, for `Whisper.warm`."""
 
@@ -149,7 +152,7 @@ class _Course:
         settings = self.ormah.settings
         pool = gather(
             self.ormah.index, heard, self.asked, self_id=self.ormah.vault.self_id, embed=self.embed, now=self.now,
-            rules=Rules(settings.search, settings.space, settings.activation), limit=self.settings.pool,
+            rules=Rules(settings.search, settings.space, settings.activation), limit=POOL,
             preferences=self.settings.preferences > 0 and applies(heard),
         )  # fmt: skip
         self.degraded += pool.degraded
@@ -161,10 +164,10 @@ class _Course:
 
     def _choose(self, heard: Heard, pool: Pool) -> Answer:
         candidates, settings = pool.candidates, self.settings
-        choose.judge(pool, heard, self.asked, settings)
+        choose.judge(pool, heard, self.asked)
         everyone = [*candidates, *pool.preferences]
         choose.heed(everyone, self._verdicts(heard, everyone), self.asked)
-        home = choose.at_home(candidates, pool, self.asked, settings.elsewhere_margin)
+        home = choose.at_home(candidates, pool, self.asked)
         choose.floor(candidates, heard, settings)
         self._rerank(candidates, heard)
         boosts = self._boosts(heard, [*candidates, *pool.preferences])
@@ -174,9 +177,7 @@ class _Course:
         choose.timely(candidates, heard, self.asked, topical=bool(subject(heard.query)))
         choose.identity(candidates, heard, settings)
         said = stemmed([one.row for one in choose.alive(candidates)])
-        choose.topical(
-            candidates, pool, heard, lambda one: not topic.isdisjoint(said[one.row.digest]), settings.topic_cosine
-        )
+        choose.topical(candidates, pool, heard, lambda one: not topic.isdisjoint(said[one.row.digest]))
         known = choose.unknown(candidates, self.before)
         choose.unknown(pool.preferences, self.before)
         resting = choose.resting(candidates, settings)
@@ -222,7 +223,7 @@ class _Course:
         if reranker is None:
             self.degraded.append("reranker")
             return
-        logits = reranker.scores(heard.prompt, [_document(one, self.settings.reranker_characters) for one in read])
+        logits = reranker.scores(heard.prompt, [_document(one, CHARACTERS) for one in read])
         if logits is None:
             self.degraded.append("reranker")
             return

@@ -38,6 +38,8 @@ __all__ = [
     "MARK", "REMEMBERS", "WHISPERS", "Rendered", "Review", "alone", "compose", "enclose", "line", "notice", "quoted", "render", "strip",
 ]  # fmt: skip
 
+CONTENT_CHARACTERS = 600
+"""Characters of one memory's content, cut between words."""
 TITLE = 160
 """Characters of a title. Ours have at most 300; a person's note may have any."""
 UNTITLED = 60
@@ -119,7 +121,7 @@ def compose(
     left_out = {node.id for node in nodes}
     full = True
     for node in nodes:
-        entry = _entry(node, settings.content_characters, room, a_byte)
+        entry = _entry(node, CONTENT_CHARACTERS, room, a_byte)
         if entry is None:
             full = False
             break
@@ -131,7 +133,7 @@ def compose(
         lines += due
         room -= _lines(due, a_byte)
     if full and review is not None:
-        block = _review(review, now, settings.content_characters, commands)
+        block = _review(review, now, CONTENT_CHARACTERS, commands)
         if reviewed := _lines(block, a_byte) <= room:
             lines += block
     return Rendered(enclose(lines, commands=commands, event=event), frozenset(left_out), reviewed)

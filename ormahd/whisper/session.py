@@ -20,6 +20,8 @@ from ormahd.whisper.steps import Before, Float, Said, Shown
 
 log = logging.getLogger(__name__)
 
+BUFFER_SIZE: Final = 5
+"""Prompts of a session that are remembered, to understand the next one (the seeds')."""
 MOST_CHARACTERS: Final = 2_000
 """Of a prompt that is remembered: what follows it up needs its gist."""
 PRUNED_EVERY: Final = 50
@@ -63,7 +65,7 @@ class Sessions:
         earliest = self._clock() - timedelta(minutes=self._settings.session_gap_minutes)
         recent = tuple(self._said(one) for one in found.spoken if one.time > earliest)
         return Before(
-            recent=recent[-self._settings.buffer_size :] or None,
+            recent=recent[-BUFFER_SIZE:] or None,
             known=frozenset(memory for memory, how in found.holds.items() if how in CONTENT),
             named=frozenset(memory for memory, how in found.holds.items() if how not in CONTENT),
             prompts=found.prompts,
@@ -112,7 +114,7 @@ class Sessions:
     ) -> None:
         now, settings = self._clock(), self._settings
         new = sessions.add(
-            self._state, key, spoken, now=now, holds=shown, lasting=CONTENT, keep=settings.buffer_size, counted=counted
+            self._state, key, spoken, now=now, holds=shown, lasting=CONTENT, keep=BUFFER_SIZE, counted=counted
         )
         if new:
             self._new += 1

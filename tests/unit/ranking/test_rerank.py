@@ -15,7 +15,7 @@ import pytest
 
 from ormahd.errors import Unavailable
 from ormahd.ranking import rerank
-from ormahd.ranking.rerank import Arriving, Reranker
+from ormahd.ranking.rerank import CHARACTERS, Arriving, Reranker
 from ormahd.settings.whisper import WhisperSettings
 
 WORDS = [
@@ -98,10 +98,9 @@ def test_the_same_as_the_library_gives(files: Path) -> None:
     assert load(files).scores("which database", TEXTS, deadline=soon()) == pytest.approx(theirs.tolist(), abs=1e-4)
 
 
-def test_texts_are_read_up_to_the_settings_characters(files: Path) -> None:
-    reranker = load(files, reranker_characters=40)
-    head = "postgres because of json, the database, "
-    assert len(head) == 40
+def test_texts_are_read_up_to_a_limit(files: Path) -> None:
+    reranker = load(files)
+    head = ("postgres because of json, the database, " * 13)[:CHARACTERS]
     one, other = (
         reranker.scores("which database", [head + "owl", head + "tree in the night " * 9], deadline=soon()) or []
     )

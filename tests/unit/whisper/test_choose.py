@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from msgspec import structs
@@ -23,7 +24,9 @@ from ormahd.whisper.told import recompute
 from ormahd.whisper.verdict import Verdict
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
-SETTINGS = WhisperSettings(crowding=0.0, companions=1.0)
+SETTINGS = WhisperSettings()
+gate = partial(choose.gate, crowding=0.0, companions=1.0)
+"""Where a test is not about what candidates have to do with each other."""
 HERE = Asked("which database do we use", "ormah")
 _NUMBERS = itertools.count()
 
@@ -59,7 +62,7 @@ def pool(*candidates: Candidate, identity: Iterable[str] = (), here: float = 0.0
 
 def judged(*candidates: Candidate, asked: Asked = HERE, what: Heard | None = None, **more: object) -> Pool:
     found = pool(*candidates, **more)  # type: ignore[arg-type]
-    choose.judge(found, what or heard(), asked, SETTINGS)
+    choose.judge(found, what or heard(), asked)
     return found
 
 
@@ -131,7 +134,7 @@ def test_from_the_home_folder_no_project_speaks_unless_it_is_named() -> None:
 
 def test_what_fits_in_some_project_says_nothing_against_a_global_memory() -> None:
     everybodys = candidate(0.9, space=None)
-    assert choose.at_home([everybodys], pool(everybodys, here=0.4, elsewhere=0.8), HOME, -0.02)
+    assert choose.at_home([everybodys], pool(everybodys, here=0.4, elsewhere=0.8), HOME)
     assert everybodys.dropped is None
 
 
@@ -140,10 +143,10 @@ def test_what_was_decided_comes_first_where_decisions_of_a_time_are_asked_for() 
     for one in (old, new):
         one.row = structs.replace(one.row, type=NodeType.DECISION)
     asked = heard(Intent.TEMPORAL, prompt="what did we decide last week?")
-    assert choose.gate([other, old, new], asked, SETTINGS) == [new, old, other]
-    assert choose.gate([other, old, new], heard(Intent.TEMPORAL), SETTINGS) == [other, new, old]
+    assert gate([other, old, new], asked, SETTINGS) == [new, old, other]
+    assert gate([other, old, new], heard(Intent.TEMPORAL), SETTINGS) == [other, new, old]
     few = SETTINGS.model_copy(update={"max_nodes": 2})
-    assert choose.gate([other, old, new], asked, few) == [new, old]
+    assert gate([other, old, new], asked, few) == [new, old]
 
 
 # Said outright
@@ -163,20 +166,19 @@ def test_said_to_be_of_no_use_it_is_silent_however_relevant() -> None:
 
 def test_said_to_be_of_use_it_passes_every_gate() -> None:
     one, rival = candidate(0.1, order=0.1), candidate(0.9)
-    strict = SETTINGS.model_copy(update={"companions": 0.1})
     for each in (one, rival):
         each.numbers["text"] = each.relevance
     choose.heed([one, rival], {one.id: judgement(1)}, HERE)
     found = pool(one, rival, here=0.1, elsewhere=0.9)
-    choose.at_home([one], found, HERE, -0.02)
-    choose.floor([one, rival], heard(), strict)
-    choose.boost([one, rival], {}, strict)
-    choose.topical([one, rival], found, heard(), lambda each: each is rival, 0.55)
-    assert choose.resting([one, rival], strict) is None
-    assert choose.gate([one, rival], heard(), strict) == [rival, one]
+    choose.at_home([one], found, HERE)
+    choose.floor([one, rival], heard(), SETTINGS)
+    choose.boost([one, rival], {}, SETTINGS)
+    choose.topical([one, rival], found, heard(), lambda each: each is rival)
+    assert choose.resting([one, rival], SETTINGS) is None
+    assert gate([one, rival], heard(), SETTINGS, companions=0.1) == [rival, one]
     preference = candidate(0.1)
     choose.heed([preference], {preference.id: judgement(1)}, HERE)
-    assert choose.standing([preference], [], strict) == [preference]
+    assert choose.standing([preference], [], SETTINGS) == [preference]
 
 
 def test_that_it_is_of_use_is_not_carried_to_another_project() -> None:
@@ -203,7 +205,7 @@ def test_from_the_archive_speaks_what_is_well_above_the_gate() -> None:
     sure, near, nearer, far, working = archived(0.7), archived(0.52), archived(0.58), archived(0.47), candidate(0.51)
     everyone = [sure, near, nearer, far, working]
     assert choose.resting(everyone, SETTINGS) is nearer
-    assert choose.gate(everyone, heard(), SETTINGS) == [sure, working]
+    assert gate(everyone, heard(), SETTINGS) == [sure, working]
     assert (near.dropped, far.dropped) == ("archive: relevance 0.520 below 0.6", "archive: relevance 0.470 below 0.6")
     assert choose.explore(everyone, [sure, working], {}, room=4) is None, "nor is it shown to learn from"
     assert choose.resting([archived(0.49)], SETTINGS) is None, "it would have been silent in working too"
@@ -212,7 +214,7 @@ def test_from_the_archive_speaks_what_is_well_above_the_gate() -> None:
 def test_a_time_that_is_asked_for_opens_no_archive() -> None:
     one = archived(0.5)
     choose.resting([one], SETTINGS)
-    assert choose.gate([one], heard(Intent.TEMPORAL), SETTINGS) == []
+    assert gate([one], heard(Intent.TEMPORAL), SETTINGS) == []
 
 
 def test_what_came_by_an_edge_alone_is_not_whispered() -> None:
@@ -305,10 +307,10 @@ def overlaps(one: Candidate) -> bool:
 def test_topical_overlap_narrows_only_where_somebody_overlaps() -> None:
     """Seeds: "if at least one candidate overlaps topically, Ormah narrows the set to overlapping candidates"."""
     shares, vague = candidate(), candidate(text="We like small things.")
-    choose.topical([shares, vague], pool(), heard(), overlaps, 0.55)
+    choose.topical([shares, vague], pool(), heard(), overlaps)
     assert (shares.dropped is None, vague.dropped is None) == (True, False)
     alone = candidate(text="We like small things.")
-    choose.topical([alone], pool(), heard(), overlaps, 0.55)
+    choose.topical([alone], pool(), heard(), overlaps)
     assert alone.dropped is None
 
 
@@ -317,21 +319,21 @@ def test_identity_linked_and_near_memories_pass_the_topical_filter() -> None:
     shares = candidate()
     linked, near, timely = (candidate(text="x", cosine=value) for value in (0.1, 0.6, 0.1))
     timely.source = "temporal"
-    choose.topical([shares, linked, near, timely], pool(identity=[linked.id]), heard(), overlaps, 0.55)
+    choose.topical([shares, linked, near, timely], pool(identity=[linked.id]), heard(), overlaps)
     assert [one.dropped for one in (linked, near, timely)] == [None, None, None]
 
 
 def test_a_prompt_that_is_at_home_elsewhere_finds_nothing_here() -> None:
     here, everywhere, there = candidate(), candidate(space=None), candidate(space="billing")
     found = pool(here, everywhere, there, here=0.5, elsewhere=0.7)
-    assert not choose.at_home(found.candidates, found, HERE, 0.0)
+    assert not choose.at_home(found.candidates, found, HERE)
     assert [one.dropped is None for one in (here, everywhere, there)] == [False, False, True]
 
 
 def test_as_good_here_is_at_home_here() -> None:
     here = candidate()
-    assert choose.at_home([here], pool(here, here=0.69, elsewhere=0.7), HERE, -0.02)
-    assert choose.at_home([here], pool(here, here=0.2, elsewhere=0.0), HERE, 0.0)
+    assert choose.at_home([here], pool(here, here=0.69, elsewhere=0.7), HERE)
+    assert choose.at_home([here], pool(here, here=0.2, elsewhere=0.0), HERE)
     assert here.dropped is None
 
 
@@ -349,32 +351,30 @@ def test_what_the_context_holds_is_not_said_again() -> None:
 def test_the_gate_is_050() -> None:
     """Seeds: "if the best non-temporal result is below the gate: whisper returns empty; otherwise weak candidates below the
     gate are removed"."""
-    assert choose.gate([candidate(0.49)], heard(), SETTINGS) == []
+    assert gate([candidate(0.49)], heard(), SETTINGS) == []
     weak, strong = candidate(0.49, order=0.9), candidate(0.5, order=0.1)
-    assert choose.gate([weak, strong], heard(), SETTINGS) == [strong]
+    assert gate([weak, strong], heard(), SETTINGS) == [strong]
     assert weak.dropped == "gate: relevance 0.490 below 0.500"
 
 
 def test_order_is_the_searchs_and_six_are_the_most() -> None:
     many = [candidate(0.6, order=number / 10) for number in range(9)]
-    chosen = choose.gate(many, heard(), SETTINGS)
+    chosen = gate(many, heard(), SETTINGS)
     assert chosen == many[:2:-1]
     assert all(one.dropped == "gate: beyond the 6 best" for one in many[:3])
 
 
 def test_each_further_memory_has_to_be_surer() -> None:
-    settings = WhisperSettings(crowding=0.05)
     first, second, third = candidate(0.52, order=0.9), candidate(0.52, order=0.8), candidate(0.56, order=0.7)
-    assert choose.gate([first, second, third], heard(), settings) == [first, third]
+    assert gate([first, second, third], heard(), SETTINGS, crowding=0.05) == [first, third]
 
 
 def test_what_fits_so_so_does_not_join_what_fits_well() -> None:
-    settings = WhisperSettings(crowding=0.0, companions=0.1)
     best, near, far = candidate(0.8, order=0.1), candidate(0.71, order=0.3), candidate(0.69, order=0.9)
-    assert choose.gate([best, near, far], heard(), settings) == [near, best]
+    assert gate([best, near, far], heard(), SETTINGS, companions=0.1) == [near, best]
     assert far.dropped == "companions: relevance 0.690 far below 0.800"
     alone = candidate(0.65)
-    assert choose.gate([alone], heard(), settings, known=0.8) == []
+    assert gate([alone], heard(), SETTINGS, known=0.8, companions=0.1) == []
 
 
 def test_what_is_there_for_its_time_is_of_this_space() -> None:
@@ -399,7 +399,7 @@ def test_temporal_results_pass_the_gate_and_come_newest_first() -> None:
         candidate(0.0, source="temporal"),
         candidate(0.7, days=1),
     )
-    assert choose.gate([old, new, topical], heard(Intent.TEMPORAL), SETTINGS) == [new, topical, old]
+    assert gate([old, new, topical], heard(Intent.TEMPORAL), SETTINGS) == [new, topical, old]
 
 
 # ------------------------------------------------------------------------------------------------ what joins
@@ -407,7 +407,7 @@ def test_temporal_results_pass_the_gate_and_come_newest_first() -> None:
 
 def test_exploration_never_breaks_silence() -> None:
     held = candidate(0.45)
-    assert choose.gate([held], heard(), SETTINGS) == []
+    assert gate([held], heard(), SETTINGS) == []
     assert choose.explore([held], [], (), room=5) is None
 
 
@@ -415,7 +415,7 @@ def test_exploration_adds_the_best_of_those_that_feedback_does_not_know() -> Non
     """Seeds: "Ormah can add one lower-confidence candidate as an exploration slot"."""
     shown, best, known = candidate(0.7), candidate(0.46, order=0.5), candidate(0.48, order=0.6)
     everyone = [shown, best, known]
-    chosen = choose.gate(everyone, heard(), SETTINGS)
+    chosen = gate(everyone, heard(), SETTINGS)
     assert choose.explore(everyone, chosen, {known.id}, room=5) is best
     assert best.dropped is None
     assert choose.explore(everyone, chosen, (), room=0) is None
@@ -464,6 +464,6 @@ def test_of_candidates_that_say_the_same_one_is_chosen_and_the_others_are_counte
         for at, text in enumerate(("deploys happen on tuesday", "Deploys happen on **Tuesday**."))
     ]
     other = candidate(0.7, text="Deploys happen on Thursday.")
-    assert choose.gate([best, *twins, other], heard(), SETTINGS) == [best, other]
+    assert gate([best, *twins, other], heard(), SETTINGS) == [best, other]
     assert (best.also, other.also) == (2, 0)
     assert [one.dropped for one in twins] == [f"same: {best.row.short_id} says the same"] * 2

@@ -171,7 +171,7 @@ def test_a_fence_that_was_cut_off_is_closed() -> None:
 def test_the_whole_stays_within_its_budget(
     sizes: list[tuple[int, int, Shown]], total: int, word: str, review: bool, due: bool
 ) -> None:
-    settings = WhisperSettings(total_characters=total, content_characters=2000)
+    settings = WhisperSettings(total_characters=total)
     nodes = [
         memory(
             "t" * title,
