@@ -46,6 +46,8 @@ log = logging.getLogger("ormahd.daemon")
 
 LOOP_SECONDS: Final = 30.0
 """A server whose loop has not gone round for so long does not work: the watchdog is not fed (it goes round every 10)."""
+LOOK_OUT_EVERY: Final = 2.0
+"""Seconds between two looks whether a pipe stands in git's folder, for which a git that is at work would wait for ever."""
 LOOK_EVERY: Final = 600.0
 """Seconds between two looks whether an agent has something to judge; most of them find that it is not time yet."""
 LOOK_FIRST: Final = 30.0
@@ -195,6 +197,7 @@ class _Life:
         self._syncs = minutes > 0
         self._tidy = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
         self._pack = Timer("packing", self._pack_repository, first=PACK_FIRST, every=PACK_EVERY)
+        self._look_out = Timer("git-look-out", ormah.vault.git.look_out, first=LOOK_OUT_EVERY, every=LOOK_OUT_EVERY)
         self._tells = ormah.config.settings.whisper.maintenance
         self._look = Timer("maintenance_due", self._look_through, first=LOOK_FIRST, every=LOOK_EVERY)
         self._left: list[str] = []
@@ -204,6 +207,7 @@ class _Life:
         """Reconcile and load models in threads of their own: the main thread hears signals."""
         self._warming = threading.Thread(target=self._warm, args=(whisper,), name="warm", daemon=True)
         self._warming.start()
+        self._look_out.start()
         reranker.start()
 
     def _warm(self, whisper: Whisper) -> None:
@@ -288,6 +292,7 @@ class _Life:
         working = (
             (self._timetable, "maintenance"), (self._sync, "a sync"), (self._tidy, "tidying the journal"),
             (self._look, "a look for what an agent may judge"), (self._pack, "packing the repository"),
+            (self._look_out, "a look at git's folder"),
         )  # fmt: skip
         for timer, name in working:
             if not timer.stop(self._drain):

@@ -105,6 +105,8 @@ class OwnData(Struct):
     """Files that are as HEAD has them: the blob, and size, time and inode of the file."""
     said: dict[str, dict[str, Any]] = {}
     """What `doctor` ought to name, by path."""
+    waits: bool = False
+    """Whether a file has not rested yet, or git is held."""
 
 
 class _Differs(Struct):
@@ -122,14 +124,13 @@ def bring_in_own_data(scan: Round) -> None:
     head = owner.walked
     if head is None or scan.half_done or CARD not in scan.tree or not os.path.lexists(vault.root / CARD):
         return
-    own.said = {}
-    paths = _own_paths(scan)
-    differing = [one for path in sorted(paths) for one in _differing(scan, path)]
+    own.said, own.waits = {}, False
+    differing = [one for path in sorted(_own_paths(scan)) for one in _differing(scan, path)]
     if not differing:
-        own.since = own.since if scan.out.waiting & paths else head
+        own.since = own.since if own.waits else head
         return
     if scan.why_busy is not None:
-        scan.out.wait(differing[0].path, BUSY_S)
+        _later(scan, BUSY_S)
         return
     base = _base(scan, own.since, head)
     staged = owner.look.staged()
@@ -141,8 +142,14 @@ def bring_in_own_data(scan: Round) -> None:
         elif (data := _brought_together(scan, one, base.get(one.path))) is not None:
             changes[one.path] = one, data
     done = _commit_own_data(scan, changes) if changes else None
-    if done is not None and len(changes) == len(differing) and not scan.out.waiting & paths:
+    if done is not None and len(changes) == len(differing) and not own.waits:
         own.since = done
+
+
+def _later(scan: Round, seconds: float) -> None:
+    """Look again then: at all of the vault, because a scan of some paths does not come here."""
+    scan.owner.own.waits = True
+    scan.out.wait("", seconds)
 
 
 def _own_paths(scan: Round) -> set[str]:
@@ -170,7 +177,7 @@ def _differing(scan: Round, path: str) -> Iterator[_Differs]:
             if blob is None or path == CARD or path in owner.look.sparse([path]):
                 return
             if (seconds := owner.rest.missing_gone(path)) > 0:
-                scan.out.wait(path, seconds)
+                _later(scan, seconds)
             else:
                 yield _Differs(path, None, blob)
             return
@@ -187,13 +194,13 @@ def _differing(scan: Round, path: str) -> Iterator[_Differs]:
             own.said[path] = finding(path, "warning", exc.message, exc.hint or "")
             return
         if data is None:
-            scan.out.wait(path, owner.settings.quiet_seconds)
+            _later(scan, owner.settings.quiet_seconds)
         elif same:
             if abs(time.time_ns() - met.mtime_ns) >= RACY_NS:
                 own.settled[path] = mark
         elif not scan.vault.writes(path, data):
             if (seconds := owner.rest.missing(met)) > 0:
-                scan.out.wait(path, seconds)
+                _later(scan, seconds)
             else:
                 yield _Differs(path, data, blob)
 
@@ -247,8 +254,7 @@ def _commit_own_data(scan: Round, changes: dict[str, tuple[_Differs, bytes]]) ->
                 expect = None if one.now is None else sha256(one.now)
                 tx.put(path, data, node_id=None, expect=expect, first=b"" if one.blob is None else None)
     except (Conflict, VaultBusy) as exc:  # somebody else writes, or wrote, them: the next look decides anew
-        for path in changes:
-            scan.out.wait(path, BUSY_S if isinstance(exc, VaultBusy) else scan.owner.settings.quiet_seconds)
+        _later(scan, BUSY_S if isinstance(exc, VaultBusy) else scan.owner.settings.quiet_seconds)
         return None
     scan.out.edited += len(changes)
     return None if tx.committed is None else tx.committed.commit

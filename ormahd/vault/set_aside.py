@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import stat
@@ -21,7 +22,8 @@ log = logging.getLogger(__name__)
 
 
 def set_aside(path: Path, into: Path, name: str) -> Path | None:
-    """Move what is at `path` into the folder `into`, under `name` and a number; where it is now, or None when nothing was there."""
+    """Move what is at `path` into the folder `into`, under `name` and a number; where it is now, or None when nothing was there.
+    Whoever waits for a pipe there (a git that opened it just before) reads an empty file, and goes on."""
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     plain = name.strip("/.").replace("/", "-")
     number = 1
@@ -31,6 +33,9 @@ def set_aside(path: Path, into: Path, name: str) -> Path | None:
         os.rename(path, target)
     except FileNotFoundError:
         return None
+    if stat.S_ISFIFO(target.lstat().st_mode):
+        with contextlib.suppress(OSError):  # ENXIO: nobody waits
+            os.close(os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
     sync_directory(into)
     sync_directory(path.parent)
     return target

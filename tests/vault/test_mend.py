@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -179,3 +181,21 @@ def test_forgetting_goes_on_too(root: Path) -> None:
         remove(vault, A)
     assert git(root, "ls-files", A, B) == B
     assert git(root, "status", "--porcelain") == ""
+
+
+def test_whoever_waits_for_a_pipe_goes_on_once_it_is_set_aside(root: Path) -> None:
+    """A git that was started just before, and opened it as a file of its own."""
+    pipe = root / ".git/objects/pack/multi-pack-index"
+    with open_vault(root) as vault:
+        os.mkfifo(pipe)
+        reading = subprocess.Popen(["sh", "-c", 'echo begun; exec cat "$0"', pipe], stdout=subprocess.PIPE)
+        assert reading.stdout is not None
+        assert reading.stdout.readline() == b"begun\n"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            reading.wait(0.2)  # it opens the pipe
+        assert reading.poll() is None
+        vault.git.look_out()
+        assert reading.stdout.read() == b""
+        assert reading.wait(60) == 0
+        put(vault, (A, b"3\n"))
+    assert "multi-pack-index" in said(root)[0]
