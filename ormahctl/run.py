@@ -12,7 +12,7 @@ import click
 
 from ormahctl import render
 from ormahctl.failures import Failure, from_click
-from ormahctl.verbs import cli
+from ormahctl.registry import cli
 
 PROGRAM = "ormahctl"
 COMPLETE = "_ORMAHCTL_COMPLETE"

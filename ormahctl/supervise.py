@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ormahctl import house, managers
+from ormahctl import managers, offline
 from ormahctl.client import Client
 from ormahctl.session import PERSON
 from ormahd.api import HealthResult, HelloParams, HelloResult, NoParams
@@ -134,7 +134,7 @@ def _launch(socket: Path, flag: str | None) -> tuple[str, OrmahError | None]:
     if managers.serves(socket):
         how, done, hint = managers.start()
         return how, _complaint(done, how, hint)
-    command = house.command("run", "--detach", *(["--socket", flag] if flag else []))
+    command = offline.command("run", "--detach", *(["--socket", flag] if flag else []))
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         errors="replace", timeout=START_SECONDS, check=False,
@@ -146,7 +146,7 @@ def _complaint(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> 
     """What a tool that failed said, with its own hint where it gave one."""
     if done.returncode == 0:
         return None
-    message, hinted = house.said(done.stderr)
+    message, hinted = offline.said(done.stderr)
     why = message or f"{tool} ended with status {done.returncode}"
     return Unavailable(f"the daemon did not start: {why}", hint=hinted or hint)
 

@@ -12,9 +12,10 @@ from typing import Any, NoReturn
 
 import click
 
-from ormahd import __version__, heap, paths
+from ormahd import __version__, paths
 from ormahd.detach import complain, detached
 from ormahd.errors import OrmahError
+from ormahd.process import memory
 
 Place = click.Path(path_type=Path, resolve_path=False)
 
@@ -79,7 +80,7 @@ def cli() -> None:
 @click.option("--detach", is_flag=True, help="Go on in the background once it answers (not under systemd or launchd).")
 def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bool) -> int:
     """Run the daemon."""
-    from ormahd.supervisor import is_supervised
+    from ormahd.process.supervisor import is_supervised
 
     # Before numpy is imported. Our products are small, and a second thread for them waits spinning: on a machine that is
     # busy otherwise a recall took half as long again.
@@ -88,7 +89,7 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
     os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
     # Pydantic would read what every installed package says of itself, in search of plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    heap.few_arenas()
+    memory.few_arenas()
     gc.disable()  # while all is imported: nothing is garbage then, and looking for some takes a fifth of the time
     found = load(vault, config, socket)
     if detach and not is_supervised(os.environ, os.getpid()):
@@ -158,7 +159,7 @@ def default(as_json: bool) -> None:
 @as_json
 def check_config(config: Path | None, as_json: bool) -> int:
     """Look for faults in the file and the environment."""
-    from ormahd.looking import config_findings
+    from ormahd.offline_check import config_findings
 
     found = config_findings(lambda: load(config=config))
     return _report(found, as_json, "the configuration is in order")
@@ -169,7 +170,7 @@ def check_config(config: Path | None, as_json: bool) -> int:
 @as_json
 def check(vault: Path | None, config: Path | None, socket: Path | None, as_json: bool) -> int:
     """Look at configuration and vault without changing anything; exit 1 when something is found."""
-    from ormahd.looking import config_findings, vault_findings
+    from ormahd.offline_check import config_findings, vault_findings
 
     found = config_findings(lambda: load(vault, config, socket))
     if not any(one.level == "error" for one in found):
@@ -183,7 +184,7 @@ def check(vault: Path | None, config: Path | None, socket: Path | None, as_json:
 @click.option("--fix", is_flag=True, help="Mend what can be mended without asking.")
 def doctor(vault: Path | None, config: Path | None, socket: Path | None, as_json: bool, fix: bool) -> int:
     """Examine the vault and its index while the daemon is down; exit 1 when something is found."""
-    from ormahd.looking import config_findings, doctor_findings
+    from ormahd.offline_check import config_findings, doctor_findings
 
     found = config_findings(lambda: load(vault, config, socket))
     if not any(one.level == "error" for one in found):
@@ -192,7 +193,7 @@ def doctor(vault: Path | None, config: Path | None, socket: Path | None, as_json
 
 
 def _report(found: Sequence[Any], as_json: bool, fine: str) -> int:
-    from ormahd.looking import shown
+    from ormahd.offline_check import shown
 
     if as_json:
         findings = [shown(finding) for finding in found]

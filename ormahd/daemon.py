@@ -15,30 +15,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn
 
-from ormahd import __version__, paths, way
+from ormahd import __version__, paths
 from ormahd.actions.purge import resume
 from ormahd.actions.sync import sync_by_itself
 from ormahd.api import Call, HealthResult, Progress, Result
 from ormahd.config import Config
-from ormahd.core import node
 from ormahd.errors import OrmahError
 from ormahd.jobs.all import CHANGES_OF, JOBS
-from ormahd.jobs.candidates import SEARCH
-from ormahd.jobs.maintenance import Maintenance
+from ormahd.jobs.maintenance.candidates import SEARCH
+from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.runner import LOW_PRIORITY, Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.logs import Logs
+from ormahd.model import node
+from ormahd.model.change import Clock
 from ormahd.ormah import Ormah, present
-from ormahd.ranking.rerank import Arriving
+from ormahd.process import priority
+from ormahd.process.periodic import Timer
+from ormahd.process.signals import BROKEN, STOP, Signals
+from ormahd.process.supervisor import Supervisor
 from ormahd.rpc import sockets
 from ormahd.rpc.answer_jobs import JobMethods
 from ormahd.rpc.dispatch import Dispatcher
 from ormahd.rpc.hooks import Hooks
 from ormahd.rpc.server import Server
-from ormahd.signals import BROKEN, STOP, Signals
-from ormahd.supervisor import Supervisor
-from ormahd.timer import Timer
-from ormahd.vault.change import Clock
+from ormahd.search.rerank import Arriving
 from ormahd.vault.conversion import BlobFiles
 from ormahd.whisper.pipeline import Whisper
 
@@ -92,7 +93,7 @@ def run(
         signals = Signals()
         _more_descriptors()
         sys.setswitchinterval(SWITCH_SECONDS)
-        way.patient()
+        priority.patient()
 
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
         ormah = Ormah.open(config, clock=clock)
@@ -261,12 +262,12 @@ class _Life:
         self._ormah.learned.tidy(days, stopping=self._leaving.is_set)
 
     def _pack_repository(self) -> None:
-        way.step_back(LOW_PRIORITY)  # git, as its child, too
+        priority.step_back(LOW_PRIORITY)  # git, as its child, too
         if self._ormah.vault.wait_rested(PACK_QUIET, PACK_PATIENCE, self._leaving):
             self._ormah.pack()
 
     def _look_through(self) -> None:
-        way.step_back(LOW_PRIORITY)
+        priority.step_back(LOW_PRIORITY)
         self._maintenance.look()
 
     def leave(self) -> None:

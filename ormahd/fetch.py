@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from ormahd.core.file_state import FileState
-from ormahd.core.note import NoteKind, parse
 from ormahd.errors import NoRoom, OrmahError
 from ormahd.index.index import Index
-from ormahd.vault.adopt import Reconciler
+from ormahd.model.file_state import FileState
+from ormahd.note.note import NoteKind, parse
 from ormahd.vault.excluded import is_note_name
-from ormahd.vault.reading import state_of
 from ormahd.vault.vault import Vault
+from ormahd.watch.reading import state_of
+from ormahd.watch.reconciler import Reconciler
 
 SECONDS: Final = 0.4
 """So long one question reads the vault's files; some thousand of them."""

@@ -24,8 +24,9 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final
 
-from ormahd import paths, places
+from ormahd import paths
 from ormahd.errors import OrmahError
+from ormahd.process import own_files
 from ormahd.settings import LogSettings
 
 NAME: Final = "ormahd.log"
@@ -221,10 +222,10 @@ class _File(logging.handlers.RotatingFileHandler):
 
     def _open(self) -> TextIOWrapper:
         file = Path(self.baseFilename)
-        places.make_way_for_folder(file.parent)
+        own_files.make_way_for_folder(file.parent)
         paths.private_dir(file.parent)
         for one in (file, *(file.with_name(f"{NAME}.{number}") for number in range(1, self._keep + 1))):
-            places.make_way(one)  # opening a FIFO without a reader would wait for one
+            own_files.make_way(one)  # opening a FIFO without a reader would wait for one
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         fd = os.open(file, flags, 0o600)
         os.fchmod(fd, 0o600)

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ormahd import places, way
 from ormahd.errors import BegunAnew, OrmahError
 from ormahd.index.index import Index
-from ormahd.journal.state import State
+from ormahd.process import own_files, priority
+from ormahd.state.state import State
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks at the files: a few calls of the system."""
@@ -134,7 +134,7 @@ class Mender:
             self._turn.notify_all()
 
     def _run(self) -> None:
-        way.step_back(NICE)
+        priority.step_back(NICE)
         while not self._stopping:
             try:
                 self._mend()
@@ -176,7 +176,7 @@ class Mender:
         try:
             if self._index.into_memory(why):
                 log.warning(
-                    "the index is kept in memory until its disk has room: %s", places.room(self._index.directory)
+                    "the index is kept in memory until its disk has room: %s", own_files.room(self._index.directory)
                 )
         finally:
             with self._turn:

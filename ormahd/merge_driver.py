@@ -87,8 +87,8 @@ class _Life:
 @functools.cache
 def _files(top: Path) -> BlobFiles | None:
     """What gives the files behind the blobs of the repository at `top`; None where git does not say."""
+    from ormahd.git.repository import Git, locate
     from ormahd.vault.conversion import BlobFiles
-    from ormahd.vault.git import Git, locate
 
     with contextlib.suppress(OSError, OrmahError):
         place = locate(top)

@@ -17,36 +17,37 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from ormahd import paths, places, way
+from ormahd import paths
 from ormahd.config import Config
-from ormahd.core import note as codec
-from ormahd.core.file_state import FileState
-from ormahd.core.node import NodeType, Tier
-from ormahd.core.note import NoteKind
-from ormahd.core.secrets import redact
+from ormahd.embedding.choose import load
+from ormahd.embedding.embedder import Embedder, QueryVectors
 from ormahd.errors import BadRequest, BegunAnew, NoRoom, NotFound, OrmahError, Unavailable
 from ormahd.fetch import Fetcher
-from ormahd.index.embed import load
-from ormahd.index.embedder import Embedder, QueryVectors
 from ormahd.index.index import Index
-from ormahd.index.pasts import Pasts
 from ormahd.index.rows import Difference, Filter, NodeRow
-from ormahd.journal.feedback import Judgements
-from ormahd.journal.state import State
-from ormahd.learned import Learned
+from ormahd.index.snapshots import Pasts
+from ormahd.learned_state import Learned
 from ormahd.mender import Mender
+from ormahd.model.change import Clock, Committed, Kind
+from ormahd.model.file_state import FileState
+from ormahd.model.node import NodeType, Tier
+from ormahd.note import note as codec
+from ormahd.note.note import NoteKind
+from ormahd.process import own_files, priority
+from ormahd.process.keyed_lock import Turns
 from ormahd.reworded import Reworded
-from ormahd.turns import Turns
-from ormahd.vault import driver
-from ormahd.vault.adopt import Reconciler
-from ormahd.vault.change import Clock, Committed, Kind
+from ormahd.state.feedback import Judgements
+from ormahd.state.state import State
+from ormahd.sync.state import SyncState
+from ormahd.text.secrets import redact
+from ormahd.vault import merge_driver
 from ormahd.vault.history import find_node
-from ormahd.vault.reading import as_files
-from ormahd.vault.scan_result import Leaving
 from ormahd.vault.spaces import Spaces
-from ormahd.vault.sync_state import SyncState
 from ormahd.vault.vault import Vault
-from ormahd.vault.watch import Watcher
+from ormahd.watch.reading import as_files
+from ormahd.watch.reconciler import Reconciler
+from ormahd.watch.scan_result import Leaving
+from ormahd.watch.watcher import Watcher
 
 log = logging.getLogger("ormah")
 
@@ -229,7 +230,7 @@ class Ormah:
 
     def _load_model(self) -> None:
         try:
-            way.give()  # the first question is often there already: it came with what started us
+            priority.give()  # the first question is often there already: it came with what started us
             embedder = load(self.settings.embedding, _private(paths.models_dir()))
             self._attach(embedder)
         except OrmahError as exc:
@@ -237,7 +238,7 @@ class Ormah:
         except Exception as exc:  # a broken library or model must not take the memory down with it
             log.exception("the model could not be loaded")
             self.warn(f"no vectors: {exc}")
-        way.give()
+        priority.give()
         redact("")  # its patterns take a quarter of a second to load, which the first memory should not wait for
 
     def _attach(self, embedder: Embedder) -> None:
@@ -254,7 +255,7 @@ class Ormah:
     def mend_git(self) -> None:
         """Have git, typed by hand in the vault, merge notes as we do."""
         if self.socket is not None:
-            for sentence in driver.install(self.vault, driver.command(self.socket)):
+            for sentence in merge_driver.install(self.vault, merge_driver.command(self.socket)):
                 log.info("%s", sentence)
 
     def watch(self) -> None:
@@ -296,9 +297,9 @@ class Ormah:
         disks: dict[Path, Path] = {}
         for place in (self.vault.root, self.index.directory, self.state.path.parent):
             with contextlib.suppress(OSError):
-                disks.setdefault(places.mount_of(place), place)
-        full = [place for mount, place in disks.items() if places.free(mount) < LITTLE]
-        return [*found, *(f"a disk is as good as full: {places.room(place)}" for place in full)]
+                disks.setdefault(own_files.mount_of(place), place)
+        full = [place for mount, place in disks.items() if own_files.free(mount) < LITTLE]
+        return [*found, *(f"a disk is as good as full: {own_files.room(place)}" for place in full)]
 
     def watcher_state(self) -> str:
         return "not started" if self._watcher is None else self._watcher.state
@@ -360,8 +361,8 @@ class Ormah:
         except Leaving:
             log.info("the vault is not read to its end: the next start goes on")
         except (OSError, sqlite3.Error) as exc:
-            if places.is_full(exc):
-                raise NoRoom(f"the vault cannot be taken in: {places.room(self.vault.root)}") from exc
+            if own_files.is_full(exc):
+                raise NoRoom(f"the vault cannot be taken in: {own_files.room(self.vault.root)}") from exc
             raise Unavailable(f"the vault could not be taken in: {exc}") from exc
 
     def _forget(self) -> None:
@@ -534,7 +535,7 @@ class Ormah:
 def _private(directory: Path) -> Path:
     """A folder of ours that only we can enter, if one can be had. What needs it does without where there is none."""
     try:
-        if sentence := places.make_way_for_folder(directory):
+        if sentence := own_files.make_way_for_folder(directory):
             log.warning("%s", sentence)
         return paths.private_dir(directory)
     except (OSError, OrmahError) as exc:

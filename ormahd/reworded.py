@@ -11,15 +11,15 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from ormahd.core.note import NoteKind, parse
-from ormahd.core.standing import Compared, Standing, compare
-from ormahd.core.statement import Statement, read
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.note.note import NoteKind, parse
+from ormahd.text.standing import Compared, Standing, compare
+from ormahd.text.statement import Statement, read
 
 if TYPE_CHECKING:
+    from ormahd.git.oplog import View
     from ormahd.index.reader import Reader
     from ormahd.index.rows import NodeRow
-    from ormahd.vault.oplog import View
     from ormahd.vault.vault import Vault
 
 LOOKS: Final = 20

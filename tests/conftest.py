@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from ormahd.index.embedder import Embedder
+from ormahd.embedding.embedder import Embedder
 from tests import models
 from tests.surroundings import surroundings
 
@@ -53,12 +53,12 @@ def made_of_models(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
     """The default model, as the daemon loads it; one for all tests of a worker."""
-    from ormahd.index import embed
+    from ormahd.embedding import choose
     from ormahd.settings import EmbeddingSettings
 
     directory = tmp_path_factory.mktemp("model") / "models"
     with models.made_once(directory):
-        return embed.load(EmbeddingSettings(), directory)
+        return choose.load(EmbeddingSettings(), directory)
 
 
 # A shell without job control starts what it puts in the background with SIGINT ignored, and every process that a test

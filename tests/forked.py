@@ -212,9 +212,9 @@ def _become(asked: dict[str, Any], fds: list[int]) -> list[str]:
 
 
 def main(program: str, *preloaded: str) -> None:
-    from ormahd import heap
+    from ormahd.process import memory
 
-    heap.few_arenas()
+    memory.few_arenas()
     gc.disable()  # as `ormahd run` does while it imports
     module = importlib.import_module(program)
     for name in preloaded:

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from ormahd import api
-from ormahd.index.embed_files import DEFAULT_MODEL
+from ormahd.embedding.model_files import DEFAULT_MODEL
 from ormahd.rpc import wire
 from tests import forked, models
 from tests.surroundings import surroundings

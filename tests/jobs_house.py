@@ -22,14 +22,14 @@ from ormahd.actions.recall import Recalled, recall
 from ormahd.actions.remember import remember
 from ormahd.actions.undo import Outcome, Wish, undo
 from ormahd.actions.update import Update, update
-from ormahd.core.node import CreateNodeRequest, SearchQuery
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Job, Turn
-from ormahd.jobs.near import Near
+from ormahd.jobs.neighbours import Near
 from ormahd.jobs.runner import Ran, Runner
-from ormahd.journal.verdicts import Verdicts
 from ormahd.judge.port import Judge
+from ormahd.model.node import CreateNodeRequest, SearchQuery
 from ormahd.ormah import Ormah
+from ormahd.state.verdicts import Verdicts
 from tests.surroundings import surroundings
 from tests.vault.git_house import git
 

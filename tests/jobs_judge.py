@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ormahd.core.node import EdgeType, NodeType
-from ormahd.core.words import words
 from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, Shown, Summary
+from ormahd.model.node import EdgeType, NodeType
+from ormahd.text.words import words
 
 T = TypeVar("T")
 

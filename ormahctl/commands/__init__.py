@@ -1,1 +1,1 @@
-"""One command, or a close family, a file. `ormahctl.verbs` lists them."""
+"""One command, or a close family, a file. `ormahctl.registry` lists them."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from ormahctl.commands.told import written
+from ormahctl.commands.notices import written
 from ormahctl.complete import NodeId
 from ormahctl.options import EDGE, SHARE
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import ConnectParams, OutdatedParams, WriteResult
 
 

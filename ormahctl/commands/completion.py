@@ -7,8 +7,8 @@ from click.shell_completion import get_completion_class
 
 from ormahctl import render
 from ormahctl.options import OneOf
+from ormahctl.registry import Verb, cli
 from ormahctl.run import COMPLETE, PROGRAM
-from ormahctl.verbs import Verb, cli
 
 _WHERE = {
     "bash": "ormahctl completion bash > ~/.local/share/bash-completion/completions/ormahctl",

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from ormahctl import house, render
+from ormahctl import offline, render
 from ormahctl.options import OneOf
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.rpc.wire import NotFound
 
 
@@ -31,8 +31,8 @@ def config(session: Session, what: str, key: str | None) -> int:
     if key is not None and what != "show":
         raise click.UsageError(f"config {what} takes no KEY", click.get_current_context())
     if key is None and (what != "show" or session.json):
-        return house.ask("config", what, *(["--json"] if session.json else []))
-    found = json.loads(house.answer("config", "show", "--json"))
+        return offline.ask("config", what, *(["--json"] if session.json else []))
+    found = json.loads(offline.answer("config", "show", "--json"))
     if key is not None:
         found["settings"] = _chosen(found["settings"], key)
     if session.json:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from ormahctl import house, render, supervise
+from ormahctl import offline, render, supervise
 from ormahctl.autostart import is_usual
 from ormahctl.commands.status import skew
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd import __version__, paths
 from ormahd.rpc.wire import BadRequest
 
@@ -117,7 +117,7 @@ def restart(session: Session, wait: bool) -> None:
 
 def _refuse_faults() -> None:
     """Raise BadRequest where the daemon would not come up again with the settings as they are."""
-    told = json.loads(house.answer("config", "check", "--json", fine=(0, 1)))["findings"]
+    told = json.loads(offline.answer("config", "check", "--json", fine=(0, 1)))["findings"]
     faults = [one for one in told if one["level"] == "error"]
     if faults:
         more = f" (and {len(faults) - 1} more: ormahctl config check)" if len(faults) > 1 else ""

@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 
 from ormahctl import render
-from ormahctl.commands.told import fields, peek
+from ormahctl.commands.notices import fields, peek
 from ormahctl.complete import NodeId
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import (
     DoctorParams,
     DoctorResult,

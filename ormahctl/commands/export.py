@@ -15,8 +15,8 @@ import click
 
 from ormahctl import render
 from ormahctl.progress import Bar
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import ExportParams, ExportResult, NoParams, StatsResult
 from ormahd.rpc.wire import BadRequest
 

@@ -8,8 +8,8 @@ import click
 
 from ormahctl import render
 from ormahctl.complete import NodeId
+from ormahctl.registry import Verb
 from ormahctl.session import PERSON, Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import FeedbackParams, FeedbackResult
 
 _SIGNALS = {"+1": 1, "1": 1, "-1": -1, "\N{MINUS SIGN}1": -1}

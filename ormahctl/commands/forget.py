@@ -7,12 +7,12 @@ import sys
 import click
 
 from ormahctl import render
-from ormahctl.commands.told import peek, written
+from ormahctl.commands.notices import peek, written
 from ormahctl.complete import NodeId
 from ormahctl.options import text_or_stdin
 from ormahctl.progress import Bar
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import ForgetParams, Progress, PurgeParams, PurgeResult, WriteResult
 from ormahd.rpc.wire import NotFound
 

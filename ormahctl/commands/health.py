@@ -8,10 +8,10 @@ import sys
 import click
 import msgspec
 
-from ormahctl import house, render
+from ormahctl import offline, render
 from ormahctl.progress import Bar
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import (
     DoctorParams,
     DoctorResult,
@@ -64,7 +64,7 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
             raise
         if not session.json:
             render.note("the daemon is not running; looking without it")
-        said = house.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
+        said = offline.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
         found = msgspec.json.decode(said, type=DoctorResult)
         daemon = None
     from ormahctl.setup import versions

@@ -8,9 +8,9 @@ from ormahctl import render
 from ormahctl.commands.looking_back import show_life, show_op
 from ormahctl.complete import NodeId, Op, Words
 from ormahctl.options import Job, OneOf
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import Until, When
-from ormahctl.verbs import Verb
 from ormahd.api import (
     HistoryParams,
     HistoryResult,

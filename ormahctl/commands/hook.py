@@ -13,8 +13,8 @@ import click
 
 from ormahctl import render
 from ormahctl.options import OneOf
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 
 HARNESSES = ("claude-code", "codex", "gemini")
 DEADLINE_MS = 500

@@ -15,11 +15,11 @@ from typing import BinaryIO
 import click
 
 from ormahctl import render
+from ormahctl.background import Lane, answer
 from ormahctl.commands.lines import Batch, batches
-from ormahctl.lane import Lane, answer
 from ormahctl.progress import Bar
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import ImportFailure, ImportParams, ImportResult
 from ormahd.rpc.wire import OrmahError
 

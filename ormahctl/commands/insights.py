@@ -10,8 +10,8 @@ import msgspec
 from ormahctl import render
 from ormahctl.commands.spaces import there, unknown_spaces
 from ormahctl.complete import SpaceName
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import Belief, InsightsParams, InsightsResult
 
 SNIPPET = 160

@@ -10,8 +10,8 @@ from ormahctl import render
 from ormahctl.complete import JobOrAll, Words
 from ormahctl.options import Unknown
 from ormahctl.progress import Bar
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import (
     NoParams,
     PausedResult,

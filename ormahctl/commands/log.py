@@ -8,9 +8,9 @@ from ormahctl import render
 from ormahctl.commands.spaces import there, unknown_spaces
 from ormahctl.commands.whisper import SAID
 from ormahctl.complete import SpaceName
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import When
-from ormahctl.verbs import Verb
 from ormahd.api import WhisperedPrompt, WhispersParams, WhispersResult
 
 PROMPT = 160

@@ -12,8 +12,8 @@ import click
 
 from ormahctl import render
 from ormahctl.client import Client
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd import paths
 from ormahd.api import HealthResult, HelloParams, HelloResult, NoParams
 from ormahd.rpc.wire import NotFound, OrmahError

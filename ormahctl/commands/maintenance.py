@@ -12,8 +12,8 @@ import msgspec
 from ormahctl import render
 from ormahctl.complete import Words
 from ormahctl.progress import Bar
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import (
     CandidateNode,
     CandidatePair,

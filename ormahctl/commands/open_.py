@@ -16,10 +16,10 @@ from urllib.parse import quote
 import click
 
 from ormahctl import render
-from ormahctl.commands.told import peek
+from ormahctl.commands.notices import peek
 from ormahctl.complete import NodeId
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd import paths
 from ormahd.api import HelloParams, HelloResult
 from ormahd.rpc.wire import BadRequest, NotFound

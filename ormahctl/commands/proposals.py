@@ -10,8 +10,8 @@ import click
 from ormahctl import render
 from ormahctl.complete import ProposalId, Words
 from ormahctl.options import OneOf, Unknown
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import (
     ProposalRow,
     ProposalsParams,

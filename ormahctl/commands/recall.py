@@ -13,9 +13,9 @@ from ormahctl.commands.explain import explain as explain_
 from ormahctl.commands.spaces import there, unknown_spaces
 from ormahctl.complete import SpaceName
 from ormahctl.options import TIER, TYPE, text_or_stdin
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
 from ormahctl.times import Then, When
-from ormahctl.verbs import Verb
 from ormahd.api import AsOf, RecallHit, RecallParams, RecallResult
 
 NOTHING = 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from ormahctl import render
+from ormahctl.commands.notices import close_to, told
 from ormahctl.commands.spaces import new_space
-from ormahctl.commands.told import close_to, told
 from ormahctl.complete import SpaceName
 from ormahctl.options import SHARE, TIER, TYPE, TYPES, LinkType, text_or_stdin
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
-from ormahctl.verbs import Verb
 from ormahd.api import Link, RememberParams, RememberResult
 
 

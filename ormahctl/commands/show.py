@@ -6,11 +6,11 @@ import click
 
 from ormahctl import render
 from ormahctl.commands.as_of import ask, told
-from ormahctl.commands.told import fields
+from ormahctl.commands.notices import fields
 from ormahctl.complete import NodeId
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import Then
-from ormahctl.verbs import Verb
 from ormahd.api import AsOf, Edge, NodeParams, NodeResult
 
 

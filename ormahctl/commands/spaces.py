@@ -8,8 +8,8 @@ import click
 
 from ormahctl import render
 from ormahctl.options import near
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import (
     AssignSpaceParams,
     AssignSpaceResult,

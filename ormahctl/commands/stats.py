@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from ormahctl import render
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import NoParams, StatsResult, WhisperStats
 
 

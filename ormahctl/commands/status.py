@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from ormahctl import render
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd import __version__
 from ormahd.api import EmbeddingHealth, HealthResult, NoParams, SyncHealth, VectorsHealth
 

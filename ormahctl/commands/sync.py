@@ -16,8 +16,8 @@ from ormahctl import render
 from ormahctl.asking import asked
 from ormahctl.complete import Words
 from ormahctl.progress import Bar
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd import paths
 from ormahd.api import (
     ConflictItem,

@@ -15,9 +15,9 @@ from ormahctl.asking import asked
 from ormahctl.complete import NodeId, Op
 from ormahctl.options import Job
 from ormahctl.progress import Bar
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import When
-from ormahctl.verbs import Verb
 from ormahd.api import UndoConflict, UndoneOp, UndoParams, UndoResult
 from ormahd.rpc.wire import Conflict
 

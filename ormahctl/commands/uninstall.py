@@ -11,8 +11,8 @@ import click
 from ormahctl import render
 from ormahctl.commands.connecting import AGENTS, DECLINED, SERVICE, agreed, daemon, interactive, told
 from ormahctl.options import OneOf
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 
 
 @click.command(

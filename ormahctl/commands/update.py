@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 from msgspec import UNSET
 
-from ormahctl.commands.told import written
+from ormahctl.commands.notices import written
 from ormahctl.complete import NodeId, SpaceName
 from ormahctl.options import SHARE, TIER, TYPE, OneOf, text_or_stdin
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import UpdateParams, WriteResult
 
 CLEARABLE = ("title", "space", "tags", "valid_until")

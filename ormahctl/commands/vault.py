@@ -12,8 +12,8 @@ from ormahctl import render
 from ormahctl.asking import asked
 from ormahctl.commands.vault_release import release
 from ormahctl.progress import Bar
+from ormahctl.registry import Place, Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Place, Verb
 from ormahd import paths
 from ormahd.api import AdoptParams, AdoptResult, Progress
 

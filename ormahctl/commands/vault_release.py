@@ -9,8 +9,8 @@ import click
 
 from ormahctl import render
 from ormahctl.progress import Bar
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.verbs import Verb
 from ormahd.api import Progress, ReleaseParams, ReleaseResult
 
 LONG_SECONDS = 6 * 3600.0

@@ -12,8 +12,8 @@ from ormahctl.commands.explain import flat, shown
 from ormahctl.commands.spaces import there, unknown_spaces
 from ormahctl.complete import SpaceName
 from ormahctl.options import text_or_stdin
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
-from ormahctl.verbs import Verb
 from ormahd.api import WhisperNode, WhisperParams, WhisperResult
 
 SAID = {

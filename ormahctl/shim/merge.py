@@ -2,7 +2,7 @@
 
 Asks who is there to merge: the helper of this git process, where one was needed before; the daemon; a new helper. It
 decides nothing itself. Its statuses are its own, because Python's 1 may mean that it could not even begin: the command
-in git's configuration (`ormahd.vault.driver`) makes git's 0 and 1 of them, and of every other one a text merge with
+in git's configuration (`ormahd.vault.merge_driver`) makes git's 0 and 1 of them, and of every other one a text merge with
 markers.
 """
 

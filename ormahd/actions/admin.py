@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ormahd import places
 from ormahd.actions.views import iso
-from ormahd.core import note as codec
-from ormahd.core.judgement import FOLDER
-from ormahd.journal import reviews, whispers
-from ormahd.vault import conflicts, driver
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.model.judgement import FOLDER
+from ormahd.note import note as codec
+from ormahd.process import own_files
+from ormahd.state import reviews, whispers
+from ormahd.vault import conflicts, merge_driver
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -92,8 +92,8 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [Finding("warning", text) for text in ormah.warnings]
     found += [Finding("error", what, mend="make room; everything goes on by itself then") for what in ormah.troubles()]
-    found += [_aside(path) for path in places.asides(ormah.state.path.parent)]
-    found += [Finding(**problem) for problem in driver.findings(ormah.vault)]
+    found += [_aside(path) for path in own_files.asides(ormah.state.path.parent)]
+    found += [Finding(**problem) for problem in merge_driver.findings(ormah.vault)]
     if ormah.syncing.trouble and not ormah.syncing.offline_since:
         found.append(
             Finding("warning", f"the last sync failed: {ormah.syncing.trouble}", mend="mend that, then: ormahctl sync")

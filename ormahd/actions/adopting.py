@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ormahd import way
 from ormahd.actions.asking import UNASKED
-from ormahd.core.note import NoteKind
 from ormahd.errors import BadRequest, NotFound, Unconfirmed
+from ormahd.model.change import Kind, sha256
+from ormahd.note.note import NoteKind
+from ormahd.process import priority
 from ormahd.vault import released
-from ormahd.vault.change import Kind, sha256
 from ormahd.vault.choices import Choices, agreed
 from ormahd.vault.create import CARD, Folder, with_choices
-from ormahd.vault.decide import Act, decide
 from ormahd.vault.excluded import is_note_name
-from ormahd.vault.scan import Seen, walk
+from ormahd.watch.decide import Act, decide
+from ormahd.watch.scan import Seen, walk
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -158,7 +158,7 @@ def _plan(ormah: Ormah, chosen: Mapping[str, Seen], wish: Wish, progress: Callab
     with reconciler.looking():
         tree = reconciler.look.tree(reconciler.head)
         context = replace(reconciler.context, wanted=set(chosen), released=lambda _path, _data: False)
-        for count, (path, met) in enumerate(way.giving(sorted(chosen.items()))):
+        for count, (path, met) in enumerate(priority.giving(sorted(chosen.items()))):
             progress(count + 1, len(chosen), "reading")
             if kinds.get(path) == NoteKind.NOTE:
                 plan.already += 1

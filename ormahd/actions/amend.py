@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from ormahd import way
 from ormahd.actions.caller import PERSON
 from ormahd.actions.views import stem
-from ormahd.core import note as codec
-from ormahd.core.node import EdgeType, Tier
-from ormahd.core.note import Link, NoteKind
-from ormahd.core.secrets import redact
 from ormahd.errors import Conflict, InvalidNote, NotFound, VaultBusy
+from ormahd.model.node import EdgeType, Tier
+from ormahd.note import note as codec
+from ormahd.note.note import Link, NoteKind
+from ormahd.process import priority
+from ormahd.text.secrets import redact
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
-    from ormahd.core.note import Note
     from ormahd.index.rows import NodeRow
+    from ormahd.model.change import Kind
+    from ormahd.note.note import Note
     from ormahd.ormah import Ormah
-    from ormahd.vault.change import Kind
     from ormahd.vault.transaction import Transaction
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
     """`text` without secrets; what was found is added to `found` by kind. Before anything else sees the text."""
     if text is None or not ormah.settings.secrets.redact:
         return text
-    result = redact(text, pace=way.giving)
+    result = redact(text, pace=priority.giving)
     found.extend(finding.kind for finding in result.found)
     return result.text
 

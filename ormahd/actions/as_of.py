@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ormahd.actions.views import iso
-from ormahd.core.strength import FILE as STRENGTH
-from ormahd.core.strength import read_strength
-from ormahd.core.words import query_terms
-from ormahd.vault.moments import find_standing
-from ormahd.vault.states import State
+from ormahd.model.strength import FILE as STRENGTH
+from ormahd.model.strength import read_strength
+from ormahd.text.words import query_terms
+from ormahd.vault.revisions import find_standing
+from ormahd.watch.snapshot_files import State
 
 if TYPE_CHECKING:
-    from ormahd.core.node import Strength
-    from ormahd.index.past import Past
+    from ormahd.index.snapshot import Past
+    from ormahd.model.node import Strength
     from ormahd.ormah import Ormah
 
 Progress = Callable[[int, int, str], None]
@@ -45,7 +45,7 @@ class AsOf(Struct, frozen=True):
 def looking_back(
     ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
 ) -> Iterator[tuple[Past, AsOf, datetime]]:
-    """The index of the state that `as_of` names (`vault.moments`), for the length of the block, and its present.
+    """The index of the state that `as_of` names (`vault.revisions`), for the length of the block, and its present.
     `query`: what will be asked; texts of then are embedded for it.
 
     Raises BadRequest, NotFound, Ambiguous: no such state. Unavailable: no room on the disk.

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ormahd.actions.views import headline, iso
-from ormahd.core.note import NoteKind, parse
 from ormahd.errors import BadRequest
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.note.note import NoteKind, parse
 from ormahd.vault.history import Op, read_ops
 from ormahd.vault.versions import is_markdown
 
 if TYPE_CHECKING:
-    from ormahd.core.note import Note
+    from ormahd.git.oplog import View
+    from ormahd.note.note import Note
     from ormahd.ormah import Ormah
-    from ormahd.vault.oplog import View
     from ormahd.vault.versions import Text
 
 DELETE, UPDATE, OUTDATED = "delete", "update", "mark_outdated"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from ormahd.actions.amend import amending, clean, commit, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import Written, headline, stem
-from ormahd.core import note as codec
-from ormahd.core.node import EdgeType, short_id
-from ormahd.core.note import Link
 from ormahd.errors import BadRequest, NotFound
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.model.node import EdgeType, short_id
+from ormahd.note import note as codec
+from ormahd.note.note import Link
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ormahd.actions.views import iso
-from ormahd.core.note import parse
 from ormahd.errors import BadRequest
+from ormahd.note.note import parse
 
 if TYPE_CHECKING:
     from ormahd.index.rows import Edge, NodeRow

@@ -13,20 +13,20 @@ from msgspec.structs import replace
 
 from ormahd.actions.amend import amending, commit
 from ormahd.actions.views import headline
-from ormahd.core import judgement
-from ormahd.core.judgement import Judgement, Small, Source
-from ormahd.core.node import short_id
-from ormahd.core.note import digest
 from ormahd.errors import BadRequest, NotFound
 from ormahd.index.lookup import clean_prefix
-from ormahd.journal import reviews, whispers
-from ormahd.vault.change import Kind
+from ormahd.model import judgement
+from ormahd.model.change import Kind
+from ormahd.model.judgement import Judgement, Small, Source
+from ormahd.model.node import short_id
+from ormahd.note.note import digest
+from ormahd.state import reviews, whispers
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
     from ormahd.index.rows import NodeRow
-    from ormahd.journal.whispers import Logged
     from ormahd.ormah import Ormah
+    from ormahd.state.whispers import Logged
 
 _SOURCES: dict[str, Source] = {"explicit": "explicit", "implicit": "implicit"}
 

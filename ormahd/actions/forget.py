@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ormahd.actions.amend import amending, commit, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import Written, headline
-from ormahd.core.node import short_id
 from ormahd.errors import BadRequest
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.model.node import short_id
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah

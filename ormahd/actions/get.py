@@ -9,7 +9,7 @@ from ormahd.actions.as_of import looking_back
 from ormahd.actions.older import replaced_today
 from ormahd.actions.views import NodeView, node_view
 from ormahd.errors import NotFound
-from ormahd.vault.moments import readable
+from ormahd.vault.revisions import readable
 
 if TYPE_CHECKING:
     from ormahd.actions.as_of import Progress

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from pydantic import Field, ValidationError
 
-from ormahd import way
 from ormahd.actions.amend import clean, commit, make_room_in_core, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import stem
-from ormahd.core import note as codec
-from ormahd.core.node import (
+from ormahd.errors import BadRequest, Conflict, OrmahError
+from ormahd.faults import fault, shown
+from ormahd.model.change import Kind
+from ormahd.model.node import (
     ABOUT_SELF,
     CreateNodeRequest,
     EdgeType,
@@ -30,10 +31,9 @@ from ormahd.core.node import (
     Utc,
     is_node_id,
 )  # fmt: skip
-from ormahd.core.note import Link
-from ormahd.errors import BadRequest, Conflict, OrmahError
-from ormahd.faults import fault, shown
-from ormahd.vault.change import Kind
+from ormahd.note import note as codec
+from ormahd.note.note import Link
+from ormahd.process import priority
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -102,7 +102,7 @@ def import_lines(
     failed: list[Failure] = []
     wanted: list[tuple[int, ImportLine, str, str | None, list[str]]] = []
     redacted = 0
-    for number, text in way.giving(enumerate(lines, first_line)):
+    for number, text in priority.giving(enumerate(lines, first_line)):
         if not text.strip().lstrip("\ufeff"):
             continue
         try:
@@ -119,7 +119,7 @@ def import_lines(
             tags.insert(0, ABOUT_SELF)
         wanted.append((number, line, content, title, tags))
     # the slow part, outside every lock and while the batch before is being committed
-    for at in way.giving(range(0, len(wanted), STEP)):
+    for at in priority.giving(range(0, len(wanted), STEP)):
         texts = [(title, content) for _, _, content, title, _ in wanted[at : at + STEP]]
         ormah.index.embed_ahead(texts, urgent=False)
         if progress is not None:
@@ -179,7 +179,7 @@ def _store(
     fresh: dict[tuple[str | None, NodeType, str | None, str], _New] = {}
     skipped, failed = 0, []
     ids: set[str] = set()
-    for number, line, content, title, tags in way.giving(wanted):
+    for number, line, content, title, tags in priority.giving(wanted):
         key = (line.space, line.type, title, content.strip())
         if key in fresh or ormah.index.equal(line.space, line.type, title, content) is not None:
             skipped += 1
@@ -198,7 +198,7 @@ def _store(
         )
         fresh[key] = _New(number, line, node_id, path, content, title, tags)
     new = list(fresh.values())
-    for item in way.giving(list(new)):
+    for item in priority.giving(list(new)):
         try:
             item.links = [_edge(ormah, new, asked) for asked in item.line.connections]
             item.data = _compose(item, now, caller)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ormahd.actions.views import headline, iso
-from ormahd.core.node import EdgeType
+from ormahd.model.node import EdgeType
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from ormahd.actions.views import headline, iso
 from ormahd.index.rows import Filter
-from ormahd.journal import whisper_log
-from ormahd.journal.whispers import SPOKEN
+from ormahd.state import whisper_log
+from ormahd.state.whispers import SPOKEN
 
 if TYPE_CHECKING:
-    from ormahd.core.node import Narrowing
+    from ormahd.model.node import Narrowing
     from ormahd.ormah import Ormah
 
 T = TypeVar("T")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ormahd.actions.views import headline
-from ormahd.core.note import NoteKind, parse, stem_short_id
-from ormahd.core.note_diff import note_diff
+from ormahd.note.diff import note_diff
+from ormahd.note.note import NoteKind, parse, stem_short_id
 from ormahd.vault.history import Op, find_op, list_ops
 from ormahd.vault.versions import is_markdown
 
 if TYPE_CHECKING:
-    from ormahd.core.note import Note
+    from ormahd.note.note import Note
     from ormahd.ormah import Ormah
     from ormahd.vault.versions import Text
 
@@ -26,7 +26,7 @@ CHARACTERS = 4_000_000
 
 class NoteChange(Struct, frozen=True):
     """What became of one file. `change`: added, edited, removed, moved (perhaps edited too); `old_path` only then.
-    `diff`: lines for people (`core.note_diff`); `cut`: some were left out. `node_id` None: the file is no memory."""
+    `diff`: lines for people (`note.diff`); `cut`: some were left out. `node_id` None: the file is no memory."""
 
     node_id: str | None
     title: str

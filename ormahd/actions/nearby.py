@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ormahd.actions.views import NearView, headline, iso
-from ormahd.core.node import NodeType
-from ormahd.core.standing import Compared, Standing, compare
-from ormahd.core.statement import Statement, read
 from ormahd.errors import Unavailable
+from ormahd.model.node import NodeType
+from ormahd.text.standing import Compared, Standing, compare
+from ormahd.text.statement import Statement, read
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ormahd.index.rows import Filter
-from ormahd.ranking.renew import replaced_of_all
+from ormahd.search.renew import replaced_of_all
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah

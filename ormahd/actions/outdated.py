@@ -8,10 +8,10 @@ from ormahd.actions.amend import amending, clean, commit, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.superseding import superseded_by
 from ormahd.actions.views import Written, headline
-from ormahd.core import note as codec
-from ormahd.core.node import short_id
 from ormahd.errors import BadRequest
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.model.node import short_id
+from ormahd.note import note as codec
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah

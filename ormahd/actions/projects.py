@@ -10,13 +10,13 @@ from msgspec import Struct, structs
 from ormahd import paths
 from ormahd.actions.amend import commit
 from ormahd.actions.caller import Caller
-from ormahd.core.line_time import write_time
-from ormahd.core.note import digest
-from ormahd.core.spaces import FILE, Line, with_line
 from ormahd.errors import BadRequest
-from ormahd.journal import sessions
+from ormahd.model.change import Kind
+from ormahd.model.line_time import write_time
+from ormahd.model.spaces import FILE, Line, with_line
+from ormahd.note.note import digest
 from ormahd.ormah import Ormah
-from ormahd.vault.change import Kind
+from ormahd.state import sessions
 from ormahd.vault.project import Project, find_project
 from ormahd.vault.spaces import GLOBAL, Home
 

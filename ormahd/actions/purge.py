@@ -11,20 +11,21 @@ from msgspec import Struct, field
 
 from ormahd.actions.caller import PERSON
 from ormahd.actions.purge_clean import BESIDE, Left, clean_beside, clean_derived, everywhere
-from ormahd.core.node import is_node_id
-from ormahd.core.note import digest, parse
-from ormahd.core.purge import MIN_SECRET, Forgotten, is_structure
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
-from ormahd.vault import message, purge_records
-from ormahd.vault.change import Kind
-from ormahd.vault.purge import Remote, Stale, discard, finish, look, pending, prepare, remotes, replace, size
-from ormahd.vault.purge_check import check
+from ormahd.git import message
+from ormahd.model.change import Kind
+from ormahd.model.node import is_node_id
+from ormahd.note.forgetting import MIN_SECRET, Forgotten, is_structure
+from ormahd.note.note import digest, parse
+from ormahd.purge.check import check
+from ormahd.purge.purge import Remote, Stale, discard, finish, look, pending, prepare, remotes, replace, size
+from ormahd.vault import purge_records
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
     from ormahd.ormah import Ormah
-    from ormahd.vault.git_purge import Survey
-    from ormahd.vault.purge import Prepared
+    from ormahd.purge.plan import Survey
+    from ormahd.purge.purge import Prepared
     from ormahd.vault.transaction import Transaction
 
 Progress = Callable[[int, int, str], None]

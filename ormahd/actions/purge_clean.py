@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from ormahd.core.purge import Forgotten
+    from ormahd.note.forgetting import Forgotten
     from ormahd.ormah import Ormah
 
 BESIDE = (".ormah/conflicts/", ".ormah/tmp/", ".ormah/intent/")

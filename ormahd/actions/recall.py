@@ -9,12 +9,12 @@ from msgspec import Struct, field
 
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import headline, iso
-from ormahd.core.node import EdgeType, SearchQuery, short_id
-from ormahd.core.once import once
-from ormahd.core.prose import beginning
-from ormahd.core.quoting import shortened
 from ormahd.errors import Ambiguous, BadRequest, NotFound
-from ormahd.ranking.search import Rules, rank
+from ormahd.model.node import EdgeType, SearchQuery, short_id
+from ormahd.search.search import Rules, rank
+from ormahd.text.once import once
+from ormahd.text.prose import beginning
+from ormahd.text.quoting import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ormahd.index.reader import Reader
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
-    from ormahd.ranking.gather import EmbedQuery
-    from ormahd.ranking.renew import Reworded
-    from ormahd.ranking.search import Hit as Result
-    from ormahd.ranking.search import Ranked
+    from ormahd.search.gather import EmbedQuery
+    from ormahd.search.renew import Reworded
+    from ormahd.search.search import Hit as Result
+    from ormahd.search.search import Ranked
 
 SNIPPET = 200
 """Characters of a result in the text reply (seeds: the recall tool)."""

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.core.note import parse
 from ormahd.errors import BadRequest, NotFound
+from ormahd.model.change import Kind, sha256
+from ormahd.note.note import parse
 from ormahd.paths import released_marker
-from ormahd.vault import driver, releasing
-from ormahd.vault.change import Kind, sha256
+from ormahd.process.disk import write_durably
+from ormahd.vault import merge_driver, releasing
 from ormahd.vault.create import CARD, read_card, write_card
 from ormahd.vault.custody import LEFT_OUT
-from ormahd.vault.decide import label, subject
-from ormahd.vault.disk import write_durably
-from ormahd.vault.files import safe_path
 from ormahd.vault.origin import made_by_person
 from ormahd.vault.released import PATH, Released, with_files
+from ormahd.vault.worktree import safe_path
+from ormahd.watch.decide import label, subject
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
@@ -134,7 +134,7 @@ def _remove(ormah: Ormah, caller: Caller, out: Outcome) -> None:
     marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_durably(marker, os.fsencode(vault.root) + b"\n")  # first: nothing may begin here anew once the card is gone
     going = {path: vault.read(path) for path in vault.tree() if path.startswith(DATA)}
-    rules = driver.without_ours(vault)
+    rules = merge_driver.without_ours(vault)
     with vault.transaction(
         "Release: remove Ormah's data from the folder", kind=Kind.RELEASE, source=caller.source, person=True,
         run=out.run, queue=False,
@@ -147,7 +147,7 @@ def _remove(ormah: Ormah, caller: Caller, out: Outcome) -> None:
             else:
                 tx.remove(path, node_id=None, expect=sha256(now))
     out.ops.append(tx.op)
-    out.removed = [DATA, *rules, *driver.remove(vault)]
+    out.removed = [DATA, *rules, *merge_driver.remove(vault)]
     out.stopped = vault.gone = True
 
 

@@ -12,10 +12,10 @@ from ormahd.actions.caller import Caller
 from ormahd.actions.nearby import at_best, nearby, told
 from ormahd.actions.superseding import called, link_to, refuse_self, superseded, superseded_by
 from ormahd.actions.views import EdgeView, NearView, edge_view, headline, stem
-from ormahd.core import note as codec
-from ormahd.core.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
-from ormahd.core.note import Link
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
+from ormahd.note import note as codec
+from ormahd.note.note import Link
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow

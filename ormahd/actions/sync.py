@@ -19,20 +19,20 @@ from msgspec import Struct, field
 from ormahd.actions.asking import ask_before
 from ormahd.actions.caller import PERSON, Caller
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
+from ormahd.git.network import Network, Progress, Unreachable
+from ormahd.git.refs import is_ancestor
+from ormahd.git.remote import Remote, find, shown
+from ormahd.sync.join import card_of, carry_out, count, merge_base, plan
+from ormahd.sync.replaced import tell
+from ormahd.sync.state import check_here, check_there, note_synced
 from ormahd.vault.conflicts import Aside, waiting
-from ormahd.vault.files import Displaced
-from ormahd.vault.git_network import Network, Progress, Unreachable
-from ormahd.vault.git_refs import is_ancestor
-from ormahd.vault.git_remote import Remote, find, shown
-from ormahd.vault.replaced import tell
-from ormahd.vault.sync import card_of, carry_out, count, merge_base, plan
-from ormahd.vault.sync_state import check_here, check_there, note_synced
 from ormahd.vault.three_way import node_of
 from ormahd.vault.transaction import HistoryMoved
+from ormahd.vault.worktree import Displaced
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
-    from ormahd.vault.sync import Plan
+    from ormahd.sync.join import Plan
 
 log = logging.getLogger("ormah.sync")
 

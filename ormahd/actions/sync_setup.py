@@ -10,19 +10,19 @@ from msgspec import Struct
 from ormahd.actions.asking import ask_before
 from ormahd.actions.sync import Synced, going, join, network, one_at_a_time, only_as_root, sync_with
 from ormahd.errors import BadRequest, Conflict
+from ormahd.git.network import Network, Progress
+from ormahd.git.refs import is_ancestor
+from ormahd.git.remote import Remote, configured, follow, shown
+from ormahd.sync.join import card_of, count, merge_base, plan
+from ormahd.sync.setup import plan_setup
+from ormahd.sync.state import check_here
 from ormahd.vault.create import CARD, read_card
-from ormahd.vault.git_network import Network, Progress
-from ormahd.vault.git_refs import is_ancestor
-from ormahd.vault.git_remote import Remote, configured, follow, shown
-from ormahd.vault.sync import card_of, count, merge_base, plan
-from ormahd.vault.sync_setup import plan_setup
-from ormahd.vault.sync_state import check_here
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
     from ormahd.ormah import Ormah
+    from ormahd.sync.join import Plan
     from ormahd.vault.create import Card
-    from ormahd.vault.sync import Plan
 
 MAX_URL: Final = 4_000
 

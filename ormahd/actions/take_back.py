@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ormahd.actions.amend import amending, commit, see
-from ormahd.core import note as codec
 from ormahd.errors import BadRequest
+from ormahd.model.change import Kind
+from ormahd.note import note as codec
+from ormahd.sync.replaced import taken_back
 from ormahd.vault import conflicts
-from ormahd.vault.change import Kind
-from ormahd.vault.replaced import taken_back
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Outcome

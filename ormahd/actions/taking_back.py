@@ -17,10 +17,10 @@ from ormahd.actions.caller import PERSON
 from ormahd.actions.undo_custody import committed_by_hand, custody_words, put
 from ormahd.actions.undo_message import body, subject, trailers
 from ormahd.actions.views import headline
-from ormahd.core import note as codec
-from ormahd.core.note import NoteKind
 from ormahd.errors import Conflict
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.note import note as codec
+from ormahd.note.note import NoteKind
 from ormahd.vault.choices import Choices, agreed
 from ormahd.vault.create import CARD, Adopt, Folder, read_card
 from ormahd.vault.custody import TAKEN_IN, join_left, join_taken
@@ -28,12 +28,12 @@ from ormahd.vault.three_way import Joined, Pair, Version, join, key_of, node_of
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
-    from ormahd.core.merge import MergeConflict
+    from ormahd.git.oplog import Part
     from ormahd.index.rows import NodeRow
+    from ormahd.note.merge import MergeConflict
     from ormahd.ormah import Ormah
     from ormahd.vault.custody import Did
     from ormahd.vault.history import Op
-    from ormahd.vault.oplog import Part
 
 LONGEST = 20_000
 """Characters of one version in a conflict: enough to decide by, and no reply grows past a frame."""

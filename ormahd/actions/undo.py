@@ -23,19 +23,19 @@ from ormahd.actions.taking_back import (
 )
 from ormahd.actions.undo_part import narrowed
 from ormahd.actions.views import headline
-from ormahd.core.node import short_id
 from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound, VaultBusy
+from ormahd.model.change import Kind
+from ormahd.model.node import short_id
 from ormahd.vault import custody
-from ormahd.vault.change import Kind
 from ormahd.vault.custody import Did
 from ormahd.vault.history import MIN_PREFIX, find_op, moment, read_ops
 from ormahd.vault.three_way import node_of
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
+    from ormahd.git.oplog import Entry
     from ormahd.ormah import Ormah
     from ormahd.vault.history import Op
-    from ormahd.vault.oplog import Entry
 
 SHOWN = 100
 """Conflicts that an answer lists."""

@@ -8,13 +8,13 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ormahd.core.note import parse
+from ormahd.model.change import sha256
+from ormahd.note.note import parse
 from ormahd.vault import released
-from ormahd.vault.change import sha256
 from ormahd.vault.custody import LEFT_OUT, TAKEN_IN
-from ormahd.vault.decide import label, subject
 from ormahd.vault.released import Released
 from ormahd.vault.three_way import Version, node_of, write
+from ormahd.watch.decide import label, subject
 
 if TYPE_CHECKING:
     from ormahd.actions.taking_back import Piece, Plan

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ormahd.actions.views import iso
-from ormahd.core.node import short_id
-from ormahd.vault.change import Kind
-from ormahd.vault.oplog import UNDOES, UNDOES_PART
+from ormahd.git.oplog import UNDOES, UNDOES_PART
+from ormahd.model.change import Kind
+from ormahd.model.node import short_id
 
 if TYPE_CHECKING:
     from ormahd.actions.taking_back import Change, Task
@@ -42,7 +42,7 @@ def body(task: Task, changes: Sequence[Change], reasons: Sequence[str]) -> str:
 
 
 def trailers(task: Task) -> list[tuple[str, str]]:
-    """What `vault.oplog` knows it by."""
+    """What `git.oplog` knows it by."""
     if not task.parts:
         return [(UNDOES, task.op.name)]
     return [(UNDOES_PART, " ".join(word for word in part if word)) for part in task.parts]

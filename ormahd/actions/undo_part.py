@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ormahd.core import note as codec
-from ormahd.core.node import EdgeType, short_id
-from ormahd.core.note import Link, Note, NoteKind, stem_short_id
 from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound
+from ormahd.git.oplog import Part
 from ormahd.index.lookup import clean_prefix
-from ormahd.vault.oplog import Part
+from ormahd.model.node import EdgeType, short_id
+from ormahd.note import note as codec
+from ormahd.note.note import Link, Note, NoteKind, stem_short_id
 from ormahd.vault.three_way import Pair, Version, node_of
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from ormahd.actions.amend import Seen, amending, clean, commit, define, make_roo
 from ormahd.actions.caller import Caller
 from ormahd.actions.nearby import at_best, nearby, told
 from ormahd.actions.views import Written, headline, stem
-from ormahd.core import note as codec
-from ormahd.core.node import ABOUT_SELF, EdgeType, LinkRequest, Tier, short_id
-from ormahd.core.note import Link
 from ormahd.errors import BadRequest, Conflict
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest, Tier, short_id
+from ormahd.note import note as codec
+from ormahd.note.note import Link
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from ormahd.core.node import short_id
-from ormahd.core.prose import beginning
-from ormahd.core.quoting import shortened
+from ormahd.model.node import short_id
+from ormahd.text.prose import beginning
+from ormahd.text.quoting import shortened
 
 if TYPE_CHECKING:
     from ormahd.actions.as_of import AsOf
-    from ormahd.core.note import Link
     from ormahd.index.reader import Reader
     from ormahd.index.rows import Edge, NodeRow
+    from ormahd.note.note import Link
 
 
 HEAD = 1_000
@@ -86,7 +86,7 @@ class NearView(Struct, frozen=True):
     similarity: float
     """Cosine."""
     standing: str = "unrelated"
-    """How the words of the new memory stand to it: replaced, both, same, unrelated (`core.standing`)."""
+    """How the words of the new memory stand to it: replaced, both, same, unrelated (`text.standing`)."""
 
 
 class Written(Struct, frozen=True):

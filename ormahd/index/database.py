@@ -19,12 +19,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ormahd import places, sqlite_files
-from ormahd.core.sql import Snapshot
-from ormahd.core.words import FTS_TOKENIZE
 from ormahd.errors import BegunAnew, NoRoom, Unavailable
 from ormahd.index.write import NODES
-from ormahd.sqlite_files import Fault, fault_of, identity
+from ormahd.process import own_files, sqlite_files
+from ormahd.process.sql import Snapshot
+from ormahd.process.sqlite_files import Fault, fault_of, identity
+from ormahd.text.words import FTS_TOKENIZE
 
 SCHEMA_VERSION = 1
 """Another number in a file means another layout: the directory is dropped and filled again from the vault."""
@@ -45,8 +45,9 @@ of them the same as the batch before."""
 MOST_IN_MEMORY = 500_000_000
 """Bytes of an index that is taken into memory where its disk is full: of 80,000 notes. A larger one is read, and lags behind."""
 _READ_WAIT_S = 30.0
-_READS_NOTES = ("note", "frontmatter", "markdown", "naming", "prose", "words")
-_MAKES_ROWS = ("text", "links", "write")
+_READS_NOTES = ("",)
+_READS_TEXT = ("prose", "words")
+_MAKES_ROWS = ("full_text", "links", "write")
 _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words")
 """Tables that are read from the notes; embeddings are not among them."""
 
@@ -112,7 +113,7 @@ class Database:
         self.doubtful = found is not None and was != found
         """Whether the file is another one than was left at the last end: after a crash, or when something was written into it since."""
         with contextlib.suppress(OSError):
-            places.remove(self._left)
+            own_files.remove(self._left)
         self._now = self._first()
 
     def stamp(self) -> str | None:
@@ -125,7 +126,7 @@ class Database:
 
     def _as_left(self) -> str | None:
         try:
-            return places.read(self._left).decode("ascii", "replace")
+            return own_files.read(self._left).decode("ascii", "replace")
         except OSError:
             return None
 
@@ -163,11 +164,11 @@ class Database:
 
     def _set_aside(self, why: str) -> None:
         """Rename the file, of which the last one is kept until the next start or the next damage. Raises OSError."""
-        for old in places.asides(self.directory):
+        for old in own_files.asides(self.directory):
             with contextlib.suppress(OSError):
-                places.remove(old)
-        if places.kind(self.path) is not None:
-            why = f"{why}; it was set aside as {places.set_aside(self.path).name}"
+                own_files.remove(old)
+        if own_files.kind(self.path) is not None:
+            why = f"{why}; it was set aside as {own_files.set_aside(self.path).name}"
         sqlite_files.drop_log(self.path)
         self.dropped = why
 
@@ -371,7 +372,7 @@ class Database:
                 raise BegunAnew(f"the index in {self.directory} is damaged ({error})", hint=ANEW) from error
             if fault is Fault.NO_ROOM:
                 self.found_full(str(error))
-                said = f"the index cannot be written ({error}): {places.room(self.directory)}"
+                said = f"the index cannot be written ({error}): {own_files.room(self.directory)}"
                 hint = "make room; the index follows the vault by itself then"
                 raise NoRoom(said, hint=hint, data={"reason": "no_room", "index": True}) from error
             raise
@@ -412,8 +413,8 @@ class Database:
         """Write the file anew, so that no page of it holds what was deleted, and empty the log. Readers go on."""
         with self._lock, self._named():
             self._check()
-            for aside in places.asides(self.directory):
-                places.remove(aside)
+            for aside in own_files.asides(self.directory):
+                own_files.remove(aside)
             self._now.writer.execute("PRAGMA temp_store = FILE")  # all of it at once would not be small in memory
             self._now.writer.execute("VACUUM")
             self._now.writer.execute("PRAGMA temp_store = MEMORY")
@@ -445,7 +446,7 @@ class Database:
             self._now.writer.close()
             if self._memory is None and (stamp := self.stamp()) is not None:
                 with contextlib.suppress(OSError):
-                    places.remove(self._left)
+                    own_files.remove(self._left)
                     self._left.write_text(stamp)
 
 
@@ -472,7 +473,7 @@ def rows_that_are_missing(connection: sqlite3.Connection) -> str | None:
 def reading() -> str:
     """What stands for "how this program reads notes": when it changes, everything read from notes is read again."""
     sha = hashlib.sha256(_schema().encode())
-    for package, names in (("ormahd.core", _READS_NOTES), ("ormahd.index", _MAKES_ROWS)):
+    for package, names in (("ormahd.note", _READS_NOTES), ("ormahd.text", _READS_TEXT), ("ormahd.index", _MAKES_ROWS)):
         for source in sorted(importlib.resources.files(package).iterdir(), key=lambda file: file.name):
             if source.name.endswith(".py") and source.name.startswith(names):
                 sha.update(source.read_bytes())

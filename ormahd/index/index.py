@@ -10,23 +10,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from ormahd import way
-from ormahd.core.file_state import FileState
-from ormahd.core.node import Strength
-from ormahd.core.note import Note
+from ormahd.embedding.embedder import DocumentVectors, Embedder
+from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Unavailable
-from ormahd.index import cache, lookup, text, verify, write
-from ormahd.index.ahead import Ahead
+from ormahd.index import embedding_cache, full_text, lookup, verify, write
 from ormahd.index.database import Database
-from ormahd.index.embedder import DocumentVectors, Embedder
-from ormahd.index.fill import Filler
-from ormahd.index.kept import Kept
-from ormahd.index.late import Float
-from ormahd.index.meaning import Meaning
+from ormahd.index.indexer import Filler
 from ormahd.index.neighbours import Neighbours
+from ormahd.index.pending_embeddings import Ahead
+from ormahd.index.query_cache import Kept
 from ormahd.index.reader import Reader
 from ormahd.index.rows import Difference, micros
+from ormahd.index.vector_store import Meaning
 from ormahd.index.write import Entry, FirstPath
+from ormahd.model.file_state import FileState
+from ormahd.model.node import Strength
+from ormahd.note.note import Note
+from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings, VectorSettings
 
 BATCH = 1000
@@ -115,7 +115,7 @@ class Index(Reader):
         self.generation += 1
         with self._knowing:
             self._files = None
-        self._frequencies = text.Frequencies()
+        self._frequencies = full_text.Frequencies()
         self._kept = Kept()
         self._filler.begin_anew(self._database)
         self._filler.wake()
@@ -137,20 +137,23 @@ class Index(Reader):
         batch, kept as `position`; None leaves it. `notes`: of the files those that the caller has parsed already. `embed`: a few texts
         get their vectors before it returns; else all of them wait for the background.
         """
-        files = upserts.items() if len(upserts) <= AT_ONCE else way.giving(upserts.items())
+        files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         read = notes or {}
         entries = [
             write.entry(path, data, state, self.blob_id(path, data), read.get(path)) for path, (data, state) in files
         ]
-        way.give()
+        priority.give()
         made = self._embed_now(entries) if embed else None
         now = micros(self._clock())
         with self._applying:
             with self._database.write() as connection:
                 stored = write.store(connection, entries, removals, self.first_path)
                 if made is not None:
-                    cache.put(connection, made[0].number, made[1], now)
-                deltas = {model: cache.follow(connection, model, stored.ids, now) for model in cache.models(connection)}
+                    embedding_cache.put(connection, made[0].number, made[1], now)
+                deltas = {
+                    model: embedding_cache.follow(connection, model, stored.ids, now)
+                    for model in embedding_cache.models(connection)
+                }
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
             self._changed(stored.ids, words=stored.words)
@@ -192,11 +195,13 @@ class Index(Reader):
             return None
         sources = {
             one.sha: one
-            for one in (cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims)
+            for one in (
+                embedding_cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims
+            )
         }
         made = self._ahead.take(meaning.embedder.fingerprint, sources)
         with self._database.read() as connection:
-            known = cache.cached(connection, meaning.number, sources.keys() - made.keys())
+            known = embedding_cache.cached(connection, meaning.number, sources.keys() - made.keys())
         missing = {sha: one for sha, one in sources.items() if sha not in known and sha not in made}
         if len(missing) > AT_ONCE or sum(len(one.content) for one in missing.values()) > AT_ONCE_CHARACTERS:
             missing = {}
@@ -221,10 +226,10 @@ class Index(Reader):
         meaning = self._filler.active
         if meaning is None:
             return None
-        sources = [cache.source(title, "", content) for title, content in texts]
+        sources = [embedding_cache.source(title, "", content) for title, content in texts]
         wanted = {one.sha: one for one in sources}
         with self._database.read() as connection:
-            known = cache.cached(connection, meaning.number, wanted)
+            known = embedding_cache.cached(connection, meaning.number, wanted)
         made = self._ahead.look(meaning.embedder.fingerprint, wanted)
         missing = [one for sha, one in wanted.items() if sha not in known and sha not in made]
         if missing:
@@ -237,11 +242,12 @@ class Index(Reader):
                 self._ahead.keep(meaning.embedder.fingerprint, new)
             else:
                 with self._applying, self._database.write() as connection:
-                    cache.put(connection, meaning.number, new, micros(self._clock()))
+                    embedding_cache.put(connection, meaning.number, new, micros(self._clock()))
                 self._filler.worked()
         with self._database.read() as connection:
             return [
-                made[one.sha].vector if one.sha in made else cache.vector(connection, known[one.sha]) for one in sources
+                made[one.sha].vector if one.sha in made else embedding_cache.vector(connection, known[one.sha])
+                for one in sources
             ]
 
     def keep_vectors(self, fingerprint: str, made: Mapping[bytes, DocumentVectors]) -> None:
@@ -250,7 +256,7 @@ class Index(Reader):
             meaning = next((one for one in self._meanings() if one.embedder.fingerprint == fingerprint), None)
             if meaning is not None:
                 with self._database.write() as connection:
-                    cache.put(connection, meaning.number, made, micros(self._clock()))
+                    embedding_cache.put(connection, meaning.number, made, micros(self._clock()))
 
     def copy(self, directory: Path) -> None:
         """Write the index as it is now, without Chroma, into another directory."""
@@ -275,7 +281,7 @@ class Index(Reader):
         self.apply(batch, left, head=head)
         with self._applying:
             with self._database.write() as connection:
-                text.refresh(connection)
+                full_text.refresh(connection)
                 for meaning in self._meanings():
                     meaning.recount(connection)
             self._changed((), words=True)
@@ -292,8 +298,8 @@ class Index(Reader):
         """
         with self._applying:
             with self._database.write() as connection:
-                cache.forget_free(connection)
-                text.settle(connection)
+                embedding_cache.forget_free(connection)
+                full_text.settle(connection)
             meanings = self._meanings()
             for meaning in meanings:
                 meaning.wipe()

@@ -18,10 +18,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ormahd.core import sql
-from ormahd.core.node import EdgeType, is_node_id, short_id
-from ormahd.core.note import Note, stem_short_id
 from ormahd.index.rows import Edge, Unresolved, micros, moment_or_none
+from ormahd.model.node import EdgeType, is_node_id, short_id
+from ormahd.note.note import Note, stem_short_id
+from ormahd.process import sql
 
 FILE, ALIAS, TITLE = 1, 2, 3
 SHORTS = 200

@@ -6,10 +6,6 @@ import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from ormahd.core import sql
-from ormahd.core.file_state import FileState
-from ormahd.core.node import Connection, Strength, is_node_id
-from ormahd.core.note import NoteKind
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.index.links import edges
 from ormahd.index.rows import (
@@ -24,6 +20,10 @@ from ormahd.index.rows import (
     node_row,
 )
 from ormahd.index.write import fingerprint
+from ormahd.model.file_state import FileState
+from ormahd.model.node import Connection, Strength, is_node_id
+from ormahd.note.note import NoteKind
+from ormahd.process import sql
 
 MIN_PREFIX = 4
 SHOWN = 20

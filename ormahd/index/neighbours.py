@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import numpy as np
 from msgspec import Struct, field
 
-from ormahd import way
-from ormahd.index.embed_together import fitting
-from ormahd.index.late import Float
-from ormahd.line import Line, Place
+from ormahd.embedding.batcher import fitting
+from ormahd.embedding.token_vectors import Float
+from ormahd.process import priority
+from ormahd.process.batcher import Line, Place
 
 MOST_TOKENS = 1024
 """In one turn, padding counted: about a forward pass on each of two cores."""
@@ -91,7 +91,7 @@ class Neighbours:
             if any(size > 1 for size in self._sizes):
                 self._gather()
             while until not in turns:
-                way.give()
+                priority.give()
                 turn = self._take()
                 self._sizes.append(len(turn))
                 turns += turn
@@ -99,7 +99,7 @@ class Neighbours:
         finally:
             self._line.pass_on()
         with self._working:
-            for one in way.giving(turns):
+            for one in priority.giving(turns):
                 if one.near is not None:
                     try:
                         one.made = one.work(one.near)

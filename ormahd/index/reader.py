@@ -13,22 +13,21 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ormahd import way
-from ormahd.core import sql
-from ormahd.core.file_state import FileState
-from ormahd.core.node import NodeType, Strength
-from ormahd.core.standing import Compared
+from ormahd.embedding.token_vectors import Float
 from ormahd.errors import NotFound
-from ormahd.index import cache, links, lookup, text
-from ormahd.index.cache import Pieces, TokenVectors
+from ormahd.index import embedding_cache, full_text, links, lookup
 from ormahd.index.database import Database
-from ormahd.index.fill import Filler
-from ormahd.index.kept import CANDIDATES, COUNTS, Kept
-from ormahd.index.kept_tokens import LEARNED
-from ormahd.index.late import Float
-from ormahd.index.meaning import Meaning
-from ormahd.index.nearest import Only
+from ormahd.index.embedding_cache import Pieces, TokenVectors
+from ormahd.index.indexer import Filler
+from ormahd.index.query_cache import CANDIDATES, COUNTS, Kept
 from ormahd.index.rows import UNWRITTEN, Candidate, Edge, Filter, NodeRow, Stats, Unresolved
+from ormahd.index.token_cache import LEARNED
+from ormahd.index.vector_store import Meaning
+from ormahd.model.file_state import FileState
+from ormahd.model.node import NodeType, Strength
+from ormahd.process import priority, sql
+from ormahd.text.standing import Compared
+from ormahd.vectors.nearest import Only
 
 EVERYTHING = Filter()
 FEW = 0.05
@@ -57,9 +56,9 @@ class Reader:
         self._database = database
         self._filler = filler
         self._strength: Mapping[str, Strength] = {}
-        self._frequencies = text.Frequencies()
+        self._frequencies = full_text.Frequencies()
         self._kept = Kept()
-        self._beside = way.Beside("search-text")
+        self._beside = priority.Beside("search-text")
         filler.learn = self._learn
         self.fetch_id: Callable[[str], bool] = lambda _: False
         """Brings in the note with such an id, where the index lacks it; `Ormah` sets it by the vault."""
@@ -125,7 +124,7 @@ class Reader:
         wanted = lookup.full(ids)
         if not wanted:
             return {}
-        way.give()
+        priority.give()
         with self._database.read() if connections else self._few(wanted) as connection:
             return lookup.notes(connection, wanted, self._strength, connections=connections)
 
@@ -135,7 +134,7 @@ class Reader:
 
     def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]:
         """What ranking asks of nodes, by full id; unknown ones are left out."""
-        way.give()
+        priority.give()
         known = self._kept.candidates  # whoever changes the index puts another one in its place
         found = {node_id: one for node_id in ids if (one := known.get(node_id)) is not None}
         missing = [node_id for node_id in ids if node_id not in found]
@@ -225,7 +224,7 @@ class Reader:
         """Resolved edges that touch any of `ids`; None: all of them."""
         if ids is not None and not ids:
             return []
-        way.give()
+        priority.give()
         if ids is None or len(ids) > links.BOTH:
             return self._read_edges(ids)
         return self._kept.edges.of(ids, self._read_edges)
@@ -248,13 +247,13 @@ class Reader:
 
     def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:  # fmt: skip
         """Nodes with any word of `query` (a text, or terms): (id, bm25), best first, higher is better."""
-        way.give()
-        terms = text.terms_of(query)
+        priority.give()
+        terms = full_text.terms_of(query)
         self.fetch_words(terms)
         kept = self._kept
         with self._database.read_if_needed() as read:
             found = kept.search(read, terms, limit, chosen, self._frequencies)
-            return text.search(read(), terms, limit, chosen, self._frequencies) if found is None else found
+            return full_text.search(read(), terms, limit, chosen, self._frequencies) if found is None else found
 
     def begin_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> Callable[[], list[tuple[str, float]]]:  # fmt: skip
         """Begin `search_text`; calling what is returned waits for it. In a large index it takes as long as all else together, so
@@ -265,7 +264,7 @@ class Reader:
     def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
         """In how many files each term stands (of several words: one behind the other), and how many files there are."""
         with self._database.read() as connection:
-            files = text.largest(connection)
+            files = full_text.largest(connection)
             return self._frequencies.rows(lambda: connection, terms, files), files
 
     def search_vectors(self, vector: Float, limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:
@@ -273,7 +272,7 @@ class Reader:
 
         With a filter: fetched wider and filtered after; where few pass, those are scored exactly.
         """
-        way.give()
+        priority.give()
         meaning = self._filler.active
         if meaning is None:
             return []
@@ -344,7 +343,7 @@ class Reader:
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
         """Exact cosines of several unit vectors (float32[k, dimensions]) and the best piece of each node, by full id:
         float64[len(ids), k], NaN for nodes without vectors."""
-        way.give()
+        priority.give()
         meaning = self._filler.active
         return meaning.matrix.similarities(vectors, ids) if meaning else np.full((len(ids), len(vectors)), np.nan)
 
@@ -355,7 +354,7 @@ class Reader:
 
     def tokens(self, ids: Sequence[str], vector: Float | None = None, *, pieces: int = LATE_PIECES) -> TokenVectors | None:  # fmt: skip
         """Token vectors of nodes, one after the other, for MaxSim; of a long note those of the pieces nearest to `vector`."""
-        way.give()
+        priority.give()
         meaning = self._filler.active
         if meaning is None:
             return None
@@ -364,9 +363,9 @@ class Reader:
 
         def read(missing: Mapping[str, Pieces]) -> dict[str, bytes]:
             with self._database.read() as connection:
-                return cache.tokens(connection, meaning.number, missing)
+                return embedding_cache.tokens(connection, meaning.number, missing)
 
-        return cache.token_vectors(kept.of(meaning.number, chosen, read), meaning.embedder.late_dimensions)
+        return embedding_cache.token_vectors(kept.of(meaning.number, chosen, read), meaning.embedder.late_dimensions)
 
     def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
         """Of pairs (older, newer, cosine) those of which the newer replaced the older, by what their words say."""

@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeVar, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.core import sql
-from ormahd.core.node import ABOUT_SELF, Connection, EdgeType, MemoryNode, NodeType, Strength, Tier, short_id
-from ormahd.core.note import NoteKind
+from ormahd.model.node import ABOUT_SELF, Connection, EdgeType, MemoryNode, NodeType, Strength, Tier, short_id
+from ormahd.note.note import NoteKind
+from ormahd.process import sql
 
 T = TypeVar("T")
 

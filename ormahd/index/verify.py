@@ -13,16 +13,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from ormahd import way
-from ormahd.core import sql
-from ormahd.core.file_state import FileState
-from ormahd.core.note import NoteKind, digest, parse
-from ormahd.core.words import FTS_TOKENIZE
-from ormahd.index import cache, links, text
-from ormahd.index.matrix import Frozen
-from ormahd.index.meaning import Meaning
+from ormahd.index import embedding_cache, full_text, links
 from ormahd.index.rows import Difference
-from ormahd.index.vectors import Chroma, ChromaTrouble
+from ormahd.index.vector_store import Meaning
+from ormahd.model.file_state import FileState
+from ormahd.note.note import NoteKind, digest, parse
+from ormahd.process import priority, sql
+from ormahd.text.words import FTS_TOKENIZE
+from ormahd.vectors.chroma import Chroma, ChromaTrouble
+from ormahd.vectors.matrix import Frozen
 
 T = TypeVar("T")
 
@@ -46,7 +45,7 @@ def silent(_done: int, _total: int, _what: str) -> None:
 
 def shown(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
     """`things`, with progress, giving way to questions that are waiting."""
-    for number, thing in enumerate(way.giving(things)):
+    for number, thing in enumerate(priority.giving(things)):
         if number % SHOWN_EVERY == 0:
             progress(number, total, what)
         yield thing
@@ -85,7 +84,7 @@ def words(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
         connection.execute("SELECT doc, col, term, offset FROM words_instance")
     ):
         if number % GIVE_WAY_EVERY == 0:
-            way.give()
+            priority.give()
         found[doc] = found.get(doc, 0) ^ hash((column, term, offset))
     fresh = sqlite3.connect(":memory:")
     try:
@@ -94,10 +93,10 @@ def words(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
         fresh.execute("CREATE VIRTUAL TABLE words_instance USING fts5vocab (words, instance)")
         paths = connection.execute("SELECT number, path, node_id FROM file").fetchall()
         for at, some in enumerate(sql.chunks(paths, 200)):
-            way.give()
+            priority.give()
             progress(200 * at, len(paths), "words")
-            stored = text.stored(connection, [row[0] for row in some])
-            text.put(fresh, [text.fts_row(*row) for row in stored])
+            stored = full_text.stored(connection, [row[0] for row in some])
+            full_text.put(fresh, [full_text.fts_row(*row) for row in stored])
             wanted: dict[int, int] = {}
             for doc, column, term, offset in fresh.execute("SELECT doc, col, term, offset FROM words_instance"):
                 wanted[doc] = wanted.get(doc, 0) ^ hash((column, term, offset))
@@ -127,13 +126,13 @@ def vectors(
 ) -> Iterator[Difference]:
     """Texts against the vectors that nodes are tied to, and those against the ones in memory, as both were at one moment."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
-    for some in way.giving(sql.chunks(ids)):
-        sources = cache.sources(connection, some)
+    for some in priority.giving(sql.chunks(ids)):
+        sources = embedding_cache.sources(connection, some)
         tied = _tied(connection, model, some)
         for node_id, source in sources.items():
             if node_id in tied and tied[node_id] != source.sha:
                 yield Difference("vectors", None, node_id, "its vectors were made of another text")
-    stored = dict(cache.everything(connection, model))
+    stored = dict(embedding_cache.everything(connection, model))
     for node_id in stored.keys() - set(ids):
         yield Difference("vectors", None, node_id, "there are vectors of a node that is gone")
     both = stored.keys() | memory.places.keys()

@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ormahd.core import sql
-from ormahd.core.file_state import FileState
-from ormahd.core.note import Note, NoteKind, parse
-from ormahd.index import links, text
+from ormahd.index import full_text, links
 from ormahd.index.rows import micros
+from ormahd.model.file_state import FileState
+from ormahd.note.note import Note, NoteKind, parse
+from ormahd.process import sql
 
 NODES = frozenset({NoteKind.NOTE, NoteKind.INDEXED, NoteKind.BROKEN})
 """Kinds of files that are memories. One that cannot be read as a note is one by all of its text; nothing is written into it."""
@@ -58,9 +58,9 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
     if state.space is not None and note.space is None and not note.everywhere:
         note = replace(note, space=state.space)
     if note.kind in NODES:
-        words = text.columns(note.title, path, note.content, note.tags, note.aliases)
+        words = full_text.columns(note.title, path, note.content, note.tags, note.aliases)
     else:
-        words = text.plain_columns(path, note.content)
+        words = full_text.plain_columns(path, note.content)
     # A note that says nothing of its age (somebody removed the line) is as old as its file.
     created = note.created or note.updated
     started = state.mtime_ns // 1000 if created is None else micros(created)
@@ -96,7 +96,7 @@ def store(
     # Every file with one of these ids can win or lose it, also files outside of this batch.
     affected = {node_id for _, node_id in old.values() if node_id} | {one.claims for one in entries if one.claims}
     keys = links.keys_of(connection, _claimants(connection, affected), affected)
-    before = [text.fts_row(*row) for row in text.stored(connection, [number for number, _ in old.values()])]
+    before = [full_text.fts_row(*row) for row in full_text.stored(connection, [number for number, _ in old.values()])]
     here = {(old[one.path][0], *one.words) for one in entries if one.path in old}
     # Most of what jobs change is a note's head (a tier, a space, a link): its words stay, and with them what is remembered of them.
     same = {row[0] for row in before if row in here}
@@ -148,7 +148,7 @@ def _take(
 ) -> None:
     """Remove all rows of these files but the file's own; `words`: those of the full text table that go."""
     numbers = [number for number, _ in old.values()]
-    text.take(connection, words)
+    full_text.take(connection, words)
     for table in ("text", "node", "tag", "name", "edge"):
         sql.among(connection, f"DELETE FROM {table} WHERE number IN", numbers)
 
@@ -189,7 +189,7 @@ def _put(
         linked.append((number, note))
     sql.put(connection, "INSERT OR REPLACE INTO file", files)
     sql.put(connection, "INSERT INTO text", bodies)
-    text.put(connection, words)
+    full_text.put(connection, words)
     sql.put(connection, "INSERT INTO node", nodes)
     sql.put(connection, "INSERT INTO tag", tags)
     links.put(connection, linked)

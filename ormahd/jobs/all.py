@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ormahd.jobs.auto_cluster import AutoCluster
-from ormahd.jobs.auto_linker import AutoLinker
 from ormahd.jobs.choosing import ChangeOf
-from ormahd.jobs.conflict_detector import ConflictDetector, change_of
-from ormahd.jobs.consolidator import Consolidator
-from ormahd.jobs.decay_manager import DecayManager
-from ormahd.jobs.duplicate_merger import DuplicateMerger
-from ormahd.jobs.importance_scorer import ImportanceScorer
+from ormahd.jobs.clusters.job import AutoCluster
+from ormahd.jobs.conflicts.job import ConflictDetector, change_of
+from ormahd.jobs.consolidation.job import Consolidator
+from ormahd.jobs.decay.importance import ImportanceScorer
+from ormahd.jobs.decay.job import DecayManager
+from ormahd.jobs.duplicates.change import from_payload
+from ormahd.jobs.duplicates.job import DuplicateMerger
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Job, ProposalType
-from ormahd.jobs.merging import from_payload
+from ormahd.jobs.links.job import AutoLinker
 
 JOBS: tuple[Job, ...] = (
     ImportanceScorer(),

@@ -9,16 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.actions.amend import clean
-from ormahd.core import note as codec
-from ormahd.core.markdown import normalise
-from ormahd.core.node import MAX_CONTENT, MAX_TITLE, ProposalType
 from ormahd.errors import BadRequest
 from ormahd.jobs.job import Change, Edit
+from ormahd.model.node import MAX_CONTENT, MAX_TITLE, ProposalType
+from ormahd.note import note as codec
+from ormahd.note.markdown import normalise
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
-    from ormahd.journal.proposals import Row
     from ormahd.ormah import Ormah
+    from ormahd.state.proposals import Row
 
 ChangeOf = Callable[["Ormah", Mapping[str, Any]], Change]
 """Makes the change of an approved proposal from its payload."""

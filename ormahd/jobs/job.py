@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
-from ormahd import way
-from ormahd.core.node import ProposalType as ProposalType  # noqa: PLC0414 - a job's word, too
+from ormahd.model.node import ProposalType as ProposalType  # noqa: PLC0414 - a job's word, too
+from ormahd.process import priority
 
 if TYPE_CHECKING:
-    from ormahd.jobs.near import Near
-    from ormahd.journal.verdicts import Verdicts
+    from ormahd.jobs.neighbours import Near
     from ormahd.judge.port import Judge
+    from ormahd.model.change import Kind
     from ormahd.ormah import Ormah
-    from ormahd.vault.change import Kind
+    from ormahd.state.verdicts import Verdicts
 
 
 class Stopped(Exception):
@@ -115,7 +115,7 @@ class Turn(Struct, frozen=True):
         """Between two steps: let those pass for whom somebody waits. Raises Stopped. Never with a lock held."""
         if self.stopping():
             raise Stopped
-        way.give()
+        priority.give()
 
 
 class Job(Protocol):

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from ormahd.actions.amend import Outcome, amending, commit
-from ormahd.core import decision
-from ormahd.core.decision import Decision, Verdict, line_id
-from ormahd.core.node import ProposalType, short_id
-from ormahd.core.note import digest
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.apply import apply
 from ormahd.jobs.choosing import BOTH, PAIRED, ChangeOf, Choice, check, chosen_change
 from ormahd.jobs.job import Ask
-from ormahd.journal import proposals as book
-from ormahd.journal.line_files import LineFiles
-from ormahd.journal.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Row, Status
-from ormahd.journal.verdicts import text_key
-from ormahd.vault.change import Kind
+from ormahd.model import decision
+from ormahd.model.change import Kind
+from ormahd.model.decision import Decision, Verdict, line_id
+from ormahd.model.node import ProposalType, short_id
+from ormahd.note.note import digest
+from ormahd.state import proposals as book
+from ormahd.state.line_files import LineFiles
+from ormahd.state.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Row, Status
+from ormahd.state.verdicts import text_key
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller

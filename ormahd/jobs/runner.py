@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from ormahd import way
 from ormahd.actions.caller import Caller
-from ormahd.core.node import short_id
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.faults import near
 from ormahd.jobs.apply import apply
 from ormahd.jobs.choosing import ChangeOf
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Ask, Change, Done, Job, ProposalType, Stopped, Turn
-from ormahd.jobs.near import TEXT_STAYS, Near, wait_for_vectors
+from ormahd.jobs.neighbours import TEXT_STAYS, Near, wait_for_vectors
 from ormahd.jobs.proposals import Kept, Proposals
-from ormahd.journal.runs import STOPPED, Past, Runs
-from ormahd.journal.verdicts import Verdicts
 from ormahd.judge.careful import Careful
+from ormahd.model.node import short_id
+from ormahd.process import priority
+from ormahd.state.runs import STOPPED, Past, Runs
+from ormahd.state.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -151,7 +151,7 @@ class Runner:
         faults: list[BaseException] = []
 
         def work() -> None:
-            way.step_back(LOW_PRIORITY)
+            priority.step_back(LOW_PRIORITY)
             try:
                 self._all(names, done, dry, force, by_itself, progress)
             except BaseException as exc:  # noqa: BLE001 - raised again below, in the thread that asked

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ormahd.core.quoting import harmless, shortened
 from ormahd.judge.port import Contrast, Duplicate, Judge, JudgeGone, Linked, Pair, Shown, Summary
+from ormahd.text.quoting import harmless, shortened
 
 REASON = 1_000
 """Characters of a reason: it stands in a commit, an edge or a proposal, for people."""

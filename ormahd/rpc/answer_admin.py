@@ -17,15 +17,15 @@ from ormahd.actions.importing import import_lines
 from ormahd.actions.purge import purge
 from ormahd.actions.releasing import release
 from ormahd.actions.views import iso
-from ormahd.core.node import Tier
 from ormahd.index.rows import Filter
-from ormahd.index.vectors import server_of
-from ormahd.journal import whisper_log
-from ormahd.journal.whispers import SPOKEN
+from ormahd.model.node import Tier
 from ormahd.ormah import Ormah
 from ormahd.rpc.answer_jobs import JobMethods
 from ormahd.rpc.handling import Handler, ProgressFn, result, steps
+from ormahd.state import whisper_log
+from ormahd.state.whispers import SPOKEN
 from ormahd.vault import conflicts
+from ormahd.vectors.chroma import server_of
 
 
 class AdminMethods:

@@ -20,7 +20,7 @@ from ormahd.actions.recall import recall, recall_as_of
 from ormahd.actions.remember import remember
 from ormahd.actions.undo import undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
-from ormahd.core.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, SearchQuery
+from ormahd.model.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, SearchQuery
 from ormahd.ormah import Ormah
 from ormahd.rpc.handling import Handler, ProgressFn, checked, result, steps
 

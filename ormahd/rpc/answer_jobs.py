@@ -10,9 +10,9 @@ from ormahd.actions.views import iso
 from ormahd.errors import Unavailable
 from ormahd.jobs.runner import Ran, Runner
 from ormahd.jobs.timetable import Timetable
-from ormahd.journal.runs import CUT_OFF
 from ormahd.rpc.answer_proposals import ProposalMethods
 from ormahd.rpc.handling import Handler, ProgressFn, steps
+from ormahd.state.runs import CUT_OFF
 
 SAID = 1_000
 """Sentences of a run that are sent."""

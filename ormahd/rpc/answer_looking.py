@@ -5,8 +5,8 @@ from __future__ import annotations
 from ormahd import api
 from ormahd.actions import listing, projects
 from ormahd.actions.caller import Caller, check_space
-from ormahd.core.node import Narrowing
 from ormahd.errors import BadRequest
+from ormahd.model.node import Narrowing
 from ormahd.ormah import Ormah
 from ormahd.rpc.handling import Handler, ProgressFn, checked, result
 

@@ -10,7 +10,7 @@ from ormahd import api
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import iso
 from ormahd.errors import BadRequest
-from ormahd.jobs.maintenance import Maintenance
+from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.rpc.handling import Handler, ProgressFn, result, steps
 
 LISTS = ("edges", "merges", "consolidations", "conflicts")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ormahd import api
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import iso
-from ormahd.core.node import short_id
 from ormahd.errors import BadRequest
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.choosing import Choice, text_of
 from ormahd.jobs.proposals import Proposals, Shown
+from ormahd.model.node import short_id
 from ormahd.rpc.handling import Handler, ProgressFn, result
 
 MOST = 1_000

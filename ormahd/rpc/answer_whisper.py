@@ -10,7 +10,7 @@ from ormahd.actions.feedback import feedback
 from ormahd.actions.projects import space_of
 from ormahd.rpc.handling import Handler, ProgressFn, result
 from ormahd.whisper.pipeline import Whisper
-from ormahd.whisper.steps import Asked, Candidate
+from ormahd.whisper.types import Asked, Candidate
 
 
 class WhisperMethods:

@@ -12,7 +12,7 @@ import msgspec
 from ormahd import __version__, api
 from ormahd.actions.caller import Caller
 from ormahd.errors import BadRequest, Incompatible
-from ormahd.jobs.maintenance import Maintenance
+from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.ormah import Ormah
 from ormahd.rpc.answer_admin import AdminMethods
 from ormahd.rpc.answer_agent import AgentMethods

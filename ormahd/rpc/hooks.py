@@ -14,16 +14,16 @@ from msgspec import Struct
 
 from ormahd.actions.older import replaced_today
 from ormahd.actions.projects import home_of
-from ormahd.core.commands import Commands
 from ormahd.errors import BadRequest
-from ormahd.journal.sessions import begin, key_of
 from ormahd.rpc import hook_reply
-from ormahd.rpc.desk import request
+from ormahd.rpc.handler import request
 from ormahd.rpc.hook_frame import Act, Event, read
+from ormahd.state.sessions import begin, key_of
+from ormahd.text.commands import Commands
 from ormahd.whisper.greet import greet
 from ormahd.whisper.pipeline import UNHEARD, Whisper
 from ormahd.whisper.render import notice
-from ormahd.whisper.steps import Asked
+from ormahd.whisper.types import Asked
 
 log = logging.getLogger("ormahd.hooks")
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
-from ormahd.core.merge import MergeConflict, merge_file
 from ormahd.errors import BadRequest
+from ormahd.note.merge import MergeConflict, merge_file
 from ormahd.vault.conversion import BlobFiles, FilterFailed
 
 MERGED: Final = b"="

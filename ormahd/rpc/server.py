@@ -17,16 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ormahd import way
 from ormahd.api import Call
 from ormahd.errors import BadRequest, OrmahError, Unavailable
+from ormahd.process import priority
 from ormahd.rpc import sockets
-from ormahd.rpc.channel import Channel
 from ormahd.rpc.codec import read_call, read_id
-from ormahd.rpc.desk import Answer, Counts, Desk, Hook
-from ormahd.rpc.door import Door
+from ormahd.rpc.connection import Channel
 from ormahd.rpc.frames import HOOK, JSON, MERGE, MSGPACK, pack
-from ormahd.rpc.lanes import Lanes, lane_of
+from ormahd.rpc.handler import Answer, Counts, Desk, Hook
+from ormahd.rpc.listener import Door
+from ormahd.rpc.pools import Lanes, lane_of
 from ormahd.rpc.sockets import Listening
 from ormahd.settings import DaemonSettings
 from ormahd.vault.conversion import BlobFiles
@@ -143,7 +143,7 @@ class Server:
     # ------------------------------------------------------------ the loop
 
     def _loop(self) -> None:
-        way.eager()
+        priority.eager()
         try:
             while not self._over():
                 self._beat = time.monotonic()

@@ -14,11 +14,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from ormahd.errors import OrmahError
+from ormahd.git.objects import Objects
+from ormahd.git.repository import Git
+from ormahd.process.disk import Flusher
 from ormahd.vault.build import Builder, Fresh, Told
-from ormahd.vault.disk import Flusher
-from ormahd.vault.git import Git
-from ormahd.vault.git_objects import Objects
-from ormahd.vault.intent import Intent
+from ormahd.vault.intents import Intent
 
 log = logging.getLogger(__name__)
 

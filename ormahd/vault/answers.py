@@ -6,10 +6,10 @@ import errno
 import os
 from pathlib import Path
 
-from ormahd import places
 from ormahd.errors import NoRoom, Unavailable, VaultBusy
-from ormahd.vault.git_run import GitFailed
-from ormahd.vault.intent import Intent
+from ormahd.git.process import GitFailed
+from ormahd.process import own_files
+from ormahd.vault.intents import Intent
 
 _NEVER = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
 """What a file system says of a name or size that it will never take."""
@@ -45,12 +45,12 @@ def is_full(exc: BaseException | None) -> bool:
         return False
     said = exc.stderr if isinstance(exc, GitFailed) else ""
     full = any(os.strerror(number) in said for number in (errno.ENOSPC, errno.EDQUOT))
-    return full or places.is_full(exc) or is_full(exc.__cause__)
+    return full or own_files.is_full(exc) or is_full(exc.__cause__)
 
 
 def no_room(root: Path) -> NoRoom:
     return NoRoom(
-        f"the vault cannot be written: {os.strerror(errno.ENOSPC)}; nothing was changed, {places.room(root)}",
+        f"the vault cannot be written: {os.strerror(errno.ENOSPC)}; nothing was changed, {own_files.room(root)}",
         hint="make room and repeat; nothing needs to be mended",
         data={"reason": "no_room", "path": str(root)},
     )

@@ -13,23 +13,23 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, field
 
 from ormahd.errors import Conflict, OrmahError
-from ormahd.line import Place
+from ormahd.git.index import IndexLock
+from ormahd.git.locks import busy
+from ormahd.git.objects import Objects
+from ormahd.git.process import GitFailed
+from ormahd.git.refs import Moved, find_commit, within
+from ormahd.git.repository import Git
+from ormahd.model.change import Committed
+from ormahd.process.batcher import Place
+from ormahd.process.disk import Flusher, sync_directory
 from ormahd.vault.ahead import Ahead, Made
 from ormahd.vault.build import Builder
-from ormahd.vault.change import Committed
 from ormahd.vault.conversion import Conversion
-from ormahd.vault.disk import Flusher, sync_directory
-from ormahd.vault.entries import check, settle
-from ormahd.vault.files import Displaced, Worktree, Write
-from ormahd.vault.git import Git
-from ormahd.vault.git_busy import busy
-from ormahd.vault.git_index import IndexLock
-from ormahd.vault.git_objects import Objects
-from ormahd.vault.git_refs import Moved, find_commit, within
-from ormahd.vault.git_run import GitFailed
-from ormahd.vault.intent import Intent, Intents
+from ormahd.vault.intents import Intent, Intents
 from ormahd.vault.landing import Landing
-from ormahd.vault.settle import late_save
+from ormahd.vault.rebase import late_save
+from ormahd.vault.tree_entries import check, settle
+from ormahd.vault.worktree import Displaced, Worktree, Write
 
 ATTEMPTS = 5
 """How often a commit is built again because HEAD moved meanwhile, before the op waits like any other."""

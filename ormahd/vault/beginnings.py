@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ormahd.core.merge import is_lines
-from ormahd.vault.change import Kind, sha256
+from ormahd.model.change import Kind, sha256
+from ormahd.note.merge import is_lines
 from ormahd.vault.create import CARD, LINES
 
 if TYPE_CHECKING:

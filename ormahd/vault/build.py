@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 
+from ormahd.git.objects import EXECUTABLE, FILE, Entry, Objects
+from ormahd.git.refs import is_ancestor
+from ormahd.git.repository import Git, Identity
 from ormahd.vault.conversion import Conversion
-from ormahd.vault.git import Git, Identity
-from ormahd.vault.git_objects import EXECUTABLE, FILE, Entry, Objects
-from ormahd.vault.git_refs import is_ancestor
-from ormahd.vault.intent import Intent, Step
+from ormahd.vault.intents import Intent, Step
 
 DAEMON = Identity("ormahd", "ormahd@localhost")
 

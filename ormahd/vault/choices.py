@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
+from ormahd.git.remote import set_value, value
 from ormahd.vault.create import Adopt, Folder
-from ormahd.vault.git_remote import set_value, value
 from ormahd.vault.vault import Vault
 
 AGREED = "ormah.agreed"

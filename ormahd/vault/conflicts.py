@@ -17,9 +17,9 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from ormahd.errors import Ambiguous, NotFound
-from ormahd.vault.change import is_op
-from ormahd.vault.disk import sync_directory, write_durably
-from ormahd.vault.set_aside import FOLDER as DAMAGED
+from ormahd.model.change import is_op
+from ormahd.process.disk import sync_directory, write_durably
+from ormahd.process.set_aside import FOLDER as DAMAGED
 
 CONFLICTS = ".ormah/conflicts"
 ABOUT = "about.json"

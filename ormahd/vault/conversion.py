@@ -15,13 +15,13 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from ormahd.core.markdown import dominant_eol
 from ormahd.errors import Conflict, OrmahError
-from ormahd.vault.attributes import REFUSING, Attributes, Rule, Word
-from ormahd.vault.change import sha256
-from ormahd.vault.files import Worktree
-from ormahd.vault.git import Git
-from ormahd.vault.git_run import environment, executable
+from ormahd.git.attributes import REFUSING, Attributes, Rule, Word
+from ormahd.git.process import environment, executable
+from ormahd.git.repository import Git
+from ormahd.model.change import sha256
+from ormahd.note.markdown import dominant_eol
+from ormahd.vault.worktree import Worktree
 
 FILTER_SECONDS: Final = 60.0
 """How long a filter may take over one file: one that waits for a password in vain must not hold up all writes."""

@@ -12,17 +12,17 @@ from uuid import UUID
 
 from msgspec import Struct, ValidationError, convert
 
-from ormahd.core import active_days, spaces, strength
-from ormahd.core.node import ABOUT_SELF, NodeType, Tier, is_node_id
-from ormahd.core.note import NoteKind, compose, parse, path_for
 from ormahd.errors import Incompatible, Unavailable
-from ormahd.vault.change import Entropy
-from ormahd.vault.disk import sync_directory, write_durably
-from ormahd.vault.files import Worktree
-from ormahd.vault.git import Identity, Place, ignored_around, locate
-from ormahd.vault.git_run import call
-from ormahd.vault.intent import Intents
+from ormahd.git.process import call
+from ormahd.git.repository import Identity, Place, ignored_around, locate
+from ormahd.model import active_days, spaces, strength
+from ormahd.model.change import Entropy
+from ormahd.model.node import ABOUT_SELF, NodeType, Tier, is_node_id
+from ormahd.note.note import NoteKind, compose, parse, path_for
+from ormahd.process.disk import sync_directory, write_durably
+from ormahd.vault.intents import Intents
 from ormahd.vault.renamed import RENAMED
+from ormahd.vault.worktree import Worktree
 
 FORMAT = 1
 """Of the notes and of `.ormah`; a vault with a greater number was written by a newer ormahd."""

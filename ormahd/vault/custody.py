@@ -12,12 +12,12 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from ormahd.core.merge import MergeConflict, merge_texts
-from ormahd.core.note import unadopted
-from ormahd.vault.change import Kind
+from ormahd.git.message import FILES, LEFT, TAKEN
+from ormahd.model.change import Kind
+from ormahd.note.merge import MergeConflict, merge_texts
+from ormahd.note.note import unadopted
 from ormahd.vault.conversion import as_it_stands
 from ormahd.vault.history import Op
-from ormahd.vault.message import FILES, LEFT, TAKEN
 from ormahd.vault.three_way import Joined, Pair, Version, changed, join, key_of, node_of
 from ormahd.vault.vault import Vault
 

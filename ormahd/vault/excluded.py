@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from ormahd.core.node import NodeType
+from ormahd.model.node import NodeType
 
 IgnoredByGit = Callable[[Iterable[str]], set[str]]
 """Those of the given paths (posix, relative to the vault's root) that git leaves out."""

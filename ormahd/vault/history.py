@@ -1,6 +1,6 @@
 """The history as ops: what was done, when, by whom, why, and whether it was taken back (DESIGN section 12, "History").
 
-Which ops there are, and which are undone, `vault.oplog` holds in memory; the words of those that are shown are read from
+Which ops there are, and which are undone, `git.oplog` holds in memory; the words of those that are shown are read from
 git, newest first.
 """
 
@@ -14,12 +14,12 @@ from itertools import dropwhile, islice
 
 from msgspec import Struct
 
-from ormahd.core.node import is_node_id
-from ormahd.core.note import parse, stem_short_id
 from ormahd.errors import Ambiguous, BadRequest, NotFound
-from ormahd.vault import message
-from ormahd.vault.change import Kind
-from ormahd.vault.oplog import Entry, View
+from ormahd.git import message
+from ormahd.git.oplog import Entry, View
+from ormahd.model.change import Kind
+from ormahd.model.node import is_node_id
+from ormahd.note.note import parse, stem_short_id
 from ormahd.vault.vault import Vault
 
 MIN_PREFIX = 4

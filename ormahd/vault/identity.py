@@ -11,14 +11,14 @@ import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
-from ormahd.core.node import short_id
-from ormahd.core.note import Note, adopted_id, parse, stem_short_id
-from ormahd.core.note_values import claim
+from ormahd.model.node import short_id
+from ormahd.note.note import Note, adopted_id, parse, stem_short_id
+from ormahd.note.values import claim
 from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.excluded import is_note_name
-from ormahd.vault.look import Look
 from ormahd.vault.renamed import RENAMED
 from ormahd.vault.renamed import read as read_renamed
+from ormahd.vault.tree_cache import Look
 
 __all__ = ["Identity", "claim"]
 

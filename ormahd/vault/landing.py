@@ -10,13 +10,13 @@ import contextlib
 from collections.abc import Callable
 
 from ormahd.errors import OrmahError
+from ormahd.git.index import NextIndex
+from ormahd.git.refs import HeadMover, Moved
+from ormahd.git.repository import Git
+from ormahd.process.disk import Flusher
 from ormahd.vault.ahead import Made
 from ormahd.vault.build import DAEMON, Told
-from ormahd.vault.disk import Flusher
-from ormahd.vault.git import Git
-from ormahd.vault.git_index import NextIndex
-from ormahd.vault.git_refs import HeadMover, Moved
-from ormahd.vault.intent import Intent
+from ormahd.vault.intents import Intent
 
 
 class Landing:

@@ -15,9 +15,9 @@ import stat
 import time
 from pathlib import Path
 
-from ormahd import places
 from ormahd.errors import Unavailable
-from ormahd.vault.set_aside import make_folder, make_way
+from ormahd.process import own_files
+from ormahd.process.set_aside import make_folder, make_way
 
 NAME = ".ormah/lock"
 PATIENCE = 2.0
@@ -110,7 +110,7 @@ class VaultLock:
         try:
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         except OSError as exc:
-            if not places.is_full(exc):
+            if not own_files.is_full(exc):
                 raise
         before, self._fd = self._fd, fd
         if before is not None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from ormahd.vault.change import Kind
-from ormahd.vault.oplog import UNTOLD
+from ormahd.git.oplog import UNTOLD
+from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
 
 BY_PERSON = frozenset({Kind.ADOPT, Kind.EDIT})

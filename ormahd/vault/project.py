@@ -15,8 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ormahd.core.remotes import Remote, read_remote
-from ormahd.core.spaces import suffixes
+from ormahd.git.remote_url import Remote, read_remote
+from ormahd.model.spaces import suffixes
 from ormahd.paths import known_home
 
 ORIGINS: Final = 3

@@ -8,7 +8,7 @@ import json
 from datetime import datetime
 
 from ormahd.errors import Conflict
-from ormahd.vault.git_refs import is_ancestor
+from ormahd.git.refs import is_ancestor
 from ormahd.vault.vault import Vault
 
 FILE = ".ormah/purged.jsonl"

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 
 from ormahd.errors import Conflict
+from ormahd.git.index import NextIndex, entries
+from ormahd.git.locks import busy
+from ormahd.git.objects import Entry
+from ormahd.git.refs import find_commit, is_of
+from ormahd.model.change import Committed, sha256
 from ormahd.vault.apply import HELD, Applier, Queued
-from ormahd.vault.change import Committed, sha256
 from ormahd.vault.conflicts import save_aside
 from ormahd.vault.conversion import FilterFailed
-from ormahd.vault.files import STAGING, Write
-from ormahd.vault.git_busy import busy
-from ormahd.vault.git_index import NextIndex, entries
-from ormahd.vault.git_objects import Entry
-from ormahd.vault.git_refs import find_commit, is_of
-from ormahd.vault.intent import Intent, Step, op_of
-from ormahd.vault.settle import late_save, on_today, take_back
+from ormahd.vault.intents import Intent, Step, op_of
+from ormahd.vault.rebase import late_save, on_today, take_back
+from ormahd.vault.worktree import STAGING, Write
 
 
 def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:

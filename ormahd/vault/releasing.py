@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
 
-from ormahd.core.merge import merge_file, merge_texts
-from ormahd.core.note import parse, unadopted
-from ormahd.core.note_values import claim
-from ormahd.vault.change import Kind
+from ormahd.git.oplog import Entry, View
+from ormahd.model.change import Kind
+from ormahd.note.merge import merge_file, merge_texts
+from ormahd.note.note import parse, unadopted
+from ormahd.note.values import claim
 from ormahd.vault.conversion import as_it_stands
-from ormahd.vault.oplog import Entry, View
 from ormahd.vault.origin import made_by_person
 from ormahd.vault.vault import Vault
 

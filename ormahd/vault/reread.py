@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from ormahd.vault.change import Stat
+from ormahd.model.change import Stat
 from ormahd.vault.vault import Vault
 
 T = TypeVar("T")

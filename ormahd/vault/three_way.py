@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from ormahd.core.line_merge import merge_lines
-from ormahd.core.merge import MergeConflict, is_lines, merge_file
-from ormahd.core.note import parse
 from ormahd.errors import Conflict
-from ormahd.vault.change import sha256
+from ormahd.model.change import sha256
+from ormahd.model.line_merge import merge_lines
+from ormahd.note.merge import MergeConflict, is_lines, merge_file
+from ormahd.note.note import parse
 from ormahd.vault.identity import claim
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.vault import Vault

@@ -9,10 +9,10 @@ from typing import Self
 from msgspec import Struct
 
 from ormahd.errors import BadRequest, Conflict, Internal
-from ormahd.vault import message
-from ormahd.vault.change import Change, Committed, Kind
-from ormahd.vault.entries import PathEntry
-from ormahd.vault.files import safe_path
+from ormahd.git import message
+from ormahd.model.change import Change, Committed, Kind
+from ormahd.vault.tree_entries import PathEntry
+from ormahd.vault.worktree import safe_path
 
 __all__ = ["Change", "Committed", "HistoryMoved", "Kind", "Transaction", "Wish"]
 

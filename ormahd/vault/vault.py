@@ -13,39 +13,40 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
-from ormahd.core.node import is_node_id
 from ormahd.errors import NotFound, Unavailable, VaultBusy
+from ormahd.git import history_swap
+from ormahd.git.attributes import Attributes, Word
+from ormahd.git.index import discard
+from ormahd.git.locks import busy, clear_ours, clear_stale, under_way
+from ormahd.git.mend import mend_place
+from ormahd.git.objects import Objects
+from ormahd.git.oplog import OpLog
+from ormahd.git.packs import PackIndex
+from ormahd.git.refs import find_commit
+from ormahd.git.remote import set_value, value
+from ormahd.git.repository import Git, Place, locate
+from ormahd.git.tidy import tidy
+from ormahd.model.change import Clock, Committed, Entropy, Kind, OpIds, sha256
+from ormahd.model.node import is_node_id
 from ormahd.paths import default_vault, expand
+from ormahd.process.disk import Flusher
+from ormahd.process.set_aside import make_folder
 from ormahd.settings import VaultSettings
-from ormahd.vault import answers, git_purge_swap
+from ormahd.vault import answers
 from ormahd.vault import create as creation
 from ormahd.vault.apply import Applier
-from ormahd.vault.attributes import Attributes, Word
 from ormahd.vault.beginnings import Beginnings
-from ormahd.vault.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.conversion import Conversion, FilterFailed
 from ormahd.vault.create import Card
-from ormahd.vault.disk import Flusher
-from ormahd.vault.files import STAGING, Worktree, safe_path
-from ormahd.vault.git import Git, Place, locate
-from ormahd.vault.git_busy import busy, clear_ours, clear_stale, under_way
-from ormahd.vault.git_index import discard
-from ormahd.vault.git_mend import mend_place
-from ormahd.vault.git_objects import Objects
-from ormahd.vault.git_packs import PackIndex
-from ormahd.vault.git_refs import find_commit
-from ormahd.vault.git_remote import set_value, value
-from ormahd.vault.git_tidy import tidy
-from ormahd.vault.intent import Intents
+from ormahd.vault.intents import Intents
 from ormahd.vault.leftovers import refuse_released, remove_leftovers
 from ormahd.vault.lock import VaultLock
-from ormahd.vault.oplog import OpLog
+from ormahd.vault.note_log import Touched
 from ormahd.vault.recovery import sweep
-from ormahd.vault.set_aside import make_folder
-from ormahd.vault.touched import Touched
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.versions import Versions
+from ormahd.vault.worktree import STAGING, Worktree, safe_path
 from ormahd.vault.writer import Listener, Writer
 
 FORMER = "ormah.former"
@@ -221,7 +222,7 @@ class Vault:
                 if step.path == creation.CARD and step.base is not None:  # it joined another vault, and took its id
                     discard(self.git, creation.read_card(step.base, self.root).id)
         said += clear_stale(self.git, self._applier.lock, self._clock)
-        self._unpurged = git_purge_swap.recover(self.git, self._applier.at)
+        self._unpurged = history_swap.recover(self.git, self._applier.at)
         self._writer.resume(intents)
         why = self._writer.begin()
         drop_unfinished(self.root, self.stands)

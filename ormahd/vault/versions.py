@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from ormahd.core.node import short_id
-from ormahd.core.note import parse, stem_short_id
-from ormahd.core.note_values import claim
+from ormahd.git.blobs import ask_many
+from ormahd.git.repository import Git
+from ormahd.model.node import short_id
+from ormahd.note.note import parse, stem_short_id
+from ormahd.note.values import claim
 from ormahd.vault.conversion import FilterFailed
-from ormahd.vault.git import Git
-from ormahd.vault.git_blobs import ask_many
 
 READ = 2_000
 """Files that came or went in one commit and are read to find out whether they are one note that moved. Beyond that only

@@ -10,22 +10,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from ormahd import way
 from ormahd.errors import Conflict, Internal, OrmahError, Unavailable
-from ormahd.line import Line
+from ormahd.git.locks import busy, clear_stale
+from ormahd.git.refs import within
+from ormahd.model.change import Clock, Committed, sha256
+from ormahd.process import priority
+from ormahd.process.batcher import Line
 from ormahd.vault import answers
 from ormahd.vault.apply import HELD, Applier, Queued
-from ormahd.vault.change import Clock, Committed, sha256
 from ormahd.vault.company import Company
 from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.drainer import Drainer
-from ormahd.vault.files import Displaced
-from ormahd.vault.git_busy import busy, clear_stale
-from ormahd.vault.git_refs import within
-from ormahd.vault.intent import Intent, Step
+from ormahd.vault.intents import Intent, Step
+from ormahd.vault.rebase import give_up, on_today
 from ormahd.vault.recovery import repair
-from ormahd.vault.settle import give_up, on_today
 from ormahd.vault.transaction import HistoryMoved, Transaction
+from ormahd.vault.worktree import Displaced
 
 POLL_S = 0.02
 """Between two looks at whether git is free, for a change that is not queued."""
@@ -249,7 +249,7 @@ class Writer:
             self._holder = threading.get_ident()
             try:
                 while not (until is not None and until.done.is_set()):
-                    way.give()
+                    priority.give()
                     self.company.wait()
                     with self._door:
                         batch = self._next_batch()

@@ -16,8 +16,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.journal.feedback import Judgement, Judgements
 from ormahd.settings import AffinitySettings
+from ormahd.state.feedback import Judgement, Judgements
 
 Float = NDArray[np.float32]
 SHOWN = 20

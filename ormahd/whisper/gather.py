@@ -9,15 +9,15 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.core.node import EdgeType, NodeType, SearchQuery, Tier
-from ormahd.core.stems import stems
-from ormahd.core.words import query_terms
 from ormahd.index.rows import Edge, Filter, NodeRow
-from ormahd.ranking.gather import EmbedQuery, Searchable
-from ormahd.ranking.search import Hit, Ranked, Rules, rank
+from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
+from ormahd.search.gather import EmbedQuery, Searchable
+from ormahd.search.search import Hit, Ranked, Rules, rank
+from ormahd.text.stems import stems
+from ormahd.text.words import query_terms
 from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
 from ormahd.whisper.stemmed import stemmed
-from ormahd.whisper.steps import Asked, Candidate, Heard, Intent
+from ormahd.whisper.types import Asked, Candidate, Heard, Intent
 
 SPOKEN_OF = [Tier.CORE, Tier.WORKING]
 """Where a prompt is looked for. The archive has a small search of its own, so that however much rests there, it takes nobody's place."""

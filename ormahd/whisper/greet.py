@@ -13,15 +13,15 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
-from ormahd.core.commands import Commands
-from ormahd.core.injected import SHELL
-from ormahd.core.node import Tier
 from ormahd.index.rows import GLOBAL, Edge, Filter, NodeRow
+from ormahd.model.node import Tier
 from ormahd.settings.whisper import WhisperSettings
+from ormahd.text.commands import Commands
+from ormahd.text.injected import SHELL
 from ormahd.vault.create import SELF_TEXT
 from ormahd.whisper.gather import neighbours
 from ormahd.whisper.render import REMEMBERS, enclose, line, quoted
-from ormahd.whisper.steps import Shown, context_key
+from ormahd.whisper.types import Shown, context_key
 
 CONTENT: Final = 240
 """Characters of one memory's content: the beginning, by which it is known whether to recall it."""

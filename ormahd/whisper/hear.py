@@ -13,16 +13,16 @@ from typing import Final
 
 import numpy as np
 
-from ormahd.core.harness import Author, read
-from ormahd.core.naming import short_name
-from ormahd.core.stems import stems
-from ormahd.core.words import FUNCTION_WORDS, fold, words
-from ormahd.ranking.hear import subject, topics
-from ormahd.ranking.times import Period, find_period
+from ormahd.note.naming import short_name
+from ormahd.search.hear import subject, topics
+from ormahd.search.times import Period, find_period
 from ormahd.settings.whisper import WhisperSettings
+from ormahd.text.harness import Author, read
+from ormahd.text.stems import stems
+from ormahd.text.words import FUNCTION_WORDS, fold, words
 from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, classify, resumes
 from ormahd.whisper.phrases import acknowledges
-from ormahd.whisper.steps import Asked, Before, Float, Heard, Intent, Silence
+from ormahd.whisper.types import Asked, Before, Float, Heard, Intent, Silence
 
 __all__ = ["Archetypes", "clean", "early", "hear"]
 

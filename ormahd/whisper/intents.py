@@ -9,9 +9,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ormahd.core.words import words
-from ormahd.ranking.hear import topics
-from ormahd.whisper.steps import Float, Intent
+from ormahd.search.hear import topics
+from ormahd.text.words import words
+from ormahd.whisper.types import Float, Intent
 
 ARCHETYPES: Final[Mapping[Intent, tuple[str, ...]]] = {
     Intent.TEMPORAL: (

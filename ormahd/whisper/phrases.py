@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ormahd.core.words import fold
+from ormahd.text.words import fold
 
 MOST_WORDS = 24
 """Words (characters of Chinese, Japanese, Korean) of an acknowledgement: whoever writes more means something by it."""

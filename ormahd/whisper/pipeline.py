@@ -14,34 +14,34 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ormahd.actions.caller import PERSON
-from ormahd.core.injected import MAINTENANCE
-from ormahd.core.node import Tier
-from ormahd.core.prose import beginning
-from ormahd.core.words import is_question
 from ormahd.errors import BegunAnew
 from ormahd.index.rows import Filter
-from ormahd.journal import whispers
-from ormahd.ranking import time_words
-from ormahd.ranking.hear import subject
-from ormahd.ranking.rerank import CHARACTERS
-from ormahd.ranking.search import Rules
-from ormahd.whisper import affinity, choose, hear, quiet, render, renew, review
+from ormahd.model.node import Tier
+from ormahd.search import time_words
+from ormahd.search.hear import subject
+from ormahd.search.rerank import CHARACTERS
+from ormahd.search.search import Rules
+from ormahd.state import whispers
+from ormahd.text.injected import MAINTENANCE
+from ormahd.text.prose import beginning
+from ormahd.text.words import is_question
+from ormahd.whisper import affinity, choose, hear, render, renew, review, suppress
 from ormahd.whisper.gather import Pool, gather
 from ormahd.whisper.intents import small_talk
 from ormahd.whisper.relevance import cross
 from ormahd.whisper.session import CONTENT, Sessions
 from ormahd.whisper.stemmed import stemmed
-from ormahd.whisper.steps import Asked, Candidate, Heard, Intent, Said, Silence, Whispered, context_key
-from ormahd.whisper.told import trace
+from ormahd.whisper.trace import trace
+from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, Whispered, context_key
 from ormahd.whisper.verdict import Verdict, verdicts
 from ormahd.whisper.wiring import Wiring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ormahd.index.embedder import QueryVectors
+    from ormahd.embedding.embedder import QueryVectors
     from ormahd.ormah import Ormah
-    from ormahd.ranking.rerank import Reranker
+    from ormahd.search.rerank import Reranker
 
 log = logging.getLogger("ormah")
 
@@ -147,7 +147,7 @@ class _Course:
             self.asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes(self.ormah.embed_query),
             now=self.now, settings=self.settings,
         )  # fmt: skip
-        if (silence := quiet.quiet(heard, self.before, self.settings)) is not None:
+        if (silence := suppress.quiet(heard, self.before, self.settings)) is not None:
             return Answer(silence, heard)
         settings = self.ormah.settings
         pool = gather(

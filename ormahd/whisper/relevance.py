@@ -13,7 +13,7 @@ from typing import Final
 LATE: Final = 5.2
 """Late interaction weighted by rarity: does the memory have what is special about the prompt?"""
 WORDS: Final = 4.0
-"""The words in common (bm25, saturating, `ranking.shape.WORDS_HALF`)."""
+"""The words in common (bm25, saturating, `search.shape.WORDS_HALF`)."""
 BREVITY: Final = 1.7
 """A memory of few words says little about anything."""
 FAR: Final = 7.4
@@ -34,7 +34,7 @@ FITTED: Final = 3_000
 17 where there are 3,000; what the word tells is the same."""
 FEWEST: Final = 5
 HALF: Final = 20.0
-"""`ranking.shape.WORDS_HALF`, as it was when this was fitted."""
+"""`search.shape.WORDS_HALF`, as it was when this was fitted."""
 
 
 def common_words(words: float, notes: int) -> float:

@@ -1,7 +1,7 @@
 """What an agent reads: the memories as quoted notes with their provenance, within a budget, under our mark.
 
 The seeds' flat list: a heading, a paragraph that says what this is, one line a memory, the first ones with their content.
-Every text of a note is data here (`core.quoting`), and the whole can be taken out again (`core.injected`, whose `strip`
+Every text of a note is data here (`text.quoting`), and the whole can be taken out again (`text.injected`, whose `strip`
 and `MARK` stand here too).
 """
 
@@ -13,9 +13,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ormahd.core import quoting
-from ormahd.core.commands import Commands
-from ormahd.core.injected import (
+from ormahd.index.rows import NodeRow
+from ormahd.model.node import short_id
+from ormahd.settings.whisper import WhisperSettings
+from ormahd.text import quoting
+from ormahd.text.commands import Commands
+from ormahd.text.injected import (
     ENTRY,
     MAINTENANCE,
     MARK,
@@ -28,11 +31,8 @@ from ormahd.core.injected import (
     enclose,
     strip,
 )
-from ormahd.core.node import short_id
-from ormahd.core.prose import beginning
-from ormahd.index.rows import NodeRow
-from ormahd.settings.whisper import WhisperSettings
-from ormahd.whisper.steps import Candidate
+from ormahd.text.prose import beginning
+from ormahd.whisper.types import Candidate
 
 __all__ = [
     "MARK", "REMEMBERS", "WHISPERS", "Rendered", "Review", "alone", "compose", "enclose", "line", "notice", "quoted", "render", "strip",

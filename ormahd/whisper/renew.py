@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ormahd.index.rows import Filter
-from ormahd.ranking.renew import BEHIND, Holds, Reworded, never, replaced
+from ormahd.search.renew import BEHIND, Holds, Reworded, never, replaced
 from ormahd.whisper.gather import Pool, Readable
-from ormahd.whisper.steps import Candidate
+from ormahd.whisper.types import Candidate
 
 KEPT = ("session: ", "feedback: ")
 """How the reasons begin for which a memory is not brought back beside what it replaced."""

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ormahd.actions.older import replaced_today
-from ormahd.core.node import Tier
-from ormahd.core.quoting import shortened
-from ormahd.journal import reviews, whispers
+from ormahd.model.node import Tier
+from ormahd.state import reviews, whispers
+from ormahd.text.quoting import shortened
 from ormahd.whisper.affinity import judged
 from ormahd.whisper.hear import topic
-from ormahd.whisper.steps import Float
+from ormahd.whisper.types import Float
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow

@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from ormahd.core.secrets import redact
 from ormahd.errors import BegunAnew
-from ormahd.journal import sessions
-from ormahd.journal.state import State
 from ormahd.settings.whisper import WhisperSettings
+from ormahd.state import sessions
+from ormahd.state.state import State
+from ormahd.text.secrets import redact
 from ormahd.whisper.hear import clean, early
-from ormahd.whisper.steps import Before, Float, Said, Shown
+from ormahd.whisper.types import Before, Float, Said, Shown
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from ormahd.core.prose import beginning
-from ormahd.core.stems import stems
-from ormahd.core.words import words
 from ormahd.index.rows import NodeRow
+from ormahd.text.prose import beginning
+from ormahd.text.stems import stems
+from ormahd.text.words import words
 
 OVERLAP: Final = 20_000
 """Characters of a memory whose words are compared with a prompt's."""

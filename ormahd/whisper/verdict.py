@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.journal.feedback import Judgement, Judgements
+from ormahd.state.feedback import Judgement, Judgements
 
 Float = NDArray[np.float32]
 

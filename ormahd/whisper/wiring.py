@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 
-from ormahd import paths, places
-from ormahd.core.commands import PROGRAM, Commands, shell
+from ormahd import paths
+from ormahd.process import own_files
+from ormahd.text.commands import PROGRAM, Commands, shell
 
 log = logging.getLogger("ormahd.wiring")
 
@@ -48,7 +49,7 @@ class Wiring:
 def _parsed(file: Path) -> Mapping[str, Commands]:
     """What the file says; nothing where it cannot be read, because a whisper does not fail over its footnote."""
     try:
-        programs = msgspec.json.decode(places.read(file, follow=True), type=dict[str, paths.Wired])
+        programs = msgspec.json.decode(own_files.read(file, follow=True), type=dict[str, paths.Wired])
     except (OSError, msgspec.DecodeError) as exc:
         log.warning("%s cannot be read (%s); renew it: ormahctl setup AGENT", file, type(exc).__name__)
         return {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ormahctl.verbs import cli
+from ormahctl.registry import cli
 from ormahd import config
 
 ROOT = Path(__file__).parents[2]

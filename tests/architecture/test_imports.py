@@ -180,4 +180,4 @@ def test_values_are_structs() -> None:
         for file in files("ormahd")
         if any(n.startswith("dataclasses") for n in imports(file))
     ]
-    assert slow == ["ormahd/core/node.py"], "its `Strength` is checked by pydantic, which knows dataclasses"
+    assert slow == ["ormahd/model/node.py"], "its `Strength` is checked by pydantic, which knows dataclasses"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ormahd import api
 from ormahd.errors import BY_CODE
 from ormahd.rpc.document import FILE, current
-from ormahd.rpc.lanes import BULK, MAINTAINING, QUICK, WHISPERING, WRITING
+from ormahd.rpc.pools import BULK, MAINTAINING, QUICK, WHISPERING, WRITING
 
 
 def test_the_document_is_fresh():
@@ -27,7 +27,7 @@ def test_every_field_of_the_schema_can_be_explained():
 
 def test_every_method_has_its_lane():
     lanes = (QUICK, WHISPERING, WRITING, BULK, MAINTAINING)
-    assert set(api.METHODS) <= frozenset().union(*lanes), "say in rpc/lanes.py who may wait for the new method"
+    assert set(api.METHODS) <= frozenset().union(*lanes), "say in rpc/pools.py who may wait for the new method"
     assert len(frozenset().union(*lanes)) == sum(map(len, lanes))
     assert {"admin.rebuild", "admin.verify", "admin.import", "admin.export"} <= BULK
     assert {"admin.run_task", "admin.run_all"} == MAINTAINING

@@ -8,10 +8,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NAMES = {"HEAD", "ORIG_HEAD", "FETCH_HEAD", "packed-refs", "refs", "logs", "reftable"}
 MAY = {
-    "ormahd/vault/git_ref_files.py": "watches, waits for, and compares times",
+    "ormahd/git/ref_files.py": "watches, waits for, and compares times",
     "ormahd/vault/project.py": "looks whether a folder is a repository",
-    "ormahd/vault/git_mend.py": "sets aside what git cannot read, and reads the reflogs that git does not show then",
-    "ormahd/vault/purge.py": "drops the reflogs of a clone that it made, in the format of files",
+    "ormahd/git/mend.py": "sets aside what git cannot read, and reads the reflogs that git does not show then",
+    "ormahd/purge/purge.py": "drops the reflogs of a clone that it made, in the format of files",
 }
 """Modules that may name such a file, and what for."""
 

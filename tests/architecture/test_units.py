@@ -14,8 +14,8 @@ import pytest
 
 from ormahd import paths
 from ormahd.errors import BY_CODE
+from ormahd.process.supervisor import LABEL
 from ormahd.rpc.sockets import LAUNCHD_NAME
-from ormahd.supervisor import LABEL
 
 ROOT = Path(__file__).parent.parent.parent
 SYSTEMD = ROOT / "systemd"

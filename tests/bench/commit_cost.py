@@ -18,8 +18,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ormahd.model.change import Kind, sha256
 from ormahd.settings import VaultSettings
-from ormahd.vault.change import Kind, sha256
 from ormahd.vault.vault import Vault
 
 FSYNC = ["-c", "core.fsync=committed,loose-object,reference,index", "-c", "core.fsyncMethod=fsync", "-c", "gc.auto=0"]

@@ -45,18 +45,19 @@ def notes_per_second(vault: Path, models: Path) -> float:
 def main(vault: Path, models: Path) -> None:
     import numpy as np
 
-    from ormahd.core.note import parse
-    from ormahd.index import cache, embed
-    from ormahd.index.embed_model import Model
+    from ormahd.embedding import choose
+    from ormahd.embedding.model import Model
+    from ormahd.index import embedding_cache
+    from ormahd.note.note import parse
     from ormahd.settings import EmbeddingSettings
 
     files = sorted(path for path in vault.glob("[!.]*/**/*.md"))
-    model = embed.load(EmbeddingSettings(), models)
+    model = choose.load(EmbeddingSettings(), models)
     assert isinstance(model, Model)
     windows = []
     for file in files[:: max(1, len(files) // NOTES)][:NOTES]:
         note = parse(file.read_bytes(), file.name)
-        source = cache.source(note.title, file.name, note.content)
+        source = embedding_cache.source(note.title, file.name, note.content)
         windows += model._windows([source.content], [source.heading])
     runtime = model._runtime
     batches = alike(one.ids for some in windows for one in some)

@@ -34,7 +34,7 @@ LOADING = """
 import sys, time
 begun = time.perf_counter()
 from pathlib import Path
-from ormahd.index import embed
+from ormahd.embedding import choose as embed
 from ormahd.settings import EmbeddingSettings
 from tests.bench.index_figures import rss
 made = embed.load(EmbeddingSettings.model_validate({"runtime": sys.argv[1]}), Path(sys.argv[2]))
@@ -72,20 +72,20 @@ def main(arguments: Sequence[str]) -> None:
     import numpy as np
     import onnxruntime
 
-    from ormahd.index import embed, embed_files, embed_graph, embed_onnx
-    from ormahd.index.embed_table import Table
+    from ormahd.embedding import choose, model_files, onnx, onnx_graph
+    from ormahd.embedding.word_table import Table
     from ormahd.settings import EmbeddingSettings
 
-    folder = embed_files.find_model(embed_files.DEFAULT_MODEL)
+    folder = model_files.find_model(model_files.DEFAULT_MODEL)
     assert isinstance(folder, Path)
-    shape, weights, file = embed_onnx.parts(folder)
-    table = Table(file, weights[embed_graph.TABLE])
+    shape, weights, file = onnx.parts(folder)
+    table = Table(file, weights[onnx_graph.TABLE])
 
     def session(threads: int) -> Any:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(file.parent))
-        return onnxruntime.InferenceSession(embed_graph.graph(shape, file.name, weights), options)
+        return onnxruntime.InferenceSession(onnx_graph.graph(shape, file.name, weights), options)
 
     def fed(texts: Sequence[Sequence[int]]) -> dict[str, Any]:
         longest = max(map(len, texts))
@@ -93,16 +93,16 @@ def main(arguments: Sequence[str]) -> None:
         bias = np.zeros((len(texts), 1, 1, longest), np.float32)
         for row, one in enumerate(texts):
             ids[row, : len(one)] = one
-            bias[row, ..., len(one) :] = embed_onnx.FAR
+            bias[row, ..., len(one) :] = onnx.FAR
         places = np.arange(longest)[None]
-        return {embed_graph.WORDS: table.rows(ids), embed_graph.POSITIONS: places, embed_graph.BIAS: bias}
+        return {onnx_graph.WORDS: table.rows(ids), onnx_graph.POSITIONS: places, onnx_graph.BIAS: bias}
 
     def unpadded(ready: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in ready.items() if name != embed_graph.BIAS}
+        return {name: value for name, value in ready.items() if name != onnx_graph.BIAS}
 
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(os.cpu_count()) as pool:
-        ours = embed.load(EmbeddingSettings(), Path(place))
-        torch = embed.load(EmbeddingSettings(runtime="torch"), Path(place))
+        ours = choose.load(EmbeddingSettings(), Path(place))
+        torch = choose.load(EmbeddingSettings(runtime="torch"), Path(place))
         tokenizer, eight = ours._tokenizer, ours._runtime._session  # type: ignore[attr-defined]
         print(ours.served)
         assert ours.served.precision == "int8", "there is nothing to compare with"
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str]) -> None:
                 "alone": lambda alone=alone: eight.run(None, alone), "ours": lambda q=question: ours.embed_query(q),
                 "torch": lambda q=question: torch.embed_query(q),
             })  # fmt: skip
-            tokens = ready[embed_graph.WORDS].shape[1]
+            tokens = ready[onnx_graph.WORDS].shape[1]
             say(f"{name} question, {tokens} tokens", found, "ms", f"ours / alone {found['ours'] / found['alone']:.2f}")
             found = in_turns(given.rounds, {"all cores": lambda ready=ready: all_cores.run(None, ready)})
             say("", found, "ms", "by itself: its threads wait spinning, and would take time from the others")

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ormahd.core.judgement import FILES, FOLDER, Judgement, Small, encode
-from ormahd.core.secrets import redact
-from ormahd.journal import whispers
-from ormahd.journal.feedback import Judgements
-from ormahd.journal.line_files import LineFiles
-from ormahd.journal.state import State
-from ormahd.journal.whispers import Considered
+from ormahd.model.judgement import FILES, FOLDER, Judgement, Small, encode
 from ormahd.settings import AffinitySettings
+from ormahd.state import whispers
+from ormahd.state.feedback import Judgements
+from ormahd.state.line_files import LineFiles
+from ormahd.state.state import State
+from ormahd.state.whispers import Considered
+from ormahd.text.secrets import redact
 from ormahd.whisper.affinity import boosts
 
 CANDIDATES = 30

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ormahd.vault.driver import SHIM
+from ormahd.vault.merge_driver import SHIM
 from tests.bench import corpus
 from tests.bench.pressing import pressed
 from tests.house import House, open_house, wait_until

@@ -20,15 +20,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ormahd.core.file_state import FileState
-from ormahd.core.node import NodeType, Tier
-from ormahd.core.note import compose, digest, path_for
-from ormahd.index import embed, embed_files
-from ormahd.index.embed_torch import Torch
-from ormahd.index.embedder import DocumentVectors, Embedder, Piece, QueryVectors
+from ormahd.embedding import choose, model_files
+from ormahd.embedding.embedder import DocumentVectors, Embedder, Piece, QueryVectors
+from ormahd.embedding.token_vectors import calibration, quantise, unit
+from ormahd.embedding.torch_model import Torch
 from ormahd.index.index import Index
-from ormahd.index.late import calibration, quantise, unit
 from ormahd.index.rows import Filter
+from ormahd.model.file_state import FileState
+from ormahd.model.node import NodeType, Tier
+from ormahd.note.note import compose, digest, path_for
 from ormahd.settings import EmbeddingSettings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -182,7 +182,7 @@ def ask(index: Index, embedder: Embedder, notes: Notes) -> None:
 def encode(embedder: Embedder, texts: list[str]) -> None:
     """The model's own speed beside ours, in turns, so that other work on the machine hits both."""
     raw, ours = [], []
-    reference = Torch(embed_files.find_model(embedder.name), EmbeddingSettings())
+    reference = Torch(model_files.find_model(embedder.name), EmbeddingSettings())
     for at in range(0, len(texts), 500):
         some = texts[at : at + 500]
         begun = time.perf_counter()
@@ -205,7 +205,7 @@ def main(arguments: Sequence[str]) -> None:
         embedder: Embedder = Random()
         if "--model" in arguments:
             begun = time.perf_counter()
-            embedder = embed.load(EmbeddingSettings(), directory)
+            embedder = choose.load(EmbeddingSettings(), directory)
             say("load the model", time.perf_counter() - begun, "s")
             say("resident with the model", rss(), "MB")
             encode(embedder, [notes.text(8, 40) for _ in range(min(count, 2000))])

@@ -17,9 +17,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ormahd.core.note import compose, path_for
-from ormahd.vault.change import Kind, OpIds
-from ormahd.vault.message import compose as message
+from ormahd.git.message import compose as message
+from ormahd.model.change import Kind, OpIds
+from ormahd.note.note import compose, path_for
 from tests.bench import corpus
 from tests.bench.foundation import timed
 from tests.house import House, open_house

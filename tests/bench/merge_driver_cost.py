@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ormahd.core.note import edit, parse
-from ormahd.vault.driver import KEY
+from ormahd.note.note import edit, parse
+from ormahd.vault.merge_driver import KEY
 from tests.house import House, open_house, wait_until
 
 LIMITS = {"with the daemon": 15.0, "without it": 25.0}

@@ -16,10 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ormahd.core.note import compose, path_for
+from ormahd.note.note import compose, path_for
 from ormahd.vault.history import find_op, list_ops
-from ormahd.vault.scan import walk
-from ormahd.vault.watch import Watcher
+from ormahd.watch.scan import walk
+from ormahd.watch.watcher import Watcher
 from tests.vault.observed import House, now, uuid
 
 WORDS = "the river runs below the old bridge and nobody minds how long it takes to reach the sea " * 6

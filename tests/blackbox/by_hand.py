@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import Note, edit, parse
+from ormahd.note.note import Note, edit, parse
 from tests.house import House, wait_until
 
 MARKERS = (b"<<<<<<<", b"=======", b">>>>>>>")

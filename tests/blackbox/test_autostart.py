@@ -15,7 +15,7 @@ import pytest
 
 from ormahctl import supervise
 from ormahd import __version__, paths
-from ormahd.vault.driver import SHIM
+from ormahd.vault.merge_driver import SHIM
 from tests.house import House, open_house, wait_until
 
 FOUND_BY_ITSELF = {"ORMAH_SOCKET": "", "ORMAH_DAEMON_AUTOSTART": ""}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ormahd.core.note import parse
+from ormahd.note.note import parse
 from tests.blackbox.tours import edited, head, path_of, walk_home
 from tests.house import House, open_house
 from tests.vault.git_house import kinds_since

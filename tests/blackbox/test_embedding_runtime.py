@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.index.embed_files import DEFAULT_MODEL
+from ormahd.embedding.model_files import DEFAULT_MODEL
 from tests.house import open_house
 
 

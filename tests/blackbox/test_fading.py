@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.core.strength import FILE
+from ormahd.model.strength import FILE
 from tests.blackbox.tours import edit_by_hand, edited, head, path_of, walk_home
 from tests.house import House, open_house
 

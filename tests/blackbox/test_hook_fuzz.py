@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ormahd.rpc import wire
-from ormahd.vault.driver import SHIM
+from ormahd.vault.merge_driver import SHIM
 from tests.examples import examples
 from tests.house import House
 

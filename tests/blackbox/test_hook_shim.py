@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault.driver import SHIM
+from ormahd.vault.merge_driver import SHIM
 from tests.house import open_house
 
 DEADLINE_MS = 400

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.vault.driver import SHIM
+from ormahd.vault.merge_driver import SHIM
 from tests.house import House, open_house, wait_until
 
 PROMPT = "which database did we choose for the shop?"

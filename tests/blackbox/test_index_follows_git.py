@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import edit, parse
 from ormahd.errors import VaultBusy
+from ormahd.note.note import edit, parse
 from tests.house import House, open_house, wait_until
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ormahd.core.note import parse
-from ormahd.journal.runs import Runs
-from ormahd.journal.state import State
+from ormahd.note.note import parse
+from ormahd.state.runs import Runs
+from ormahd.state.state import State
 from tests.blackbox.tours import head, path_of, walk_home
 from tests.blackbox.two_houses import level, two_houses
 from tests.house import House, open_house, save, wait_until

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from ormahd.actions.forget import forget
-from ormahd.core.node import NodeType
-from ormahd.index.hashing import Hashing
+from ormahd.embedding.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.all import CHANGES_OF, JOBS
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.runner import Ran, Runner
+from ormahd.model.node import NodeType
 from tests.contract.test_index_rebuild import dump
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 from tests.jobs_judge import Faults, ScriptedJudge

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import compose, edit, parse
-from ormahd.vault.driver import SHIM
+from ormahd.note.note import compose, edit, parse
+from ormahd.vault.merge_driver import SHIM
 from tests.house import open_house, wait_until
 from tests.surroundings import surroundings
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import parse
-from ormahd.vault.driver import KEY, command
+from ormahd.note.note import parse
+from ormahd.vault.merge_driver import KEY, command
 from tests.blackbox.tours import CORE, TOURS, Tour, edit_by_hand, edited
 from tests.house import House, open_house, wait_until
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import NoteKind, parse
 from ormahd.errors import OrmahError, VaultBusy
+from ormahd.note.note import NoteKind, parse
 from tests.house import House, open_house, save, wait_until
 
 WORDS = ("bees", "ports", "tea", "rain", "keys", "trains", "maps", "songs", "bread", "stars")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ormahd.model.change import Kind
 from ormahd.rpc import wire
-from ormahd.vault.change import Kind
 from tests.blackbox import undoing
 from tests.blackbox.tours import as_job, changed, edited, head, path_of, remember, walk_home
 from tests.blackbox.two_houses import level, two_houses

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from ormahd.core.node import Tier
-from ormahd.core.note import parse
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.model.node import Tier
+from ormahd.note.note import parse
 from tests.blackbox import undoing
 from tests.blackbox.tours import as_job, changed, edited, head, path_of, remember, walk_home
 from tests.blackbox.undoing import refused, update

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-from ormahd.core.node import EdgeType, Tier
-from ormahd.core.note import parse
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.model.node import EdgeType, Tier
+from ormahd.note.note import parse
 from tests.blackbox import undoing
 from tests.blackbox.tours import as_job, changed, edited, head, link, path_of, remember, walk_home
 from tests.blackbox.undoing import refused, update

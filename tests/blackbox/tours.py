@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ormahd.core.node import EdgeType, Tier
-from ormahd.core.note import Link, compose, edit, parse, path_for
-from ormahd.vault.change import Kind, OpIds
-from ormahd.vault.message import compose as commit_message
+from ormahd.git.message import compose as commit_message
+from ormahd.model.change import Kind, OpIds
+from ormahd.model.node import EdgeType, Tier
+from ormahd.note.note import Link, compose, edit, parse, path_for
 from tests.house import House, wait_until
 
 Notes = Mapping[str, bytes]
@@ -109,7 +109,7 @@ def _git(house: House, folder: Path, *words: str) -> None:
 
 
 def changed(house: House, node_id: str, **how: object) -> dict[str, bytes | None]:
-    """A note with some fields or edges changed, as `core.note.edit` does it."""
+    """A note with some fields or edges changed, as `note.note.edit` does it."""
     path = path_of(house, node_id)
     moment = {"updated": datetime.now(UTC).replace(microsecond=0)}
     given = {"set": moment} | how

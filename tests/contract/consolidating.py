@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ormahd.core.node import NodeType
-from ormahd.jobs.consolidator import Consolidator
-from ormahd.jobs.uniting import TAG
+from ormahd.jobs.consolidation.change import TAG
+from ormahd.jobs.consolidation.job import Consolidator
 from ormahd.judge.port import Shown, Summary
+from ormahd.model.node import NodeType
 from tests.jobs_house import JobsHouse
 from tests.jobs_judge import ScriptedJudge
 

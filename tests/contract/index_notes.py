@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ormahd.core.file_state import FileState
-from ormahd.core.node import NodeType, Tier
-from ormahd.core.note import Link, compose
-from ormahd.index.hashing import Hashing
+from ormahd.embedding.hashing import Hashing
 from ormahd.index.index import Index
+from ormahd.model.file_state import FileState
+from ormahd.model.node import NodeType, Tier
+from ormahd.note.note import Link, compose
 from ormahd.settings import VectorSettings
 
 SERVER = "ORMAH_TEST_VECTORS_URL"

@@ -19,14 +19,14 @@ from ormahd import config
 from ormahd.actions.amend import see
 from ormahd.actions.caller import Caller
 from ormahd.actions.remember import remember
-from ormahd.core import note as codec
-from ormahd.core.node import CreateNodeRequest, ProposalType
 from ormahd.jobs.choosing import ChangeOf
 from ormahd.jobs.job import Ask, Change, Edit, Job, Step, Turn
 from ormahd.jobs.proposals import Proposals
 from ormahd.jobs.runner import Ran, Runner
+from ormahd.model.change import Kind
+from ormahd.model.node import CreateNodeRequest, ProposalType
+from ormahd.note import note as codec
 from ormahd.ormah import Ormah
-from ormahd.vault.change import Kind
 from tests.surroundings import surroundings
 from tests.vault.git_house import git
 

@@ -13,11 +13,11 @@ import pytest
 from ormahd.actions.caller import Caller
 from ormahd.actions.remember import remember
 from ormahd.config import load
-from ormahd.core.node import CreateNodeRequest, NodeType
-from ormahd.jobs.batches import CLUSTERS, CONFLICTS, LINKS, MERGES, Search
 from ormahd.jobs.job import Turn
-from ormahd.jobs.maintenance import Maintenance, Settled
+from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, Search
+from ormahd.jobs.maintenance.maintenance import Maintenance, Settled
 from ormahd.judge.port import Pair, Shown
+from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
 from tests.surroundings import surroundings
 

@@ -10,8 +10,8 @@ import pytest
 from ormahd.actions.caller import Caller
 from ormahd.actions.undo import Wish, undo
 from ormahd.actions.update import Update, update
-from ormahd.core.decision import FOLDER
 from ormahd.jobs.proposals import Shown
+from ormahd.model.decision import FOLDER
 from tests.contract.jobs_house import ME, House, ask, asking, open_house
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from ormahd.actions.forget import forget
 from ormahd.actions.update import Update, update
-from ormahd.core.node import ABOUT_SELF, EdgeType, Tier
-from ormahd.core.note import parse
 from ormahd.jobs.apply import apply
-from ormahd.jobs.auto_cluster import AutoCluster
-from ormahd.jobs.linking import Wish, link
+from ormahd.jobs.clusters.job import AutoCluster
+from ormahd.jobs.links.change import Wish, link
+from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
+from ormahd.note.note import parse
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 JOB = AutoCluster()

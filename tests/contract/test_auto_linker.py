@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from ormahd.actions.importing import import_lines
-from ormahd.core.node import EdgeType
-from ormahd.jobs import auto_linker
-from ormahd.jobs.auto_linker import FEW, AutoLinker, candidates
 from ormahd.jobs.job import Change
-from ormahd.jobs.near import Near
+from ormahd.jobs.links import job as auto_linker
+from ormahd.jobs.links.job import FEW, AutoLinker, candidates
+from ormahd.jobs.neighbours import Near
 from ormahd.judge.port import JudgeGone, Linked, Pair
+from ormahd.model.node import EdgeType
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 from tests.jobs_judge import SECRET, Faults, ScriptedJudge
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from ormahd.actions.recall import recall
-from ormahd.core.node import EdgeType, LinkRequest, SearchQuery, Tier
-from ormahd.jobs.decay_manager import DecayManager
-from ormahd.jobs.importance_scorer import ImportanceScorer
+from ormahd.jobs.decay.importance import ImportanceScorer
+from ormahd.jobs.decay.job import DecayManager
+from ormahd.model.node import EdgeType, LinkRequest, SearchQuery, Tier
 from tests.contract.fading_notes import Prepare, busy_house, fact, opened, spread, tier
 from tests.jobs_house import JobsHouse
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from ormahd.actions.caller import PERSON, Caller
-from ormahd.core.node import EdgeType, ProposalType
 from ormahd.jobs.apply import apply
-from ormahd.jobs.conflict_detector import ConflictDetector, candidates, change_of
+from ormahd.jobs.conflicts.job import ConflictDetector, candidates, change_of
 from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, Shown, Summary
+from ormahd.model.node import EdgeType, ProposalType
 from tests.jobs_house import JobsHouse, open_jobs_house
 from tests.jobs_judge import Faults, ScriptedJudge
 from tests.vault.git_house import kinds_since

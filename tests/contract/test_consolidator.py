@@ -10,10 +10,10 @@ import pytest
 
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
-from ormahd.core.node import EdgeType, NodeType, Tier
-from ormahd.jobs.consolidator import clusters
-from ormahd.jobs.uniting import TAG
+from ormahd.jobs.consolidation.change import TAG
+from ormahd.jobs.consolidation.job import clusters
 from ormahd.judge.port import JudgeGone, Shown, Summary
+from ormahd.model.node import EdgeType, NodeType, Tier
 from tests.contract.consolidating import JOB, Says, deploys, near, united, whole
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 from tests.jobs_judge import Faults, ScriptedJudge

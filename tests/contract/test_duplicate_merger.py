@@ -11,15 +11,16 @@ from ormahd.actions.audit import merges
 from ormahd.actions.caller import Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
-from ormahd.core.node import EdgeType, NodeType
-from ormahd.jobs import conflict_detector, duplicates
-from ormahd.jobs.duplicate_merger import DuplicateMerger, candidates
+from ormahd.jobs.conflicts import job as conflict_detector
+from ormahd.jobs.duplicates import candidates as duplicates
+from ormahd.jobs.duplicates.change import from_payload
+from ormahd.jobs.duplicates.job import DuplicateMerger, candidates
 from ormahd.jobs.job import ProposalType, Turn
-from ormahd.jobs.merging import from_payload
-from ormahd.jobs.near import Near
+from ormahd.jobs.neighbours import Near
 from ormahd.jobs.proposals import Proposals
-from ormahd.journal import proposals as book
 from ormahd.judge.port import Duplicate, JudgeGone, Pair
+from ormahd.model.node import EdgeType, NodeType
+from ormahd.state import proposals as book
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 from tests.jobs_judge import SECRET, ScriptedJudge
 

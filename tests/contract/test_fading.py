@@ -12,17 +12,17 @@ import pytest
 from ormahd.actions.caller import Caller
 from ormahd.actions.importing import import_lines
 from ormahd.actions.recall import recall
-from ormahd.core import active_days
-from ormahd.core import note as codec
-from ormahd.core.node import EdgeType, LinkRequest, NodeType, SearchQuery, Tier
-from ormahd.core.note import Link, digest
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.jobs.apply import apply
-from ormahd.jobs.decay_manager import DecayManager
-from ormahd.jobs.fading import bring_back, fade, leave_core
-from ormahd.jobs.importance_scorer import ImportanceScorer
+from ormahd.jobs.decay.change import bring_back, fade, leave_core
+from ormahd.jobs.decay.importance import ImportanceScorer
+from ormahd.jobs.decay.job import DecayManager
 from ormahd.jobs.job import Change, Edit
-from ormahd.vault.change import Kind
+from ormahd.model import active_days
+from ormahd.model.change import Kind
+from ormahd.model.node import EdgeType, LinkRequest, NodeType, SearchQuery, Tier
+from ormahd.note import note as codec
+from ormahd.note.note import Link, digest
 from tests.contract.fading_notes import Prepare, busy_house, fact, opened, spread, tier
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 

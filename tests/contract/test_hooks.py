@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from ormahd import way
 from ormahd.config import load
 from ormahd.errors import BadRequest
 from ormahd.ormah import Ormah
+from ormahd.process import priority
 from ormahd.rpc import hook_reply
 from ormahd.rpc.hook_frame import HARNESSES, Act, read
 from ormahd.rpc.hooks import Hooks, Transcript
-from ormahd.rpc.lanes import WHISPERERS
+from ormahd.rpc.pools import WHISPERERS
 from ormahd.rpc.wire import connect
 from ormahd.whisper.pipeline import Whisper
 from tests.contract.serving import Answers, serving, until
@@ -89,7 +89,7 @@ def test_who_has_gone_was_told_nothing(hooks: Hooks) -> None:
     ormah = hooks._ormah
     from ormahd.actions.caller import Caller
     from ormahd.actions.remember import remember
-    from ormahd.core.node import CreateNodeRequest, Tier
+    from ormahd.model.node import CreateNodeRequest, Tier
 
     remember(
         ormah,
@@ -215,7 +215,7 @@ def test_a_text_is_cut_at_a_line_and_keeps_its_mark() -> None:
 
 
 def test_whispers_wait_for_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(way, "cores", lambda: WHISPERERS)  # as many searches begin
+    monkeypatch.setattr(priority, "cores", lambda: WHISPERERS)  # as many searches begin
     answers = Answers()
     gate = answers.gate("reads")
 

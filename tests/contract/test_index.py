@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.file_state import FileState
-from ormahd.core.node import EdgeType, NodeType, Strength, Tier
-from ormahd.core.note import Link
 from ormahd.errors import Ambiguous, BadRequest, NotFound, Unavailable
+from ormahd.index.full_text import WEIGHTS
 from ormahd.index.index import Index
 from ormahd.index.links import leads, target
 from ormahd.index.rows import Filter
-from ormahd.index.text import WEIGHTS
+from ormahd.model.file_state import FileState
+from ormahd.model.node import EdgeType, NodeType, Strength, Tier
+from ormahd.note.note import Link
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 
 A, B, C = node_id(1), node_id(2), node_id(3)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ormahd import places
 from ormahd.errors import BegunAnew, NoRoom
 from ormahd.index.database import Database
 from ormahd.index.write import NODES
-from ormahd.sqlite_files import Fault, fault_of
+from ormahd.process import own_files
+from ormahd.process.sqlite_files import Fault, fault_of
 
 
 @pytest.fixture
@@ -36,10 +36,10 @@ def test_one_that_is_begun_anew_is_empty_and_the_old_one_is_kept(database: Datab
         database.begin_anew("somebody garbled it")
         assert reader.execute("SELECT count(*) FROM meta WHERE key = 'mine'").fetchone() == (1,), "readers end in peace"
     assert mine(database) is None
-    (aside,) = places.asides(database.directory)
+    (aside,) = own_files.asides(database.directory)
     assert f"somebody garbled it; it was set aside as {aside.name}" == database.dropped
     database.begin_anew("again")
-    assert len(places.asides(database.directory)) == 1, "one is enough"
+    assert len(own_files.asides(database.directory)) == 1, "one is enough"
 
 
 def test_a_file_that_was_taken_away_is_not_made_anew_by_the_next_reader(database: Database) -> None:

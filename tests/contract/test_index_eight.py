@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from ormahd.index import embed, embed_check, embed_eight, embed_onnx, embed_open
-from ormahd.index.embed_eight_graph import HALF, multiply
-from ormahd.index.embed_graph import FLOAT, INT8, TOKENS, WORDS, Shape, Weight, Writer
-from ormahd.index.embed_model import Model
+from ormahd.embedding import check as embed_check
+from ormahd.embedding import choose, int8, onnx, onnx_open
+from ormahd.embedding.int8_graph import HALF, multiply
+from ormahd.embedding.model import Model
+from ormahd.embedding.onnx_graph import FLOAT, INT8, TOKENS, WORDS, Shape, Weight, Writer
 from ormahd.settings import EmbeddingSettings
 from tests import models
 
@@ -25,7 +26,7 @@ TEXTS = [
 
 
 def load(directory: Path, precision: str) -> Model:
-    made = embed.load(EmbeddingSettings.model_validate({"precision": precision}), directory)
+    made = choose.load(EmbeddingSettings.model_validate({"precision": precision}), directory)
     assert isinstance(made, Model)
     return made
 
@@ -99,16 +100,16 @@ def test_a_texts_vector_does_not_depend_on_what_is_embedded_beside_it(eight: Mod
 
 
 def test_whether_it_pays_is_weighed_once(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embed_eight, "PAYS", 0.0)
+    monkeypatch.setattr(int8, "PAYS", 0.0)
     first = load(elsewhere, "auto")
     slow = "eight bits are hardly quicker on this processor"
     assert (first.served.precision, first.served.why) == ("fp32", slow)
     before = weighed_in(elsewhere).read_bytes()
-    monkeypatch.setattr(embed_eight, "seconds", lambda _: pytest.fail("timed again"))
+    monkeypatch.setattr(int8, "seconds", lambda _: pytest.fail("timed again"))
     assert (load(elsewhere, "auto").served.why, load(elsewhere, "fp32").served.why) == (slow, None)
     assert load(elsewhere, "int8").served.precision == "int8"
     assert weighed_in(elsewhere).read_bytes() == before
-    monkeypatch.setattr(embed_eight, "PAYS", 1000.0)
+    monkeypatch.setattr(int8, "PAYS", 1000.0)
     assert load(elsewhere, "auto").served.precision == "int8"
 
 
@@ -135,15 +136,15 @@ def test_a_file_that_is_not_whole_is_made_again(directory: Path, eight: Model, d
 def test_what_was_weighed_is_weighed_again_where_it_is_not_whole(directory: Path, damage: bytes) -> None:
     weighed_in(directory).write_bytes(damage)
     assert load(directory, "int8").served.precision == "int8"
-    assert msgspec.json.decode(weighed_in(directory).read_bytes(), type=embed_open.Weighed).milliseconds > 0
+    assert msgspec.json.decode(weighed_in(directory).read_bytes(), type=onnx_open.Weighed).milliseconds > 0
 
 
 def test_matrices_that_give_other_vectors_are_not_served(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As a version of ONNX Runtime might, whose sums overflow."""
-    whole = embed_eight.quantise
-    monkeypatch.setattr(embed_eight, "quantise", lambda matrix: whole(matrix[::-1].copy()))
+    whole = int8.quantise
+    monkeypatch.setattr(int8, "quantise", lambda matrix: whole(matrix[::-1].copy()))
     file_of(directory).unlink()
     with caplog.at_level(logging.WARNING):
         made = load(directory, "int8")
@@ -156,7 +157,7 @@ def test_matrices_that_give_other_vectors_are_not_served(
 
 def test_matrices_that_nobody_opened_for_long_go_when_others_are_made(directory: Path) -> None:
     ours, theirs, former = file_of(directory), directory / "eight-0123456789abcdef.bin", directory / "eight-aa.bin"
-    long_ago = time.time() - embed_open.UNUSED_S - 60
+    long_ago = time.time() - onnx_open.UNUSED_S - 60
     for file in (theirs, former):
         file.write_bytes(b"of another model")
     for file in (ours, former):
@@ -207,7 +208,7 @@ def test_a_model_that_loses_too_much_serves_in_full(
 def test_rounding_is_off_by_half_a_step_at_most(shape: tuple[int, int]) -> None:
     matrix = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     matrix[0] = 0.0
-    codes, scales = embed_eight.quantise(matrix)
+    codes, scales = int8.quantise(matrix)
     assert (codes.dtype, codes.shape) == (np.int8, shape[::-1])
     back = codes.T.astype(np.float32) * scales[:, None]
     assert (np.abs(back - matrix) <= scales[:, None] / 2 + 1e-6).all()
@@ -220,9 +221,9 @@ def test_sums_are_exact_also_where_the_processor_adds_two_products_in_16_bits(tm
     chance = np.random.default_rng(3)
     matrix = np.abs(chance.standard_normal((24, columns))).astype(np.float32)
     matrix[::2] *= -1.0
-    codes, scales = embed_eight.quantise(matrix)
+    codes, scales = int8.quantise(matrix)
     first, second = codes[0::2].astype(int), codes[1::2].astype(int)
-    assert embed_eight.PAIR - 1 <= np.abs(first[: len(second)] + second).max() <= embed_eight.PAIR
+    assert int8.PAIR - 1 <= np.abs(first[: len(second)] + second).max() <= int8.PAIR
     made = Writer()
     made.floats("step", 1 / 255)
     made.byte("low", 0)
@@ -235,7 +236,7 @@ def test_sums_are_exact_also_where_the_processor_adds_two_products_in_16_bits(tm
     }
     shape = Shape(layers=1, heads=1, width=columns, epsilon=1e-12, first=0)
     graph = made.model(shape, "eight.bin", outside, {}, {}, [TOKENS])
-    session = embed_onnx._session(embed_onnx._library(), graph, tmp_path, tmp_path)
+    session = onnx._session(onnx._library(), graph, tmp_path, tmp_path)
     given = chance.uniform(0.9, 1.0, (1, 3, columns)).astype(np.float32)
     (out,) = session.run(None, {WORDS: given})
     step = np.float32(1 / 255)
@@ -249,11 +250,11 @@ def test_what_is_always_large_is_made_even_at_the_cost_of_the_matrix() -> None:
     given = chance.standard_normal((6, 30)).astype(np.float32)
     given[:, 7] *= 50.0
     largest = np.abs(given).max(axis=0)
-    factors = embed_eight.evening(matrix, largest)
+    factors = int8.evening(matrix, largest)
     even = given * factors
     assert np.allclose(even @ (matrix / factors).T, given @ matrix.T, atol=1e-3)
     assert np.isclose(np.abs(even).max(), HALF), "no code is left unused, and none is too small"
     assert HALF / np.median(np.abs(even)) < np.abs(given).max() / np.median(np.abs(given)) / 5
-    never = embed_eight.evening(np.zeros((2, 3), np.float32), np.zeros(3, np.float32))
+    never = int8.evening(np.zeros((2, 3), np.float32), np.zeros(3, np.float32))
     assert np.isfinite(never).all()
     assert (never > 0).all()

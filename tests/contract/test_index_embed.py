@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ormahd.embedding import choose, model_files, token_vectors
+from ormahd.embedding.model import Model
+from ormahd.embedding.torch_model import Torch
 from ormahd.errors import Unavailable
-from ormahd.index import embed, embed_files, late
-from ormahd.index.embed_model import Model
-from ormahd.index.embed_torch import Torch
 from ormahd.settings import EmbeddingSettings
 
 TEXTS = [
@@ -24,7 +24,7 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def embedder(tmp_path_factory: pytest.TempPathFactory) -> Model:
     directory = tmp_path_factory.mktemp("index")
-    made = embed.load(EmbeddingSettings(precision="fp32"), directory)
+    made = choose.load(EmbeddingSettings(precision="fp32"), directory)
     assert isinstance(made, Model)
     assert made.served.runtime == "onnx"
     assert not list(directory.glob("checked-*")), "the packaged record is of another model, or of another format"
@@ -32,14 +32,14 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 def test_importing_costs_nothing() -> None:
-    spec = importlib.util.find_spec(embed_files.BUNDLED)
+    spec = importlib.util.find_spec(model_files.BUNDLED)
     assert spec is not None
-    assert isinstance(embed_files.find_model("all-MiniLM-L6-v2"), Path)
-    assert embed_files.BUNDLED not in sys.modules
+    assert isinstance(model_files.find_model("all-MiniLM-L6-v2"), Path)
+    assert model_files.BUNDLED not in sys.modules
 
 
 def test_vectors_are_those_of_sentence_transformers(embedder: Model) -> None:
-    reference = Torch(embed_files.find_model("all-MiniLM-L6-v2"), EmbeddingSettings())
+    reference = Torch(model_files.find_model("all-MiniLM-L6-v2"), EmbeddingSettings())
     theirs = reference.model.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
     ours = np.stack([document.vector for document in embedder.embed_documents(TEXTS)])
     assert (theirs * ours).sum(axis=1).min() > 0.99999
@@ -57,7 +57,7 @@ def test_tokens_are_the_texts_own_and_keep_their_cosines(embedder: Model) -> Non
     assert piece.token_ids.tolist() == expected
     assert piece.tokens.shape == (len(expected), 256)
     question = embedder.embed_query(text)
-    cosines = question.tokens @ piece.tokens.astype(np.float32).T * late.step(256)
+    cosines = question.tokens @ piece.tokens.astype(np.float32).T * token_vectors.step(256)
     assert np.diag(cosines).min() > 0.97
     exact = question.wide @ question.wide.T
     assert np.abs(cosines - exact).max() < 0.12
@@ -127,21 +127,21 @@ def test_many_threads_ask_while_one_embeds(embedder: Model) -> None:
 
 def test_missing_files_name_the_mend(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as unavailable:
-        embed.load(EmbeddingSettings(model="nobody/no-such-model"), tmp_path)
+        choose.load(EmbeddingSettings(model="nobody/no-such-model"), tmp_path)
     assert "nobody/no-such-model" in unavailable.value.message
     assert "hf download" in (unavailable.value.hint or "")
     (tmp_path / "empty").mkdir()
     with pytest.raises(Unavailable):
-        embed.load(EmbeddingSettings(model=str(tmp_path / "empty")), tmp_path)
+        choose.load(EmbeddingSettings(model=str(tmp_path / "empty")), tmp_path)
 
 
 def test_other_weights_under_the_known_name_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     with caplog.at_level(logging.WARNING):
-        embed_files.check_weights(tmp_path)
-    assert embed_files.BUNDLED_SHA256 in caplog.text
+        model_files.check_weights(tmp_path)
+    assert model_files.BUNDLED_SHA256 in caplog.text
     caplog.clear()
-    found = embed_files.find_model("all-MiniLM-L6-v2")
+    found = model_files.find_model("all-MiniLM-L6-v2")
     assert isinstance(found, Path)
-    embed_files.check_weights(found)
+    model_files.check_weights(found)
     assert not caplog.text

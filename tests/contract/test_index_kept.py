@@ -10,11 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ormahd.core.node import EdgeType, NodeType, Strength, Tier
-from ormahd.core.note import Link
-from ormahd.index import cache, fill, kept, kept_edges, kept_tokens, links, lookup, reader, text
+from ormahd.index import (
+    edge_cache,
+    embedding_cache,
+    full_text,
+    indexer,
+    links,
+    lookup,
+    query_cache,
+    reader,
+    token_cache,
+)
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
+from ormahd.model.node import EdgeType, NodeType, Strength, Tier
+from ormahd.note.note import Link
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
 from tests.house import wait_until
 
@@ -46,7 +56,7 @@ def some(number: int, chance: random.Random, *, words: int | None = None) -> byt
 
 def asked(index: Index, terms: Sequence[str], limit: int, chosen: Filter) -> list[tuple[str, float]]:
     with index._database.read() as connection:
-        return text.search(connection, terms, limit, chosen, text.Frequencies())
+        return full_text.search(connection, terms, limit, chosen, full_text.Frequencies())
 
 
 def check(index: Index, chance: random.Random) -> None:
@@ -83,8 +93,10 @@ def check_tokens(index: Index, ids: Sequence[str], pieces: int) -> None:
     assert found is not None
     assert meaning is not None
     with index._database.read() as connection:
-        read = cache.tokens(connection, meaning.number, meaning.best_pieces(ids, None, pieces))
-    wanted = cache.token_vectors({one: read[one] for one in ids if one in read}, meaning.embedder.late_dimensions)
+        read = embedding_cache.tokens(connection, meaning.number, meaning.best_pieces(ids, None, pieces))
+    wanted = embedding_cache.token_vectors(
+        {one: read[one] for one in ids if one in read}, meaning.embedder.late_dimensions
+    )
     assert (found.ids, found.offsets.tolist()) == (wanted.ids, wanted.offsets.tolist())
     assert (found.packed == wanted.packed).all()
 
@@ -92,11 +104,11 @@ def check_tokens(index: Index, ids: Sequence[str], pieces: int) -> None:
 @pytest.fixture(autouse=True)
 def old_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words are remembered right after a change."""
-    monkeypatch.setattr(kept, "YOUNG_S", 0.0)
+    monkeypatch.setattr(query_cache, "YOUNG_S", 0.0)
 
 
 def test_right_after_a_change_no_words_are_learned(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "YOUNG_S", 3600.0)
+    monkeypatch.setattr(query_cache, "YOUNG_S", 3600.0)
     chance = random.Random(4)
     apply(index, {f"{number}.md": some(number, chance) for number in range(30)})
     assert index.wait_filled(30)
@@ -130,7 +142,7 @@ def test_what_ranking_asks_is_learned_before_anybody_asks(index: Index, monkeypa
     wait_until(lambda: index._kept.tokens._known.keys() == ids, "all of it")
     assert index._kept.candidates.keys() == ids
     assert index._kept.candidates[node_id(1)].strength.access_count == 3
-    monkeypatch.setattr(fill, "GIVE_BACK_S", 0.05)
+    monkeypatch.setattr(indexer, "GIVE_BACK_S", 0.05)
     apply(index, {f"{number}.md": some(number, random.Random(6)) for number in range(40, 300)})
     wait_until(lambda: len(index._kept.tokens._known) == 300, "that of what came in bulk")
     monkeypatch.setattr(reader, "CANDIDATES", 299)
@@ -153,7 +165,7 @@ def test_what_ranking_asks_is_learned_before_anybody_asks(index: Index, monkeypa
 @pytest.mark.parametrize("bound", [(), ("SMALL",), ("SMALL", "SCORED")])
 def test_it_answers_as_the_index_does(index: Index, monkeypatch: pytest.MonkeyPatch, bound: Sequence[str]) -> None:
     for name in bound:  # as in a larger index: the rarest words choose, and common ones are learned little by little
-        for module in (text, kept):
+        for module in (full_text, query_cache):
             monkeypatch.setattr(module, name, 5 if name == "SMALL" else 40)
     chance = random.Random(1)
     apply(index, {f"{number}.md": some(number, chance) for number in range(50)} | {"plain.md": b"boat and garden"})
@@ -175,7 +187,7 @@ def test_it_answers_as_the_index_does(index: Index, monkeypatch: pytest.MonkeyPa
 def test_where_no_word_changed_it_keeps_the_words_and_mends_the_lists(
     index: Index, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(kept, "CHANGED", most)
+    monkeypatch.setattr(query_cache, "CHANGED", most)
     chance = random.Random(3)
     apply(
         index,
@@ -208,8 +220,8 @@ def test_use_counts_at_once(index: Index) -> None:
 def test_what_is_remembered_is_bounded(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(2)
     apply(index, {f"{number}.md": some(number, chance) for number in range(40)})
-    monkeypatch.setattr(kept, "POSTINGS", 60)
-    monkeypatch.setattr(kept, "PASSING", 60)
+    monkeypatch.setattr(query_cache, "POSTINGS", 60)
+    monkeypatch.setattr(query_cache, "PASSING", 60)
     for word in WORDS * 2:
         for chosen in FILTERS:
             assert index.search_text([word], 5, chosen) == asked(index, [word], 5, chosen)
@@ -225,12 +237,12 @@ def test_what_is_remembered_is_bounded(index: Index, monkeypatch: pytest.MonkeyP
 def test_a_mended_list_is_the_one_that_is_read_anew(
     before: set[int], changed: set[int], now: set[int], asked: bool
 ) -> None:
-    listed = kept._passing([(node_id(one), one) for one in before])
+    listed = query_cache._passing([(node_id(one), one) for one in before])
     if asked:
         assert listed.members == {node_id(one) for one in before}
     new = changed & now
     mended = listed.mended([node_id(one) for one in changed], [(node_id(one), one + 100) for one in new])
-    wanted = kept._passing(
+    wanted = query_cache._passing(
         [(node_id(one), one) for one in before - changed] + [(node_id(one), one + 100) for one in new]
     )
     assert mended.ids == wanted.ids
@@ -242,7 +254,7 @@ def test_a_mended_list_is_the_one_that_is_read_anew(
 def test_lists_from_before_a_change_are_bounded(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(4)
     apply(index, {f"{number}.md": some(number, chance) for number in range(40)})
-    monkeypatch.setattr(kept, "PASSING", 60)
+    monkeypatch.setattr(query_cache, "PASSING", 60)
     for turn in range(6):
         for chosen in FILTERS:
             lasting = replace(chosen, alive_at=None)
@@ -268,13 +280,13 @@ def test_remembered_tokens_are_bounded_and_no_others_are_taken_for_them(
     apply(index, {"7.md": some(7, chance), "50.md": note(50, "short")}, ["8.md"])
     assert index._kept.tokens._known.keys() == known._known.keys() - {node_id(7), node_id(8), node_id(50)}
     assert index.wait_filled(30)
-    monkeypatch.setattr(kept_tokens, "MOST", known._bytes // 4)
+    monkeypatch.setattr(token_cache, "MOST", known._bytes // 4)
     check_tokens(index, ids, 2)
     for _ in range(20):
         check_tokens(index, chance.sample(ids, 30), 2)
         known = index._kept.tokens
-        assert known._bytes == sum(len(one[2]) for one in known._known.values()) <= kept_tokens.MOST
-    monkeypatch.setattr(kept, "CHANGED", 3)
+        assert known._bytes == sum(len(one[2]) for one in known._known.values()) <= token_cache.MOST
+    monkeypatch.setattr(query_cache, "CHANGED", 3)
     apply(index, {f"{number}.md": some(number, chance) for number in range(4)})
     assert not index._kept.tokens._known, "after bulk work the memory is wanted back"
     assert index.wait_filled(30)
@@ -285,7 +297,7 @@ def test_remembered_edges_are_bounded(index: Index, monkeypatch: pytest.MonkeyPa
     chance = random.Random(7)
     apply(index, {f"{number}.md": some(number, chance) for number in range(60)})
     ids = [node_id(number) for number in range(62)]
-    monkeypatch.setattr(kept_edges, "MOST", 40)
+    monkeypatch.setattr(edge_cache, "MOST", 40)
     for _ in range(30):
         check_edges(index, chance.sample(ids, 3))
         known = index._kept.edges

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahd import way
-from ormahd.index import fill, telling
+from ormahd.index import chroma_sync, indexer
+from ormahd.process import priority
 from tests.contract.index_notes import apply, node_id, open_index, triples
 from tests.contract.serving import until
 from tests.contract.test_index_vectors import WORDS, embedder_of, nearest, path, start, tidy, vault
@@ -15,7 +15,7 @@ from tests.contract.test_index_vectors import WORDS, embedder_of, nearest, path,
 
 def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all vectors are compared anyway it is open to learn, and to be compared; else its memory is given back."""
-    monkeypatch.setattr(telling, "STAY_S", 0.3)
+    monkeypatch.setattr(chroma_sync, "STAY_S", 0.3)
     index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
     apply(index, vault(50))
     assert index.wait_filled(60, settled=True)
@@ -55,11 +55,13 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
 def test_chroma_waits_while_somebody_asks_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To open it, and to write to it, holds up whoever asks, and nobody needs it where all vectors are compared anyway."""
     for name in ("FIRST_REST_S", "REST_S", "QUIET_S"):
-        monkeypatch.setattr(telling, name, 0.02)
-    monkeypatch.setattr(telling, "LONGEST_SHUT_S", 3600.0)
-    monkeypatch.setattr(way, "LATELY_S", 3600.0)  # whoever asked once asks all the time, however busy this machine is
-    monkeypatch.setattr(way, "_searched", 0.0)
-    way.searched()
+        monkeypatch.setattr(chroma_sync, name, 0.02)
+    monkeypatch.setattr(chroma_sync, "LONGEST_SHUT_S", 3600.0)
+    monkeypatch.setattr(
+        priority, "LATELY_S", 3600.0
+    )  # whoever asked once asks all the time, however busy this machine is
+    monkeypatch.setattr(priority, "_searched", 0.0)
+    priority.searched()
     index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
     apply(index, vault(50))
     assert index.wait_filled(60)
@@ -67,12 +69,12 @@ def test_chroma_waits_while_somebody_asks_but_not_for_ever(tmp_path: Path, monke
     assert active is not None
     time.sleep(0.5)
     assert active.chroma is None, "opened while somebody asked"
-    monkeypatch.setattr(way, "LATELY_S", 0.0)
+    monkeypatch.setattr(priority, "LATELY_S", 0.0)
     apply(index, vault(1, start=50))
     until(lambda: active.chroma is not None)
     active.rest()
-    monkeypatch.setattr(way, "LATELY_S", 3600.0)
-    monkeypatch.setattr(telling, "LONGEST_SHUT_S", 0.1)
+    monkeypatch.setattr(priority, "LATELY_S", 3600.0)
+    monkeypatch.setattr(chroma_sync, "LONGEST_SHUT_S", 0.1)
     apply(index, vault(1, start=51))
     until(lambda: active.chroma is not None, "what is put off")
     index.close()
@@ -82,7 +84,7 @@ def test_memory_is_given_back_soon_after_many_were_embedded_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An import embeds its texts itself; Chroma, whose filling used to end in it, is opened only after 20 quiet seconds."""
-    monkeypatch.setattr(fill, "GIVE_BACK_S", 0.05)
+    monkeypatch.setattr(indexer, "GIVE_BACK_S", 0.05)
     index = start(tmp_path / "index")
     index.wait_filled(60)
     embedder_of(index).given_back.clear()
@@ -98,24 +100,24 @@ def test_memory_is_given_back_soon_after_many_were_embedded_ahead(
 def test_memory_is_given_back_now_and_then_while_one_question_follows_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fill, "GIVE_BACK_S", 0.05)
+    monkeypatch.setattr(indexer, "GIVE_BACK_S", 0.05)
     index = start(tmp_path / "index")
     apply(index, vault(50))
     assert embedder_of(index).given_back.wait(60), "what was embedded is over"
     embedder_of(index).given_back.clear()
-    monkeypatch.setattr(fill, "GIVE_BACK_AGAIN_S", 0.05)
-    monkeypatch.setattr(fill, "GIVE_BACK_CPU_S", 3600.0)
+    monkeypatch.setattr(indexer, "GIVE_BACK_AGAIN_S", 0.05)
+    monkeypatch.setattr(indexer, "GIVE_BACK_CPU_S", 3600.0)
     index._filler.wake()
     assert not embedder_of(index).given_back.wait(0.5), "where nothing was done there is nothing to return"
-    monkeypatch.setattr(fill, "GIVE_BACK_CPU_S", 0.0)
-    monkeypatch.setattr(fill, "SWEEP_S", 0.0)
+    monkeypatch.setattr(indexer, "GIVE_BACK_CPU_S", 0.0)
+    monkeypatch.setattr(indexer, "SWEEP_S", 0.0)
     index._filler.wake()
     assert embedder_of(index).given_back.wait(30)
     index.close()
 
 
 def test_what_nobody_has_any_more_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ormahd.index.cache.KEEP_FREE_US", -1)
+    monkeypatch.setattr("ormahd.index.embedding_cache.KEEP_FREE_US", -1)
     index = start(tmp_path / "index")
     apply(index, vault(30))
     assert index.wait_filled(60, settled=True)

@@ -16,10 +16,11 @@ import msgspec
 import numpy as np
 import pytest
 
+from ormahd.embedding import check as embed_check
+from ormahd.embedding import choose, model_files
+from ormahd.embedding.embedder import Embedder
+from ormahd.embedding.model import Model
 from ormahd.errors import Unavailable
-from ormahd.index import embed, embed_check, embed_files
-from ormahd.index.embed_model import Model
-from ormahd.index.embedder import Embedder
 from ormahd.settings import EmbeddingSettings
 from tests import models
 from tests.contract.tiny_models import edit, make
@@ -49,13 +50,13 @@ def load(model: Path | str, directory: Path, runtime: str = "auto") -> Model:
     settings = EmbeddingSettings.model_validate(
         {"model": str(model), "runtime": runtime, "late_dimensions": 16, "precision": "fp32"}
     )
-    made = embed.load(settings, directory)
+    made = choose.load(settings, directory)
     assert isinstance(made, Model)
     return made
 
 
 def key(folder: Path) -> str:
-    return embed_check.key_of(embed_files.identity(folder, folder))
+    return embed_check.key_of(model_files.identity(folder, folder))
 
 
 def record_of(directory: Path) -> Path:
@@ -79,7 +80,7 @@ def assert_same(one: Model, other: Model) -> None:
 
 @pytest.mark.soak  # quantises and compares the default model anew; that it is compared with the reference: test_index_embed.py
 def test_the_default_models_record_is_what_comparing_it_gives() -> None:
-    folder = embed_files.find_model(embed_files.DEFAULT_MODEL)
+    folder = model_files.find_model(model_files.DEFAULT_MODEL)
     assert isinstance(folder, Path)
     packaged = msgspec.json.decode(
         (Path(embed_check.__file__).parent / embed_check.PACKAGED).read_bytes(), type=embed_check.Record
@@ -89,7 +90,7 @@ def test_the_default_models_record_is_what_comparing_it_gives() -> None:
     assert min(found.eight, found.eight_tokens) > embed_check.EIGHT_LEAST
     measured = {"probes": [], "versions": {}, "vectors": 0, "tokens": 0, "eight": 0, "eight_tokens": 0}
     assert msgspec.structs.asdict(found) | measured == msgspec.structs.asdict(packaged) | measured, (
-        "run: python -m ormahd.index.embed_check"
+        "run: python -m ormahd.embedding.check"
     )
     for ours, kept in zip(found.probes, packaged.probes, strict=True):
         assert ours.text == kept.text
@@ -218,7 +219,7 @@ def test_vectors_that_differ_from_the_record_are_not_served(
 
 def test_a_comparison_that_is_killed_leaves_nothing(tiny: Path, tmp_path: Path) -> None:
     file = tmp_path / "checked.json"
-    command = [sys.executable, "-m", "ormahd.index.embed_check", str(tiny), str(file), key(tiny)]
+    command = [sys.executable, "-m", "ormahd.embedding.check", str(tiny), str(file), key(tiny)]
     for end in ("kill", "orphan"):
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         assert child.stdin is not None
@@ -255,7 +256,7 @@ def run(script: str, home: Path, **variables: str) -> dict[str, object]:
 LOADED = """
 import json, sys
 from pathlib import Path
-from ormahd.index import embed
+from ormahd.embedding import choose as embed
 from ormahd.settings import EmbeddingSettings
 made = embed.load(EmbeddingSettings.model_validate({settings}), Path("index"))
 made.embed_documents(["some words", "and others"] * 3)
@@ -314,7 +315,7 @@ def test_the_same_question_gets_the_same_bits(model: Embedder, tmp_path: Path) -
     assert before.vector.tobytes() == again.vector.tobytes()
     assert before.wide.tobytes() == again.wide.tobytes()
     with models.made_once(tmp_path / "models"):
-        loaded = embed.load(EmbeddingSettings(), tmp_path / "models")
+        loaded = choose.load(EmbeddingSettings(), tmp_path / "models")
     other = loaded.embed_query("Which database does the billing service use?")
     assert before.vector.tobytes() == other.vector.tobytes()
 
@@ -323,7 +324,7 @@ def test_the_same_question_gets_the_same_bits(model: Embedder, tmp_path: Path) -
 def on_three_cores(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
     directory = tmp_path_factory.mktemp("models") / "models"
     with models.made_once(directory):
-        return embed.load(EmbeddingSettings(threads=3), directory)
+        return choose.load(EmbeddingSettings(threads=3), directory)
 
 
 @pytest.mark.parametrize("many", [1, 2, 7, 12, 31])

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ormahd.core.node import Strength
+from ormahd.embedding.hashing import Hashing
 from ormahd.errors import Unavailable
-from ormahd.index import past_build
-from ormahd.index import pasts as pasts_module
-from ormahd.index.hashing import Hashing
+from ormahd.index import snapshot_build
+from ormahd.index import snapshots as pasts_module
 from ormahd.index.index import Index
-from ormahd.index.past import Past
-from ormahd.index.pasts import FOLDER, Pasts
+from ormahd.index.snapshot import Past
+from ormahd.index.snapshots import FOLDER, Pasts
 from ormahd.index.write import git_blob
+from ormahd.model.node import Strength
 from tests.contract.index_notes import NOW, SAVED, apply, node_id, note, open_index, triples
 from tests.contract.test_index_rebuild import answers, dump, play, steps
 from tests.examples import examples
@@ -263,11 +263,11 @@ def test_progress_is_told(index: Index) -> None:
     apply(index, {})
     pasts = Pasts(index, lambda: NOW)
     seen: list[Any] = []
-    count = past_build.BATCH + 10
+    count = snapshot_build.BATCH + 10
     with at(pasts, "one", Told({f"n{number}.md": note(number, str(number)) for number in range(count)}), seen=seen):
         pass
     assert seen[0] == (0, 0, "copying")
-    assert ("reading", past_build.BATCH) in [(stage, done) for done, total, stage in seen if total == count]
+    assert ("reading", snapshot_build.BATCH) in [(stage, done) for done, total, stage in seen if total == count]
     pasts.close()
 
 
@@ -286,7 +286,7 @@ def test_closing_ends_a_build(index: Index) -> None:
     apply(index, {})
     pasts = Pasts(index, lambda: NOW)
     reading, closing = threading.Event(), threading.Event()
-    files = {f"n{number}.md": note(number, str(number)) for number in range(past_build.BATCH * 2)}
+    files = {f"n{number}.md": note(number, str(number)) for number in range(snapshot_build.BATCH * 2)}
 
     class Slow(Told):
         def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:

@@ -12,10 +12,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ormahd.core.node import EdgeType, NodeType, Tier
-from ormahd.core.note import Link
-from ormahd.index.hashing import Hashing
+from ormahd.embedding.hashing import Hashing
 from ormahd.index.index import Index
+from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.note.note import Link
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 from tests.examples import examples
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.index.hashing import Hashing
+from ormahd.embedding.hashing import Hashing
 from ormahd.index.index import Index
-from ormahd.index.vectors import server_of
 from ormahd.settings import VectorSettings
+from ormahd.vectors.chroma import server_of
 from tests.contract.index_notes import NOW, SERVER, apply, node_id, note, triples
 from tests.house import wait_until
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ormahd.index import late
-from ormahd.index.embedder import DocumentVectors, QueryVectors
-from ormahd.index.hashing import Hashing
+from ormahd.embedding import token_vectors
+from ormahd.embedding.embedder import DocumentVectors, QueryVectors
+from ormahd.embedding.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
-from ormahd.index.vectors import UNCLEAN_ENDS
+from ormahd.vectors.chroma import UNCLEAN_ENDS
 from tests.contract.index_notes import apply, node_id, note, open_index, triples
 
 WORDS = [f"word{number}" for number in range(200)]
@@ -321,7 +321,7 @@ def test_tokens_are_ready_for_maxsim(tmp_path: Path) -> None:
     assert tokens is not None
     assert tokens.ids == [node_id(2), node_id(1)]
     assert tokens.offsets.tolist() == [0, 3, 5]
-    sims = late.cosines(tokens.packed, query.tokens).T
+    sims = token_vectors.cosines(tokens.packed, query.tokens).T
     best = np.maximum.reduceat(sims, tokens.offsets[:-1], axis=1)
     assert best[0, 1] > 0.97  # banana in note 1
     assert best[1, 0] > 0.97  # date in note 2
@@ -332,7 +332,7 @@ def test_tokens_are_ready_for_maxsim(tmp_path: Path) -> None:
     hit = question("needle needle needle")
     long = index.tokens([node_id(3)], hit.vector, pieces=2)
     assert long is not None
-    assert late.cosines(long.packed, hit.tokens).max() > 0.97
+    assert token_vectors.cosines(long.packed, hit.tokens).max() > 0.97
     assert long.offsets[-1] <= 2 * 256
     vectors = index.vectors(node_id(3))
     assert vectors is not None

@@ -9,13 +9,13 @@ import pytest
 
 from ormahd.actions.remember import remember
 from ormahd.actions.undo import Wish, undo
-from ormahd.core.node import CreateNodeRequest
 from ormahd.errors import BadRequest, NotFound, Unavailable
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Change, Done, Step, Turn
 from ormahd.jobs.runner import Ran
-from ormahd.journal.runs import CUT_OFF, Runs
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.model.node import CreateNodeRequest
+from ormahd.state.runs import CUT_OFF, Runs
 from tests.contract.jobs_house import ME, House, Small, ask, asking, open_house, tag, tagging
 from tests.house import wait_until
 

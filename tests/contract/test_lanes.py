@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from ormahd import api, way
-from ormahd.rpc.lanes import BACK, LOOKING_BACK, SCAN, Lanes, lane_of
+from ormahd import api
+from ormahd.process import priority
+from ormahd.rpc.pools import BACK, LOOKING_BACK, SCAN, Lanes, lane_of
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, serving, until
 
@@ -54,7 +55,7 @@ def test_however_many_look_back_today_is_answered() -> None:
 
 
 def test_as_many_search_as_there_are_cores_and_nobody_else_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(way, "cores", lambda: 2)
+    monkeypatch.setattr(priority, "cores", lambda: 2)
     lanes = Lanes(8)
     lock, go = threading.Lock(), threading.Event()
     running: list[int] = [0, 0]  # now, and at most

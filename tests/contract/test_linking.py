@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from ormahd.core.node import ABOUT_SELF, EdgeType, LinkRequest
-from ormahd.core.note import parse
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.apply import apply
-from ormahd.jobs.linking import MAX_REASON, Draft, Wish, link
+from ormahd.jobs.links.change import MAX_REASON, Draft, Wish, link
+from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest
+from ormahd.note.note import parse
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 S, P, D, R, C = (

@@ -12,10 +12,10 @@ import pytest
 from ormahd.actions.caller import Caller
 from ormahd.actions.forget import forget
 from ormahd.actions.update import Update, update
-from ormahd.core.quoting import shortened
 from ormahd.errors import Conflict, NotFound, OrmahError
-from ormahd.jobs.batches import CLUSTERS, CONFLICTS, LINKS, MERGES, size
-from ormahd.jobs.maintenance import Handed
+from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, size
+from ormahd.jobs.maintenance.maintenance import Handed
+from ormahd.text.quoting import shortened
 from tests.contract import maintenance_house
 from tests.contract.maintenance_house import AGENT, START, House, edge, merge
 

@@ -14,8 +14,8 @@ from ormahd.actions.forget import forget
 from ormahd.actions.undo import Wish as Undo
 from ormahd.actions.undo import undo
 from ormahd.actions.update import Update, update
-from ormahd.core.node import EdgeType
-from ormahd.jobs.batches import CLUSTERS, CONFLICTS, LINKS, MERGES
+from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES
+from ormahd.model.node import EdgeType
 from tests.contract import maintenance_house
 from tests.contract.maintenance_house import AGENT, House, edge, merge
 

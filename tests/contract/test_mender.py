@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.index.index import Index
-from ormahd.journal.state import State
 from ormahd.mender import Mender, pause
+from ormahd.state.state import State
 from tests.contract.serving import until
 
 Mended = Callable[[Callable[[], None]], Mender]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ormahd.core.note import compose, edit
+from ormahd.note.note import compose, edit
 from ormahd.rpc.frames import MERGE, Frames, pack
 from tests.contract.serving import serving
 

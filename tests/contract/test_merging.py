@@ -12,11 +12,11 @@ from ormahd.actions.audit import merges
 from ormahd.actions.caller import Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
-from ormahd.core.node import ABOUT_SELF, EdgeType, Tier
-from ormahd.core.note import Link, edit, parse
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
 from ormahd.jobs.apply import apply
-from ormahd.jobs.merging import from_payload, keeper, merge
+from ormahd.jobs.duplicates.change import from_payload, keeper, merge
+from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
+from ormahd.note.note import Link, edit, parse
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 JOB = Caller("job:duplicate_merger")

@@ -9,11 +9,11 @@ import pytest
 from ormahd.actions.caller import PERSON, Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.insights import insights
-from ormahd.core.node import EdgeType
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.jobs.apply import apply
+from ormahd.jobs.conflicts.change import evolution, tension
 from ormahd.jobs.job import Change
-from ormahd.jobs.opposing import evolution, tension
+from ormahd.model.node import EdgeType
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 

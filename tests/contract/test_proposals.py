@@ -6,10 +6,10 @@ import pytest
 
 from ormahd.actions.forget import forget
 from ormahd.actions.purge import purge
-from ormahd.core.decision import FOLDER
-from ormahd.core.node import ProposalType
 from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound, OrmahError
-from ormahd.journal import proposals as book
+from ormahd.model.decision import FOLDER
+from ormahd.model.node import ProposalType
+from ormahd.state import proposals as book
 from tests.contract import proposing
 from tests.contract.jobs_house import ME, House, ask, asking, open_house
 from tests.contract.proposing import lines as _lines

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from ormahd.actions.undo import Wish, undo
-from ormahd.core.node import EdgeType, ProposalType
 from ormahd.errors import BadRequest
 from ormahd.jobs.all import CHANGES_OF
 from ormahd.jobs.choosing import Choice
 from ormahd.jobs.job import Ask
 from ormahd.jobs.proposals import Kept, Proposals, Resolved
+from ormahd.model.node import EdgeType, ProposalType
 from tests.contract.jobs_house import ME, House, open_house
 
 OLD, NEW = "The build needs Node 18.", "The build needs Node 22."

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ormahd.actions.caller import Caller
-from ormahd.core.decision import FOLDER
-from ormahd.core.node import ProposalType
 from ormahd.errors import BadRequest, Conflict
+from ormahd.model.decision import FOLDER
+from ormahd.model.node import ProposalType
 from tests.contract import proposing
 from tests.contract.jobs_house import CHANGES_OF, ME, House
 from tests.contract.proposing import lines as _lines

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ormahd.core.node import EdgeType, NodeType, SearchQuery, Strength, Tier
-from ormahd.core.note import Link
 from ormahd.index.index import Index
-from ormahd.ranking.search import Hit, Ranked, Rules, rank
-from ormahd.ranking.trace import Trace
+from ormahd.model.node import EdgeType, NodeType, SearchQuery, Strength, Tier
+from ormahd.note.note import Link
+from ormahd.search.search import Hit, Ranked, Rules, rank
+from ormahd.search.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
 

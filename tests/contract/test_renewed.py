@@ -10,12 +10,12 @@ from ormahd.actions.caller import PERSON, Caller
 from ormahd.actions.get import get
 from ormahd.actions.older import replaced_today
 from ormahd.actions.recall import Hit, recall, recall_as_of
-from ormahd.core.node import ProposalType, SearchQuery
-from ormahd.jobs.conflict_detector import ConflictDetector, change_of
+from ormahd.jobs.conflicts.job import ConflictDetector, change_of
 from ormahd.jobs.runner import Runner
-from ormahd.journal import whispers
-from ormahd.journal.whispers import Considered
-from ormahd.ranking.search import Rules, rank
+from ormahd.model.node import ProposalType, SearchQuery
+from ormahd.search.search import Rules, rank
+from ormahd.state import whispers
+from ormahd.state.whispers import Considered
 from ormahd.whisper.greet import greet
 from ormahd.whisper.review import pick
 from tests.jobs_house import JobsHouse, open_jobs_house

@@ -11,8 +11,8 @@ from ormahd.actions.outdated import outdated
 from ormahd.actions.remember import Remembered, remember
 from ormahd.actions.update import Update, update
 from ormahd.actions.views import Written
-from ormahd.core.node import CreateNodeRequest, EdgeType
 from ormahd.errors import BadRequest, Conflict, NotFound
+from ormahd.model.node import CreateNodeRequest, EdgeType
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 OLD, NEW = "Node 18 is required to build the shop.", "Node 22 is required to build the shop."

@@ -16,10 +16,10 @@ from ormahd.actions.feedback import feedback
 from ormahd.actions.forget import forget
 from ormahd.actions.outdated import outdated
 from ormahd.actions.remember import remember
-from ormahd.core.node import CreateNodeRequest
-from ormahd.journal import reviews, whispers
-from ormahd.journal.whispers import Considered
+from ormahd.model.node import CreateNodeRequest
 from ormahd.ormah import Ormah
+from ormahd.state import reviews, whispers
+from ormahd.state.whispers import Considered
 from ormahd.whisper import review
 from ormahd.whisper.review import Review, pick
 from tests.surroundings import surroundings

@@ -12,13 +12,13 @@ from ormahd.actions.caller import Caller
 from ormahd.actions.forget import forget
 from ormahd.actions.get import get
 from ormahd.actions.recall import recall
-from ormahd.core import active_days
-from ormahd.core.importance import importance
-from ormahd.core.node import EdgeType, LinkRequest, SearchQuery, Tier
-from ormahd.core.strength import FILE, INITIAL_STABILITY_DAYS
 from ormahd.jobs.apply import apply
-from ormahd.jobs.importance_scorer import ImportanceScorer
+from ormahd.jobs.decay.importance import ImportanceScorer
 from ormahd.jobs.job import Change
+from ormahd.model import active_days
+from ormahd.model.importance import importance
+from ormahd.model.node import EdgeType, LinkRequest, SearchQuery, Tier
+from ormahd.model.strength import FILE, INITIAL_STABILITY_DAYS
 from tests.jobs_house import JobsHouse, open_jobs_house
 
 SCORER = Caller("job:importance_scorer")

@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ormahd import api, way
+from ormahd import api
 from ormahd.errors import BadRequest, Internal, NotFound, TooLarge, Unavailable
 from ormahd.logs import formatter
-from ormahd.rpc import door
+from ormahd.process import priority
+from ormahd.rpc import listener
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, Raw, lively, serving, until
 
@@ -109,7 +110,7 @@ def test_more_requests_than_may_fly_are_all_answered():
 
 
 def test_one_connection_cannot_take_all_workers(monkeypatch):
-    monkeypatch.setattr(way, "cores", lambda: 8)  # else the searches wait for a core before
+    monkeypatch.setattr(priority, "cores", lambda: 8)  # else the searches wait for a core before
     answers = Answers()
     answers.gate("slow")
     with serving(answers, threads=8) as server, Raw(server.path) as greedy:
@@ -318,7 +319,7 @@ def test_the_header_is_as_specified():
 
 def test_the_loop_sleeps_between_two_requests_also_when_the_door_is_to_be_looked_at(monkeypatch):
     """The socket's file is looked after every ten seconds, when the loop sweeps, which it does once a second."""
-    monkeypatch.setattr(door, "GUARD_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "GUARD_SECONDS", 0.2)
     rounds = 0
     with serving() as server, connect(server.path) as connection:
         select = server._selector.select

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from ormahd.core.node import NodeType, Tier
-from ormahd.jobs.decay_manager import DecayManager
-from ormahd.jobs.importance_scorer import ImportanceScorer
+from ormahd.jobs.decay.importance import ImportanceScorer
+from ormahd.jobs.decay.job import DecayManager
+from ormahd.model.node import NodeType, Tier
 from ormahd.whisper.pipeline import Whisper
-from ormahd.whisper.steps import Asked
+from ormahd.whisper.types import Asked
 from tests.jobs_house import JobsHouse, open_jobs_house
 
 TYPES = (NodeType.EVENT, NodeType.OBSERVATION, NodeType.FACT, NodeType.DECISION, NodeType.PROCEDURE)

@@ -13,7 +13,7 @@ import pytest
 from ormahd.jobs import timetable as timetable_module
 from ormahd.jobs.runner import Runner
 from ormahd.jobs.timetable import Timetable
-from ormahd.journal.runs import STOPPED, Runs
+from ormahd.state.runs import STOPPED, Runs
 from tests.contract.jobs_house import CHANGES_OF, House, Small, open_house, tagging
 from tests.house import wait_until
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ormahd.actions.outdated import outdated
-from ormahd.core import note as codec
-from ormahd.core.node import ABOUT_SELF, EdgeType, NodeType, Tier
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.apply import apply
-from ormahd.jobs.uniting import TAG, consolidate, successors
+from ormahd.jobs.consolidation.change import TAG, consolidate, successors
 from ormahd.judge.port import Shown, Summary
-from ormahd.ranking.trace import Trace
+from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType, Tier
+from ormahd.note import note as codec
+from ormahd.search.trace import Trace
 from tests.contract.consolidating import DEPLOYS, JOB, Says, deploys, near, united, whole
 from tests.jobs_house import AGENT, JobsHouse
 from tests.jobs_judge import SECRET, ScriptedJudge

@@ -9,8 +9,8 @@ import pytest
 from ormahd.actions.forget import forget
 from ormahd.actions.remember import remember
 from ormahd.actions.update import Update, update
-from ormahd.core.node import CreateNodeRequest
 from ormahd.index.rows import Difference
+from ormahd.model.node import CreateNodeRequest
 from tests.contract import proposing
 from tests.contract.jobs_house import ME, House
 

@@ -10,11 +10,11 @@ import pytest
 from ormahd.actions.caller import Caller
 from ormahd.actions.remember import remember
 from ormahd.config import load
-from ormahd.core.node import CreateNodeRequest, NodeType
-from ormahd.journal import whispers
+from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
+from ormahd.state import whispers
 from ormahd.whisper.pipeline import Whisper
-from ormahd.whisper.steps import Asked, Silence
+from ormahd.whisper.types import Asked, Silence
 from tests.surroundings import surroundings
 
 PERSON = Caller("person", None)

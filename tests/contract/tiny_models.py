@@ -7,20 +7,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ormahd.index import embed_files
+from ormahd.embedding import model_files
 
 WIDTH, VOCABULARY = 32, 30_522
 
 
 def make(folder: Path, *, kind: str = "bert", pooling: str = "mean", more: str | None = None, **config: Any) -> Path:
     """Write a model of one of transformers' kinds into `folder`; `more`: a module after the pooling."""
-    embed_files.stay_offline()
+    model_files.stay_offline()
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Dense, Normalize, Pooling, Transformer
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-    default = embed_files.find_model(embed_files.DEFAULT_MODEL)
+    default = model_files.find_model(model_files.DEFAULT_MODEL)
     torch.manual_seed(7)
     shape = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": WIDTH, "intermediate_size": 64}
     if kind == "distilbert":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd import places
+from ormahd.process import own_files
 from tests.crash.damage import DAMAGE
 from tests.house import House, open_house, wait_until
 
@@ -82,12 +82,12 @@ def told() -> Iterator[Told]:
 def place_of(told: Told, name: str) -> Path:
     """Where the file lies, or would; what a cell before this one left in its place is gone."""
     top = told.index if name in (*INDEX, *CHROMA) else told.state
-    found = [path for path in sorted(top.rglob(name)) if places.kind(path) == "a file"]
+    found = [path for path in sorted(top.rglob(name)) if own_files.kind(path) == "a file"]
     if found:
         return found[0]
     path = top / ("chroma" if name in CHROMA[:-1] else "") / name
-    if places.kind(path.parent) == "a folder" or name not in CHROMA:
-        places.remove(path)
+    if own_files.kind(path.parent) == "a folder" or name not in CHROMA:
+        own_files.remove(path)
         path.write_bytes(b"nothing that anybody wrote " * 400)
     return path
 
@@ -96,7 +96,7 @@ def damaged(told: Told, name: str, kind: str, when: str) -> None:
     if when == "before":
         told.house.kill()
     path = place_of(told, name)
-    if places.kind(path) == "a file":
+    if own_files.kind(path) == "a file":
         DAMAGE[kind](path, random.Random(f"{name} {kind} {when}"))
     if when == "before":
         told.house.start()
@@ -189,11 +189,11 @@ def test_doctor_names_the_state_that_was_set_aside(told: Told) -> None:
     DAMAGE["garbled"](told.state / "state.sqlite3", random.Random(7))
     house.start()
     told.sound()
-    aside = places.asides(told.state, "state.sqlite3")
+    aside = own_files.asides(told.state, "state.sqlite3")
     assert aside
     assert str(aside[-1]) in findings(house)
     assert aside[-1].name in (told.state / "ormahd.log").read_text()
-    for one in places.asides(told.state):
-        places.remove(one)
+    for one in own_files.asides(told.state):
+        own_files.remove(one)
     house.restart()
     assert "set aside" not in findings(house)

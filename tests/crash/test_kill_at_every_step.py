@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault import message
-from ormahd.vault.change import Kind
+from ormahd.git import message
+from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
 from tests.crash.strides import STRIDE, numbered
 from tests.vault.git_house import git, open_vault, put, remove, sha, sound

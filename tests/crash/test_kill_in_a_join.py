@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ormahd.sync.join import card_of
+from ormahd.sync.setup import plan_setup
 from ormahd.vault.conflicts import waiting
 from ormahd.vault.create import find_card
-from ormahd.vault.sync import card_of
-from ormahd.vault.sync_setup import plan_setup
 from tests.crash.strides import STRIDE, numbered
 from tests.vault.git_house import git, open_vault, sound
 from tests.vault.observed import uuid

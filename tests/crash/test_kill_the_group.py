@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault import message
+from ormahd.git import message
 from tests.vault.git_house import git, open_vault, put, sound
 
 

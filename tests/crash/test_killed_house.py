@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ormahd.errors import OrmahError
-from ormahd.rpc.lanes import HEAVY
+from ormahd.rpc.pools import HEAVY
 from tests.crash.soundness import nothing_is_left
 from tests.house import House, open_house
 

@@ -15,8 +15,8 @@ import time
 
 import pytest
 
-from ormahd.core.note import parse
 from ormahd.errors import OrmahError
+from ormahd.note.note import parse
 from tests.crash.soundness import nothing_is_left
 from tests.house import House, open_house
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
 from tests.crash.strides import STRIDE, numbered
 from tests.crash.test_kill_at_every_step import git_config, in_a_child, steps_of

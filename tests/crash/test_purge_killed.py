@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.purge import Forgotten
-from ormahd.vault import purge
+from ormahd.note.forgetting import Forgotten
+from ormahd.purge import purge
 from tests.crash.strides import STRIDE, numbered
 from tests.crash.test_kill_at_every_step import in_a_child
 from tests.vault.git_house import git, open_vault, put, sound

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ormahd.core.sameness import Same, same
+from ormahd.text.sameness import Same, same
 from tests.quality.sets import memory
 
 CORPUS = Path(__file__).parent / "corpus"

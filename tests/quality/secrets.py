@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ormahd.core.secrets import redact
+from ormahd.text.secrets import redact
 
 HERE = Path(__file__).parent
 WORDS = ("apple", "river", "candle", "orbit", "velvet", "hammer", "island", "jungle", "kitten", "lemon", "mirror", "needle", "ocean",

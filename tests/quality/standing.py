@@ -1,7 +1,7 @@
 """Fit and measure how two memories stand to each other: `python -m tests.quality.standing [--fit] [--misses]`.
 
-Prints, from six-fold cross-validation over all pairs that may be tuned on, what `core.standing` finds at which precision;
-`--fit` writes `ormahd/core/standing_weights.json` from all of them. Deterministic.
+Prints, from six-fold cross-validation over all pairs that may be tuned on, what `text.standing` finds at which precision;
+`--fit` writes `ormahd/text/standing_weights.json` from all of them. Deterministic.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ormahd.core.standing import Standing
-from ormahd.core.standing_evidence import weigh
-from ormahd.core.statement import Statement, read
+from ormahd.text.standing import Standing
+from ormahd.text.standing_evidence import weigh
+from ormahd.text.statement import Statement, read
 from tests.quality.standing_sets import Memory, Pair, bystanders, dev, embed, minimal, own
 
-WEIGHTS = Path(__file__).parents[2] / "ormahd" / "core" / "standing_weights.json"
+WEIGHTS = Path(__file__).parents[2] / "ormahd" / "text" / "standing_weights.json"
 STANDINGS = tuple(Standing)
 STRENGTH = 0.1
 """Inverse of the regularisation (L2, on standardised numbers)."""
@@ -32,7 +32,7 @@ BYSTANDERS = 1200.0
 """Pairs that all of those count for together."""
 PRECISION = 0.94
 SAME_PRECISION = 0.85
-"""Lower, because a merge also needs that no word parts the two (`core.contrast`)."""
+"""Lower, because a merge also needs that no word parts the two (`text.contrast`)."""
 
 
 def label(pair: Pair, cosine: float) -> Standing:

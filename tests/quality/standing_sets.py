@@ -1,4 +1,4 @@
-"""Pairs of memories with a label, from every set that may be tuned on: for fitting `core.standing` (`python -m tests.quality.standing`)."""
+"""Pairs of memories with a label, from every set that may be tuned on: for fitting `text.standing` (`python -m tests.quality.standing`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ormahd.core.node import NodeType
+from ormahd.model.node import NodeType
 
 HERE = Path(__file__).parent
 OWN = HERE / "facts_own.tsv"
@@ -94,7 +94,7 @@ def bystanders(least: float) -> list[Pair]:
 
 @cache
 def model() -> Any:
-    from ormahd.index.embed import load
+    from ormahd.embedding.choose import load
     from ormahd.settings import EmbeddingSettings
 
     return load(EmbeddingSettings(), Path(tempfile.mkdtemp()))

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import pytest
 
-from ormahd.core.node import NodeType
-from ormahd.core.standing import Standing, compare
-from ormahd.core.statement import read
+from ormahd.model.node import NodeType
+from ormahd.text.standing import Standing, compare
+from ormahd.text.statement import read
 from tests.quality.standing_sets import Memory, embed
 from tests.quality.whisper import HALVES, memories
 

@@ -1,10 +1,10 @@
-"""Two memories become one by themselves only where nothing that carries meaning differs: floors of `core.sameness`."""
+"""Two memories become one by themselves only where nothing that carries meaning differs: floors of `text.sameness`."""
 
 from __future__ import annotations
 
 import pytest
 
-from ormahd.core.sameness import Same, same
+from ormahd.text.sameness import Same, same
 from tests.quality.duplicates import DIFFERENT, OTHER_WORDS, SAME, TITLES, Figures, measure, pairs, texts
 
 LEAST_RECALL = 0.95

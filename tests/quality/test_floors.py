@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.node import SearchQuery
-from ormahd.index.embedder import Embedder
+from ormahd.embedding.embedder import Embedder
 from ormahd.index.index import Index
-from ormahd.ranking.search import Rules, rank
+from ormahd.model.node import SearchQuery
+from ormahd.search.search import Rules, rank
 from tests.contract.index_notes import NOW, apply, note
 from tests.quality.sets import Question, Text, long_notes, memory
 

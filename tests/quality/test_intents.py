@@ -6,11 +6,11 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ormahd.index.embedder import Embedder
+from ormahd.embedding.embedder import Embedder
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.hear import hear
 from ormahd.whisper.intents import Archetypes, small_talk
-from ormahd.whisper.steps import Asked, Before, Intent
+from ormahd.whisper.types import Asked, Before, Intent
 
 PROMPTS = Path(__file__).with_name("intents.tsv")
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)

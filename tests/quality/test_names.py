@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.node import SearchQuery
-from ormahd.index.embedder import Embedder
-from ormahd.ranking.search import Rules, rank
-from ormahd.ranking.trace import Trace
+from ormahd.embedding.embedder import Embedder
+from ormahd.model.node import SearchQuery
+from ormahd.search.search import Rules, rank
+from ormahd.search.trace import Trace
 from tests.contract.index_notes import NOW
 from tests.quality.facts import half_of
 from tests.quality.sets import Question, Text

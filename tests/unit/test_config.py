@@ -6,7 +6,7 @@ import pytest
 
 from ormahd import config, paths
 from ormahd.errors import BadRequest
-from ormahd.looking import config_findings
+from ormahd.offline_check import config_findings
 from ormahd.settings.former import FORMER
 
 

@@ -13,11 +13,11 @@ from ormahctl import options
 from ormahctl.commands.history import KINDS
 from ormahctl.commands.update import CLEARABLE
 from ormahctl.options import LinkType
+from ormahctl.registry import SECTIONS, cli
 from ormahctl.session import space
 from ormahctl.times import Then, Until, When
-from ormahctl.verbs import SECTIONS, cli
 from ormahd.api import Link
-from ormahd.core.node import EdgeType, NodeType, Tier
+from ormahd.model.node import EdgeType, NodeType, Tier
 
 
 def test_choices_are_those_of_the_core() -> None:
@@ -33,7 +33,7 @@ def test_jobs_are_those_of_the_daemon() -> None:
 
 
 def test_kinds_are_those_of_the_vault() -> None:
-    from ormahd.vault.change import Kind
+    from ormahd.model.change import Kind
 
     assert tuple(Kind) == KINDS
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahctl import house, supervise
+from ormahctl import offline, supervise
 from ormahd.rpc.wire import Unavailable
 from tests.unit.ctl_desk import open_desk
 
@@ -84,6 +84,6 @@ def test_a_process_that_ended_but_was_not_fetched_is_not_alive() -> None:
 
 
 def test_what_a_program_said() -> None:
-    assert house.said("noise\nerror: what\nhint: next\n") == ("what", "next")
-    assert house.said("Traceback\nValueError: x\n\n") == ("ValueError: x", None)
-    assert house.said("") == (None, None)
+    assert offline.said("noise\nerror: what\nhint: next\n") == ("what", "next")
+    assert offline.said("Traceback\nValueError: x\n\n") == ("ValueError: x", None)
+    assert offline.said("") == (None, None)

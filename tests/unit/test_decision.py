@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ormahd.core.decision import FILES, FOLDER, Decision, decode, encode, key_of
-from ormahd.core.merge import merge_file
-from ormahd.core.node import ProposalType
-from ormahd.journal.verdicts import text_key
+from ormahd.model.decision import FILES, FOLDER, Decision, decode, encode, key_of
+from ormahd.model.node import ProposalType
+from ormahd.note.merge import merge_file
+from ormahd.state.verdicts import text_key
 
 NOW = datetime(2026, 11, 21, 20, 4, 11, 250_000, tzinfo=UTC)
 A, B = "336001ac-6d0a-4c1e-9a55-0a52b0f4f9d1", "99ac115a-6d0a-4c1e-9a55-0a52b0f4f9d1"

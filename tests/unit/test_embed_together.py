@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ormahd.index.embed_together import Together
+from ormahd.embedding.batcher import Together
 
 
 class Passes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.core.exact import LONGEST, MOST, Token, exact_tokens
-from ormahd.core.words import fold
+from ormahd.text.exact import LONGEST, MOST, Token, exact_tokens
+from ormahd.text.words import fold
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from ormahd import config, faults
 from ormahd.actions.importing import read_line
-from ormahd.core.node import CreateNodeRequest, SearchQuery
 from ormahd.errors import BadRequest
+from ormahd.model.node import CreateNodeRequest, SearchQuery
 from ormahd.rpc.codec import read_call
 from ormahd.rpc.frames import JSON
 from ormahd.rpc.handling import checked

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core.harness import KEPT_HEAD, KEPT_TAIL, Author, read
-from ormahd.core.injected import MARK, enclose
+from ormahd.text.harness import KEPT_HEAD, KEPT_TAIL, Author, read
+from ormahd.text.injected import MARK, enclose
 
 MACHINE = [
     """<task-notification>

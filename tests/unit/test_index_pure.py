@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ormahd.index import late, links
-from ormahd.index.front import STEP, wide
-from ormahd.index.hashing import Hashing
+from ormahd.embedding import token_vectors
+from ormahd.embedding.hashing import Hashing
+from ormahd.embedding.pieces import split
+from ormahd.index import links
 from ormahd.index.lookup import clean_prefix
-from ormahd.index.matrix import Matrix
-from ormahd.index.nearest import Only
-from ormahd.index.pieces import split
+from ormahd.vectors.matrix import Matrix
+from ormahd.vectors.nearest import Only
+from ormahd.vectors.prefilter import STEP, wide
 from tests.contract.index_notes import node_id
 from tests.examples import examples
 
@@ -52,8 +53,8 @@ def test_pieces_end_where_a_reader_would_stop() -> None:
 
 def test_the_basis_is_the_same_whoever_computes_it() -> None:
     random = np.random.default_rng(3)
-    tokens = late.unit(random.standard_normal((500, 64)) * np.linspace(2, 0.1, 64))
-    one, other = late.basis(tokens, 16), late.basis(tokens.copy(), 16)
+    tokens = token_vectors.unit(random.standard_normal((500, 64)) * np.linspace(2, 0.1, 64))
+    one, other = token_vectors.basis(tokens, 16), token_vectors.basis(tokens.copy(), 16)
     assert one.tobytes() == other.tobytes()
     assert one.shape == (64, 16)
     assert np.allclose(one.T @ one, np.eye(16), atol=1e-5)
@@ -61,21 +62,23 @@ def test_the_basis_is_the_same_whoever_computes_it() -> None:
 
 def test_small_tokens_keep_their_cosines() -> None:
     random = np.random.default_rng(4)
-    tokens = late.unit(random.standard_normal((2 * late.SOME + 7, 40)) @ random.standard_normal((40, 384)))
-    small = late.project(tokens, late.basis(tokens, 64))
-    codes = late.quantise(small)
-    kept = codes.astype(np.float32) * late.step(64)
+    tokens = token_vectors.unit(
+        random.standard_normal((2 * token_vectors.SOME + 7, 40)) @ random.standard_normal((40, 384))
+    )
+    small = token_vectors.project(tokens, token_vectors.basis(tokens, 64))
+    codes = token_vectors.quantise(small)
+    kept = codes.astype(np.float32) * token_vectors.step(64)
     assert np.abs(small @ kept.T - tokens @ tokens.T).max() < 0.12
     assert np.abs(small @ kept.T - tokens @ tokens.T).mean() < 0.02
-    packed = np.frombuffer(late.pack(codes), np.uint8).reshape(-1, 32)
-    asked = late.unit(np.random.default_rng(1).standard_normal((5, 64)).astype(np.float32))
-    wanted = codes.astype(np.float32) @ asked.T * late.step(64)
-    assert np.allclose(late.cosines(packed, asked), wanted, atol=1e-5)
-    assert len(late.pack(codes)) == codes.size // 2
+    packed = np.frombuffer(token_vectors.pack(codes), np.uint8).reshape(-1, 32)
+    asked = token_vectors.unit(np.random.default_rng(1).standard_normal((5, 64)).astype(np.float32))
+    wanted = codes.astype(np.float32) @ asked.T * token_vectors.step(64)
+    assert np.allclose(token_vectors.cosines(packed, asked), wanted, atol=1e-5)
+    assert len(token_vectors.pack(codes)) == codes.size // 2
 
 
 def test_calibration_is_there() -> None:
-    lines = late.calibration()
+    lines = token_vectors.calibration()
     assert len(lines) > 150
     assert not any(line.startswith("#") for line in lines)
 
@@ -100,7 +103,7 @@ def test_the_matrix_is_a_dict_of_vectors(steps: list[tuple[int, int]], seed: int
     matrix, wanted = Matrix(8), {}
     for number, pieces in steps:
         if pieces:
-            rows = late.unit(random.standard_normal((pieces, 8))).astype(np.float16)
+            rows = token_vectors.unit(random.standard_normal((pieces, 8))).astype(np.float16)
             matrix.put([(node_id(number), rows)])
             wanted[node_id(number)] = rows
         else:
@@ -114,18 +117,18 @@ def test_the_matrix_copies_the_living_together() -> None:
     matrix, wanted = Matrix(8), {}
     for turn in range(6):
         for number in range(40):
-            rows = late.unit(random.standard_normal((100 + turn, 8))).astype(np.float16)
+            rows = token_vectors.unit(random.standard_normal((100 + turn, 8))).astype(np.float16)
             matrix.put([(node_id(number), rows)])
             wanted[node_id(number)] = rows
     assert matrix.memory < 3 * STEP * 16
     check(matrix, wanted, random)
 
 
-def crowd(count: int, seed: int) -> late.Float:
+def crowd(count: int, seed: int) -> token_vectors.Float:
     """Unit vectors that crowd in a part of their space, as those of texts do: float32[count, 384]."""
     random = np.random.default_rng(seed)
     spread = random.standard_normal((count, 384)) * np.geomspace(1, 0.05, 384)
-    return late.unit((spread + random.standard_normal(384) * 0.3).astype(np.float32))
+    return token_vectors.unit((spread + random.standard_normal(384) * 0.3).astype(np.float32))
 
 
 def test_of_many_rows_the_nearest_are_found_by_their_short_form() -> None:
@@ -171,7 +174,7 @@ def test_short_forms_follow_what_is_changed_and_copied_together() -> None:
     matrix.remove([node_id(number) for number in range(100)])
     for number in (100, 650, 800, 1000):
         row = rows[8 * number].astype(np.float32)
-        question = late.unit((np.roll(row, 1) if number < 700 else row)[None])[0]
+        question = token_vectors.unit((np.roll(row, 1) if number < 700 else row)[None])[0]
         (best, cosine), *others = matrix.nearest(question, 5)
         assert (best, len(others)) == (node_id(number), 4)
         assert cosine == pytest.approx(1.0, abs=1e-3)
@@ -212,11 +215,11 @@ def test_float16_is_widened_exactly() -> None:
     assert wide(finite).tobytes() == finite.astype(np.float32).tobytes()
 
 
-def check(matrix: Matrix, wanted: dict[str, late.NDArray[np.float16]], random: np.random.Generator) -> None:
+def check(matrix: Matrix, wanted: dict[str, token_vectors.NDArray[np.float16]], random: np.random.Generator) -> None:
     assert len(matrix) == len(wanted)
     assert matrix.pieces == sum(map(len, wanted.values()))
     assert set(matrix.ids()) == set(wanted)
-    vector = late.unit(random.standard_normal((1, 8)))[0]
+    vector = token_vectors.unit(random.standard_normal((1, 8)))[0]
     best = {name: float((rows.astype(np.float32) @ vector).max()) for name, rows in wanted.items()}
     assert matrix.cosines(vector, [*wanted, node_id(999)]) == pytest.approx(best, abs=2e-6)
     nearest = matrix.nearest(vector, 5)

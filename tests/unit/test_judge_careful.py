@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ormahd.core.node import EdgeType, NodeType
 from ormahd.judge.careful import REASON, Careful
 from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, Shown, Summary
+from ormahd.model.node import EdgeType, NodeType
 
 ONE = Shown("id", NodeType.FACT, None, None, "Text.", datetime(2026, 11, 21, tzinfo=UTC))
 PAIRS = [Pair(ONE, ONE, 0.9)] * 2

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from ormahd.core.judgement import FILES, Judgement, Small, decode, encode, line_id, model_name
-from ormahd.core.line_merge import merge_lines
-from ormahd.core.merge import is_lines, merge_file
-from ormahd.core.purge import Forgotten
+from ormahd.model.judgement import FILES, Judgement, Small, decode, encode, line_id, model_name
+from ormahd.model.line_merge import merge_lines
+from ormahd.note.forgetting import Forgotten
+from ormahd.note.merge import is_lines, merge_file
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 A = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.core.kinds import NAMING, WORDS, kinds
-from ormahd.core.node import NodeType
-from ormahd.core.words import words
+from ormahd.model.node import NodeType
+from ormahd.search.kinds import NAMING, WORDS, kinds
+from ormahd.text.words import words
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core import active_days
-from ormahd.core.active_days import ActiveDays
-from ormahd.core.lease import CLASSES, SPREAD, Leases, share_of
-from ormahd.core.node import NodeType
-from ormahd.core.strength import INITIAL_STABILITY_DAYS, MAX_STABILITY_DAYS, retrievability
+from ormahd.model import active_days
+from ormahd.model.active_days import ActiveDays
+from ormahd.model.lease import CLASSES, SPREAD, Leases, share_of
+from ormahd.model.node import NodeType
+from ormahd.model.strength import INITIAL_STABILITY_DAYS, MAX_STABILITY_DAYS, retrievability
 
 RULE = Leases(event=28, fact=90, decision=180)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

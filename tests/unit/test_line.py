@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ormahd.line import Line, Place
+from ormahd.process.batcher import Line, Place
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ormahd.core import frontmatter
-from ormahd.core.node import CreateNodeRequest
 from ormahd.errors import Conflict
 from ormahd.logs import LATER, Logs, formatter
+from ormahd.model.node import CreateNodeRequest
+from ormahd.note import frontmatter
+from ormahd.process.supervisor import LABEL, Supervisor, is_supervised
 from ormahd.settings import LogSettings
-from ormahd.supervisor import LABEL, Supervisor, is_supervised
 from tests.house import wait_until
 
 

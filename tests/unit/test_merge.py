@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core.merge import merge_file, merge_notes
-from ormahd.core.merge_fields import merged_set
-from ormahd.core.node import EdgeType, NodeType, Tier
-from ormahd.core.note import Link, NoteKind, adopt, compose, edit, parse
+from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.note.merge import merge_file, merge_notes
+from ormahd.note.merge_fields import merged_set
+from ormahd.note.note import Link, NoteKind, adopt, compose, edit, parse
 
 PATH = "ormah/fact/2026-11/fact_uv-is-fast_97acbe8e.md"
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"

@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core import active_days
-from ormahd.core.line_merge import merge_lines
-from ormahd.core.merge import merge_file
-from ormahd.core.strength import Access, fold, read_strength
+from ormahd.model import active_days
+from ormahd.model.line_merge import merge_lines
+from ormahd.model.strength import Access, fold, read_strength
+from ormahd.note.merge import merge_file
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ormahd.embedding.token_vectors import Float
 from ormahd.index import neighbours as neighbours_module
-from ormahd.index.late import Float
 from ormahd.index.neighbours import MOST_TOKENS, Near, Neighbours
 
 

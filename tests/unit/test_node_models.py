@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from ormahd.core import node
+from ormahd.model import node
 
 FIRST = """
 import sys, threading
-from ormahd.core import node
+from ormahd.model import node
 
 sys.setswitchinterval(1e-6)
 together, errors = threading.Barrier(8), []

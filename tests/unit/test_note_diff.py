@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core.node import EdgeType
-from ormahd.core.note import Link, compose, edit
-from ormahd.core.note_diff import note_diff
-from ormahd.core.text_diff import COMPARED, LINES, WIDE, text_diff
+from ormahd.model.node import EdgeType
+from ormahd.note.diff import note_diff
+from ormahd.note.note import Link, compose, edit
+from ormahd.text.diff import COMPARED, LINES, WIDE, text_diff
 
 WHEN = datetime(2026, 11, 21, 20, tzinfo=UTC)
 PATH = "work/fact/2026-11/fact_words_1a2b3c4d.md"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ormahd.core.node import EdgeType, NodeType, Tier
-from ormahd.core.note import Link, NoteKind, adopt, adopted_id, compose, edit, parse
 from ormahd.errors import InvalidNote
+from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.note.note import Link, NoteKind, adopt, adopted_id, compose, edit, parse
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 WHEN = datetime(2026, 11, 21, 20, tzinfo=UTC)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.frontmatter import PythonLoader, read
-from ormahd.core.node import EdgeType, MemoryNode, NodeType, Tier
-from ormahd.core.note import MAX_NOTE, Link, Note, NoteKind, parse
+from ormahd.model.node import EdgeType, MemoryNode, NodeType, Tier
+from ormahd.note.frontmatter import PythonLoader, read
+from ormahd.note.note import MAX_NOTE, Link, Note, NoteKind, parse
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 

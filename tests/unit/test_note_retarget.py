@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from ormahd.core.node import EdgeType, NodeType, Tier
-from ormahd.core.note import Link, compose, parse
-from ormahd.core.note_retarget import retarget, unlink
+from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.note.note import Link, compose, parse
+from ormahd.note.retarget import retarget, unlink
 
 OLD, NEW = "person_ada_1a2b3c4d", "person_grace_99999999"
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)

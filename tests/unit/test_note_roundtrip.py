@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
-from ormahd.core.frontmatter import Loader, PythonLoader, quoted, read, scalar
-from ormahd.core.node import EdgeType, NodeType, Tier
-from ormahd.core.note import Link, Note, NoteKind, adopt, clean_tag, compose, digest, edit, normalise, parse
 from ormahd.errors import InvalidNote
+from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.note.frontmatter import Loader, PythonLoader, quoted, read, scalar
+from ormahd.note.note import Link, Note, NoteKind, adopt, clean_tag, compose, digest, edit, normalise, parse
 from tests.examples import examples
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ormahd.core.naming import path_for
-from ormahd.core.node import NodeType
-from ormahd.core.once import once, says_the_same
-from ormahd.core.prose import beginning, findable, language
-from ormahd.core.quoting import quoted
-from ormahd.core.sameness import gist
-from ormahd.index.cache import source
+from ormahd.index.embedding_cache import source
+from ormahd.model.node import NodeType
+from ormahd.note.naming import path_for
+from ormahd.text.once import once, says_the_same
+from ormahd.text.prose import beginning, findable, language
+from ormahd.text.quoting import quoted
+from ormahd.text.sameness import gist
 
 SAYS = "The harbour pilot keeps a ledger of tides."
 ENCODED = base64.b64encode(random.Random(2).randbytes(3000)).decode()
@@ -42,7 +42,7 @@ LANGUAGE = {
     "an id in a sentence": "id 97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1 is the one, commit 8392c61f8392c61f8392c61f8392c61f broke it",
     "a long word": "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft",
     "two lines of a log": f"It fails so:\n\n{LOG[0]}\n{LOG[1]}\n\nand then it stops",
-    "a path": "/usr/local/lib/python3.11/site-packages/ormahd/index/embed_model.py",
+    "a path": "/usr/local/lib/python3.11/site-packages/ormahd/embedding/model.py",
     "a name in code": "getUserAccountById2FromTheDatabaseOrCache(x) and a_snake_case_identifier_with_v2_in_it_that_is_long",
     "Japanese": "港の水先案内人は潮の帳面をつけている。" * 40,
     "Thai": "นักบินท่าเรือเก็บบัญชีกระแสน้ำ" * 40,

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core.node import EdgeType
-from ormahd.core.note import Link, NoteKind, compose, edit, parse
-from ormahd.core.purge import GONE, Forgotten
-from ormahd.vault import message
-from ormahd.vault.message import Kept
+from ormahd.git import message
+from ormahd.git.message import Kept
+from ormahd.model.node import EdgeType
+from ormahd.note.forgetting import GONE, Forgotten
+from ormahd.note.note import Link, NoteKind, compose, edit, parse
 
 GOING, STAYING = "1a2b3c4d-0000-4000-8000-000000000001", "9f8e7d6c-0000-4000-8000-000000000002"
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)

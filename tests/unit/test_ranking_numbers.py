@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ormahd.index.late import pack, quantise, step
-from ormahd.ranking.fuse import fuse, normalise
-from ormahd.ranking.gather import Gathered
-from ormahd.ranking.late import max_sim, token_weights
+from ormahd.embedding.token_vectors import pack, quantise, step
+from ormahd.search.fuse import fuse, normalise
+from ormahd.search.gather import Gathered
+from ormahd.search.late import max_sim, token_weights
 from ormahd.settings import SearchSettings
 
 

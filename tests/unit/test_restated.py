@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ormahd.core.node import NodeType, Tier
 from ormahd.index.rows import NodeRow
-from ormahd.jobs.merged_text import repeated, unfit, united
-from ormahd.jobs.restated import restates, said_twice
+from ormahd.jobs.duplicates.merged_text import repeated, unfit, united
+from ormahd.jobs.duplicates.restated import restates, said_twice
+from ormahd.model.node import NodeType, Tier
 
 
 def near(value: float) -> Callable[[str, str], float]:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core.secrets import MARGIN, WINDOW, Finding, redact
+from ormahd.text.secrets import MARGIN, WINDOW, Finding, redact
 
 T = TypeVar("T")
 
@@ -254,7 +254,7 @@ def test_no_text_keeps_it_busy(unit: str) -> None:
 
 
 def test_import_is_lazy_and_threads_agree() -> None:
-    code = "import sys, ormahd.core.secrets as s; assert 'detect_secrets' not in sys.modules"
+    code = "import sys, ormahd.text.secrets as s; assert 'detect_secrets' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     text = "\n".join(TOKENS.values())
     results: list[str] = []

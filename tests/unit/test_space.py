@@ -11,13 +11,13 @@ import pytest
 from ormahd.actions.caller import Caller
 from ormahd.actions.projects import assign, home_of, listed, settle, space_of
 from ormahd.config import load
-from ormahd.core.line_merge import merge_lines
-from ormahd.core.naming import short_name
-from ormahd.core.remotes import read_remote
-from ormahd.core.spaces import FILE, Line, free_name, read, spaces, suffixes, with_line
 from ormahd.errors import BadRequest
-from ormahd.journal import sessions
+from ormahd.git.remote_url import read_remote
+from ormahd.model.line_merge import merge_lines
+from ormahd.model.spaces import FILE, Line, free_name, read, spaces, suffixes, with_line
+from ormahd.note.naming import short_name
 from ormahd.ormah import Ormah
+from ormahd.state import sessions
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core import sql
+from ormahd.process import sql
 
 SCORES = st.floats(1e-9, 1e3) | st.floats(-1e3, -1e-9) | st.just(0.0)
 """As bm25 has them."""

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.actions.views import headline
-from ormahd.core.node import NodeType
-from ormahd.core.standing import Compared, Standing, compare
-from ormahd.core.statement import read
-from ormahd.core.values import Sort, pieces
-from ormahd.vault.change import Kind
-from ormahd.vault.message import compose
+from ormahd.git.message import compose
+from ormahd.model.change import Kind
+from ormahd.model.node import NodeType
+from ormahd.text.quantities import Sort, pieces
+from ormahd.text.standing import Compared, Standing, compare
+from ormahd.text.statement import read
 
 NEAR = 0.8
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ormahd import places
 from ormahd.errors import BegunAnew
-from ormahd.journal.feedback import Seal
-from ormahd.journal.state import State
+from ormahd.process import own_files
+from ormahd.state.feedback import Seal
+from ormahd.state.state import State
 from tests.crash.damage import DAMAGE
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
@@ -45,7 +45,7 @@ def test_a_damaged_file_is_set_aside_when_it_is_opened(tmp_path: Path, name: str
     second.touch(["second"], how="get", session_id=None)
     assert used(second)[-1] == "second"
     assert second.trouble is None
-    for one in places.asides(crashed):
+    for one in own_files.asides(crashed):
         assert any(one.name in sentence for sentence in second.notices), "it is said by its name"
     second.close()
 
@@ -93,7 +93,7 @@ def test_one_that_was_taken_away_is_written_anew_with_all_that_was_known(state: 
     DAMAGE[kind](state.path, random.Random(1))
     state.touch(["second"], how="get", session_id=None)
     state.look()
-    assert places.kind(state.path) == "a file"
+    assert own_files.kind(state.path) == "a file"
     assert used(state) == ["first", "second"]
     again = State(state.path.parent, clock=lambda: NOW)
     assert used(again) == ["first", "second"]

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ormahd.journal.state import State
+from ormahd.state.state import State
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 

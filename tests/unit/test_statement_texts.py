@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ormahd.core.node import NodeType
-from ormahd.core.statement import read
-from ormahd.core.values import AMOUNTS, MONTHS, WEEKDAYS
+from ormahd.model.node import NodeType
+from ormahd.text.quantities import AMOUNTS, MONTHS, WEEKDAYS
+from ormahd.text.statement import read
 
 WORDS = [
     *sorted({*AMOUNTS, *MONTHS, *WEEKDAYS}),

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ormahd.core import stems as it
-from ormahd.core.words import FTS_TOKENIZE, fts_match, fts_text, words
+from ormahd.text import stems as it
+from ormahd.text.words import FTS_TOKENIZE, fts_match, fts_text, words
 
 
 def test_forms_of_a_word_share_a_stem() -> None:

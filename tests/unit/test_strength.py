@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.core.node import Strength
-from ormahd.core.strength import (
+from ormahd.model.node import Strength
+from ormahd.model.strength import (
     ARCHIVE_BELOW,
     INITIAL_STABILITY_DAYS,
     MAX_STABILITY_DAYS,

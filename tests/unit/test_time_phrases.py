@@ -5,9 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ormahd.core.node import SearchQuery
-from ormahd.ranking.hear import hear
-from ormahd.ranking.times import LONGEST, find_period
+from ormahd.model.node import SearchQuery
+from ormahd.search.hear import hear
+from ormahd.search.times import LONGEST, find_period
 from ormahd.settings import SearchSettings
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from ormahd import way
+from ormahd.process import priority
 
 
 def test_with_nobody_there_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(way, "LONGEST_S", 3600.0)
-    assert list(way.giving(range(100_000))) == list(range(100_000))
+    monkeypatch.setattr(priority, "LONGEST_S", 3600.0)
+    assert list(priority.giving(range(100_000))) == list(range(100_000))
 
 
 def test_a_step_waits_until_those_who_go_first_have_passed() -> None:
@@ -22,7 +22,7 @@ def test_a_step_waits_until_those_who_go_first_have_passed() -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def first() -> None:
-        with way.first(), way.first():  # one that is asked within another one
+        with priority.first(), priority.first():  # one that is asked within another one
             inside.set()
             leave.wait(120)
 
@@ -31,7 +31,7 @@ def test_a_step_waits_until_those_who_go_first_have_passed() -> None:
     assert inside.wait(120)
 
     def bulk() -> None:
-        way.give()
+        priority.give()
         passed.append(leave.is_set())
 
     begun = time.monotonic()
@@ -39,24 +39,24 @@ def test_a_step_waits_until_those_who_go_first_have_passed() -> None:
     waiting.start()
     waiting.join(120)
     assert passed == [False]  # nobody went on: its patience has an end
-    assert time.monotonic() - begun >= way.LONGEST_S
+    assert time.monotonic() - begun >= priority.LONGEST_S
     leave.set()
     urgent.join(120)
-    assert way._clear.is_set()
+    assert priority._clear.is_set()
 
 
 def test_who_goes_first_is_let_pass_from_when_he_comes_not_from_when_his_thread_has_woken_up() -> None:
-    turn = way.first()
-    assert not way._clear.is_set()
+    turn = priority.first()
+    assert not priority._clear.is_set()
 
     def answer() -> None:
         with turn:
-            assert not way._clear.is_set()
+            assert not priority._clear.is_set()
 
     other = threading.Thread(target=answer)
     other.start()
     other.join(120)
-    assert way._clear.is_set()
+    assert priority._clear.is_set()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the other systems' schedulers are not told")
@@ -64,7 +64,7 @@ def test_a_patient_thread_takes_nobody_off_his_core_and_can_be_eager_again() -> 
     found: list[int] = []
 
     def work() -> None:
-        for become in (way.patient, way.eager, way.patient):
+        for become in (priority.patient, priority.eager, priority.patient):
             become()
             found.append(os.sched_getscheduler(0))
 
@@ -79,57 +79,57 @@ def test_bulk_comes_to_its_end_where_somebody_always_goes_first() -> None:
     done = threading.Event()
 
     def bulk() -> None:
-        for _ in way.giving(range(2_000)):
+        for _ in priority.giving(range(2_000)):
             pass
         done.set()
 
-    with way.first():
+    with priority.first():
         threading.Thread(target=bulk, daemon=True).start()
         assert done.wait(120)
 
 
 def test_a_failure_of_who_went_first_does_not_hold_up_the_others() -> None:
     try:
-        with way.first():
+        with priority.first():
             raise ValueError
     except ValueError:
         pass
-    assert way._clear.is_set()
+    assert priority._clear.is_set()
 
 
 def test_somebody_who_asked_a_moment_ago_is_expected_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000.0]
-    monkeypatch.setattr(way.time, "monotonic", lambda: now[0])
-    with way.first():
-        assert way.asked_lately()
-    now[0] += way.LATELY_S / 2
-    assert way.asked_lately()
-    now[0] += way.LATELY_S
-    assert not way.asked_lately()
+    monkeypatch.setattr(priority.time, "monotonic", lambda: now[0])
+    with priority.first():
+        assert priority.asked_lately()
+    now[0] += priority.LATELY_S / 2
+    assert priority.asked_lately()
+    now[0] += priority.LATELY_S
+    assert not priority.asked_lately()
 
 
 def test_who_searched_a_moment_ago_is_expected_again_but_goes_after_bulk_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("_searched", "_left"):
-        monkeypatch.setattr(way, name, 0.0)  # and back again: the clock of this test is ahead
+        monkeypatch.setattr(priority, name, 0.0)  # and back again: the clock of this test is ahead
     now = [time.monotonic() + 3600.0]
-    monkeypatch.setattr(way.time, "monotonic", lambda: now[0])
-    assert not way.searched_lately()
-    way.searched()
-    assert way.searched_lately()
-    assert not way.asked_lately()
-    now[0] += 2 * way.LATELY_S
-    assert not way.searched_lately()
-    with way.first():
-        assert way.searched_lately()
+    monkeypatch.setattr(priority.time, "monotonic", lambda: now[0])
+    assert not priority.searched_lately()
+    priority.searched()
+    assert priority.searched_lately()
+    assert not priority.asked_lately()
+    now[0] += 2 * priority.LATELY_S
+    assert not priority.searched_lately()
+    with priority.first():
+        assert priority.searched_lately()
 
 
 def test_who_goes_first_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(way, "LONGEST_S", 3600.0)
-    with way.first():
-        way.give()
-    way.give()
+    monkeypatch.setattr(priority, "LONGEST_S", 3600.0)
+    with priority.first():
+        priority.give()
+    priority.give()
 
 
 def work(seconds: float) -> None:
@@ -139,21 +139,21 @@ def work(seconds: float) -> None:
 
 
 def test_for_a_moment_after_somebody_went_first_work_rests_as_long_as_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(way, "LATELY_S", 3600.0)
-    way.give()
-    with way.first():
+    monkeypatch.setattr(priority, "LATELY_S", 3600.0)
+    priority.give()
+    with priority.first():
         pass
     work(0.01)
     begun, worked = time.monotonic(), time.thread_time()
-    way.give()
+    priority.give()
     assert time.monotonic() - begun >= 0.01
     assert time.thread_time() - worked < 0.01  # it does not spin
-    monkeypatch.setattr(way, "REST_S", 0.001)  # and not for longer than that
+    monkeypatch.setattr(priority, "REST_S", 0.001)  # and not for longer than that
     slept: list[float] = []
-    monkeypatch.setattr(way.time, "sleep", slept.append)
+    monkeypatch.setattr(priority.time, "sleep", slept.append)
     work(0.01)
-    way.give()
-    monkeypatch.setattr(way, "LATELY_S", 0.0)
+    priority.give()
+    monkeypatch.setattr(priority, "LATELY_S", 0.0)
     work(0.01)
-    way.give()
+    priority.give()
     assert slept == [0.001]

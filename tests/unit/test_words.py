@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ormahd.core import words as module
-from ormahd.core.words import (
+from ormahd.text import words as module
+from ormahd.text.words import (
     FTS_TOKENIZE,
     IDENTITY_WORDS,
     STOP_WORDS,

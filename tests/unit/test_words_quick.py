@@ -3,7 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ormahd.core import words
+from ormahd.text import words
 from tests.examples import examples
 
 TEXTS = st.text(

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ormahd.model.change import Committed, Kind
 from ormahd.settings import VaultSettings
-from ormahd.vault.change import Committed, Kind
 from ormahd.vault.vault import Vault
 
 START = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)

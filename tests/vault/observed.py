@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ormahd.core.file_state import FileState
-from ormahd.core.note import Note, NoteKind, compose, parse, path_for
+from ormahd.model.change import Committed, Kind
+from ormahd.model.file_state import FileState
+from ormahd.note.note import Note, NoteKind, compose, parse, path_for
 from ormahd.settings import VaultSettings
-from ormahd.vault.adopt import Reconciler
-from ormahd.vault.change import Committed, Kind
-from ormahd.vault.reading import state_of
 from ormahd.vault.vault import Vault
+from ormahd.watch.reading import state_of
+from ormahd.watch.reconciler import Reconciler
 from tests.vault.git_house import git
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.node import EdgeType
-from ormahd.core.note import Link, edit
-from ormahd.core.purge import Forgotten
-from ormahd.vault import purge, purge_check
-from ormahd.vault.change import Kind
-from ormahd.vault.git_purge import Survey
+from ormahd.model.change import Kind
+from ormahd.model.node import EdgeType
+from ormahd.note.forgetting import Forgotten
+from ormahd.note.note import Link, edit
+from ormahd.purge import check as purge_check
+from ormahd.purge import purge
+from ormahd.purge.plan import Survey
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, sha
 from tests.vault.observed import House, uuid

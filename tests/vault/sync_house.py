@@ -6,10 +6,10 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from ormahd.core.note import compose
-from ormahd.vault.git_network import Network
-from ormahd.vault.git_remote import Remote, find
-from ormahd.vault.sync import Plan, carry_out, merge_base, plan
+from ormahd.git.network import Network
+from ormahd.git.remote import Remote, find
+from ormahd.note.note import compose
+from ormahd.sync.join import Plan, carry_out, merge_base, plan
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault, sound
 from tests.vault.observed import uuid

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-from ormahd.core.note import NoteKind, parse
+from ormahd.note.note import NoteKind, parse
 from tests.obsidian_vault import build
 from tests.vault.observed import ONE, House, trailers, uuid
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import adopted_id
+from ormahd.model.change import Kind, sha256
+from ormahd.note.note import adopted_id
 from ormahd.vault import released
-from ormahd.vault.change import Kind, sha256
 from ormahd.vault.choices import Choices
 from ormahd.vault.create import CARD, Folder, read_card, with_choices
 from tests.obsidian_vault import ObsidianVault, build

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable, VaultBusy
-from ormahd.vault import git_pack
+from ormahd.git import pack as git_pack
 from ormahd.vault.ahead import Made
 from ormahd.vault.vault import Vault
 from tests.house import wait_until

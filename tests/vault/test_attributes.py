@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Conflict
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sha, sound
 from tests.vault.observed import ONE, House

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ormahd.errors import Conflict
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
 from tests.vault.git_house import sha
 from tests.vault.sync_house import TEXT, A, B, Machine, Two, note
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import VaultBusy
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
 from ormahd.vault.create import LINES
-from ormahd.vault.driver import command, install
+from ormahd.vault.merge_driver import command, install
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, remove, sound
 

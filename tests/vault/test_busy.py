@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Conflict, VaultBusy
-from ormahd.vault.change import Committed, Kind
+from ormahd.model.change import Committed, Kind
 from ormahd.vault.vault import Vault
 from tests import small_disk
 from tests.house import wait_until

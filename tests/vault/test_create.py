@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import NoteKind, parse
 from ormahd.errors import Incompatible, NotFound, Unavailable
+from ormahd.note.note import NoteKind, parse
 from ormahd.vault.create import LINES
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sound

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault.disk import THREADS, Flusher, read_all, read_small, write_all, write_small
+from ormahd.process.disk import THREADS, Flusher, read_all, read_small, write_all, write_small
 
 
 @pytest.mark.parametrize("size", [0, 1, 4096, 300_000])

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import edit
-from ormahd.vault import driver
+from ormahd.git.remote import set_value
+from ormahd.note.note import edit
+from ormahd.vault import merge_driver
 from ormahd.vault.choices import AGREED, Choices, agree
 from ormahd.vault.create import ATTRIBUTES
-from ormahd.vault.driver import KEY, command, findings, install
-from ormahd.vault.git_remote import set_value
+from ormahd.vault.merge_driver import KEY, command, findings, install
 from ormahd.vault.vault import FORMER, Vault
 from tests.vault.git_house import git, open_vault
 from tests.vault.observed import House, uuid
@@ -225,7 +225,7 @@ def test_what_is_removed_leaves_no_setting(vault: Vault, apart: bool) -> None:
     install(vault, WANTED)
     agree(vault, Choices("", "all"))
     set_value(vault.git, FORMER, "97acbe8e")
-    said = driver.remove(vault)
+    said = merge_driver.remove(vault)
     assert {f"git's setting {AGREED}", f"git's setting {FORMER}"} <= set(said)
     assert git(vault.root, "config", "--list") == before
 
@@ -259,5 +259,5 @@ def test_notes_merge_in_a_linked_worktree_with_the_helper(tmp_path: Path) -> Non
 
 
 def test_the_shim_is_where_the_command_says() -> None:
-    assert driver.SHIM.is_file()
+    assert merge_driver.SHIM.is_file()
     assert shlex.split(WANTED.replace("%%", "%"))[2] == sys.executable

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable
-from ormahd.vault import disk, files
-from ormahd.vault.files import STAGING, Displaced, Worktree, Write
-from ormahd.vault.reading import state_of
+from ormahd.process import disk
+from ormahd.vault import worktree
+from ormahd.vault.worktree import STAGING, Displaced, Worktree, Write
+from ormahd.watch.reading import state_of
 from tests import small_disk
 from tests.vault.git_house import sha
 
@@ -76,7 +77,7 @@ def test_a_save_within_the_exchange_wins(tree: Worktree, monkeypatch: pytest.Mon
             save(tree, "a.md", b"theirs")
         return real(*args, exchange=exchange)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(files, "rename2", late)
+    monkeypatch.setattr(worktree, "rename2", late)
     with pytest.raises(Displaced):
         tree.place(write)
     tree.take_back(write)

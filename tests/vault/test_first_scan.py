@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from ormahd.vault import round as vault_round
-from ormahd.vault.scan_result import Leaving
+from ormahd.watch import round as vault_round
+from ormahd.watch.scan_result import Leaving
 from tests.vault.observed import House
 
 

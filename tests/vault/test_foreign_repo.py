@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
 from tests import small_disk
 from tests.vault.git_house import git, open_vault, put, remove, sound

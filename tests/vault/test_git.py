@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable
-from ormahd.vault.change import Kind
-from ormahd.vault.git_run import GitFailed
+from ormahd.git.process import GitFailed
+from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import children, git, open_vault, put, sound
 
@@ -113,7 +113,7 @@ def test_ignored_paths_of_a_vault_below_the_top(tmp_path: Path) -> None:
 
 
 def test_loose_objects_are_packed_while_the_vault_goes_on(vault: Vault) -> None:
-    from ormahd.vault.git_tidy import loose_objects, tidy
+    from ormahd.git.tidy import loose_objects, tidy
 
     stop = threading.Event()
     written: list[bytes] = []
@@ -140,7 +140,7 @@ def test_loose_objects_are_packed_while_the_vault_goes_on(vault: Vault) -> None:
 
 
 def test_what_each_commit_changed_is_noted_when_objects_are_packed(vault: Vault) -> None:
-    from ormahd.vault.git_tidy import tidy
+    from ormahd.git.tidy import tidy
 
     def life(path: str) -> list[str]:
         return git(vault.root, "log", "--format=%s", "--", path).splitlines()
@@ -179,7 +179,7 @@ def test_a_vault_that_is_moved_away_is_named(vault: Vault, tmp_path: Path) -> No
 def test_a_full_disk_changes_nothing_and_is_an_error(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     import errno
 
-    from ormahd.vault import git_objects
+    from ormahd.git import objects as git_objects
 
     def full(fd: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -226,7 +226,7 @@ def test_an_index_that_was_garbled_in_its_middle_is_not_taken_for_the_last_one(v
 def test_an_index_that_cannot_be_replaced_after_the_branch_moved(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit stands; nobody can commit from the old index meanwhile; it is completed as soon as it can be."""
     from ormahd.errors import VaultBusy
-    from ormahd.vault import git_index
+    from ormahd.git import index as git_index
 
     real = os.replace
     failures = [True]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.vault.git_network import Network, Unreachable
-from ormahd.vault.git_remote import Remote, configured, find, follow, shown
-from ormahd.vault.sync_state import check_here, check_there, note_synced
+from ormahd.git.network import Network, Unreachable
+from ormahd.git.remote import Remote, configured, find, follow, shown
+from ormahd.sync.state import check_here, check_there, note_synced
 from tests.house import wait_until
 from tests.vault.git_house import git, put
 from tests.vault.sync_house import Machine, network, nothing, two_machines

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import compose
 from ormahd.errors import Ambiguous, BadRequest, NotFound
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.note.note import compose
 from ormahd.vault.history import find_node, find_op, list_ops, moment
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault, sha, ticking

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ormahd.errors import VaultBusy
-from ormahd.vault.change import Kind, OpIds
-from ormahd.vault.intent import Intent, Intents, Step, decode, encode
+from ormahd.model.change import Kind, OpIds
+from ormahd.vault.intents import Intent, Intents, Step, decode, encode
 from tests.vault.git_house import START, git, open_vault, put, sound
 
 new_op = OpIds(lambda: START)

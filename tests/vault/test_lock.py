@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable
-from ormahd.vault import set_aside
+from ormahd.process import set_aside
 from tests.vault.git_house import children, git, open_vault, put
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable, VaultBusy
-from ormahd.vault import set_aside
+from ormahd.process import set_aside
 from tests.house import wait_until
 from tests.vault.git_house import git, open_vault, put, remove, sha
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound, OrmahError
-from ormahd.vault.change import Kind
-from ormahd.vault.moments import find_standing
+from ormahd.model.change import Kind
+from ormahd.vault.revisions import find_standing
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault, put
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault import adopt
+from ormahd.watch import reconciler
 from tests.vault.observed import ONE, TWO, House, uuid
 
 THREE = uuid(3)
@@ -106,7 +106,7 @@ def test_whether_the_index_is_behind_is_asked_once_ours_are_told(slow: Slow) -> 
 def test_a_commit_of_somebody_else_is_seen_though_we_write_all_the_time(
     slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adopt, "OURS_S", 0.2)
+    monkeypatch.setattr(reconciler, "OURS_S", 0.2)
     house = slow.house
     other = house.remember("first other", title="Other", node_id=TWO)
     house.write(other, house.read(other).replace(b"first", b"second"))
@@ -130,7 +130,7 @@ def test_a_file_that_is_on_its_way_is_left_to_whoever_writes_it(
     slow: Slow, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """Its commit tells the index of it: a scan that is quicker would read it, decide on it and index it for nothing."""
-    monkeypatch.setattr(adopt, "OURS_S", 0.05)
+    monkeypatch.setattr(reconciler, "OURS_S", 0.05)
     house = slow.house
     slow.step = step
     told: list[str] = []
@@ -153,7 +153,7 @@ def test_a_file_that_is_on_its_way_is_left_to_whoever_writes_it(
 
 
 def test_an_edit_over_a_file_that_is_on_its_way_is_taken_in(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adopt, "OURS_S", 0.05)
+    monkeypatch.setattr(reconciler, "OURS_S", 0.05)
     house = slow.house
     slow.step = "placed"
     writer = slow.write("on its way", TWO)

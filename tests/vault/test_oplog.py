@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault.change import Kind
+from ormahd.git.oplog import OpLog, Part
+from ormahd.model.change import Kind
 from ormahd.vault.history import find_op, list_ops
-from ormahd.vault.oplog import OpLog, Part
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, ticking
 from tests.vault.observed import uuid

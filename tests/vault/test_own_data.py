@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ormahd.vault.change import Kind, sha256
+from ormahd.model.change import Kind, sha256
 from tests.vault.observed import ONE, House
 
 STRENGTH = ".ormah/strength.jsonl"

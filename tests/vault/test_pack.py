@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ormahd.vault import git_pack
-from ormahd.vault.disk import Flusher
-from ormahd.vault.git_pack import deflated, write_pack
+from ormahd.git import pack as git_pack
+from ormahd.git.pack import deflated, write_pack
+from ormahd.process.disk import Flusher
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sound
 
@@ -110,8 +110,8 @@ def test_of_one_that_fails_nothing_is_left(tmp_path: Path, flusher: Flusher, mon
 BOTH_AT_ONCE = """
 import sys, threading, time
 from pathlib import Path
-from ormahd.vault.disk import Flusher
-from ormahd.vault.git_pack import write_pack
+from ormahd.process.disk import Flusher
+from ormahd.git.pack import write_pack
 from tests.vault.git_house import open_vault
 
 inside = threading.Event()

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault import git_packs
+from ormahd.git import packs
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import batch, git, open_vault, sound
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_packs, "EVERY", 3)
+    monkeypatch.setattr(packs, "EVERY", 3)
 
 
 def listed(vault: Vault) -> Path:
@@ -98,15 +98,15 @@ def test_one_that_cannot_be_written_harms_nothing(tmp_path: Path) -> None:
 
 
 def test_tidying_puts_them_together_and_lists_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ormahd.vault import git_tidy
+    from ormahd.git import tidy
 
     with open_vault(tmp_path / "v") as vault:
         for turn in range(5):
             batch(vault, turn)
         begun(vault)
-        monkeypatch.setattr(git_tidy, "PACKS", 3)
+        monkeypatch.setattr(tidy, "PACKS", 3)
         assert vault.tidy()
-        assert git_tidy.packs(vault.git) == 1
+        assert tidy.packs(vault.git) == 1
         git(vault.root, "multi-pack-index", "verify")
         assert vault.committed("t4/7.md") == b"4 7\n"
         sound(vault.root)

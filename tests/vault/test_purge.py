@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import parse
-from ormahd.core.purge import Forgotten
-from ormahd.vault import history, purge
-from ormahd.vault.change import Kind
-from ormahd.vault.git_tidy import tidy
+from ormahd.git.tidy import tidy
+from ormahd.model.change import Kind
+from ormahd.note.forgetting import Forgotten
+from ormahd.note.note import parse
+from ormahd.purge import purge
+from ormahd.vault import history
 from tests.vault import purging
 from tests.vault.observed import House
 from tests.vault.purging import (

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.purge import Forgotten
 from ormahd.errors import Conflict, VaultBusy
-from ormahd.vault import purge, purge_check, purge_records
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.note.forgetting import Forgotten
+from ormahd.purge import check as purge_check
+from ormahd.purge import purge
+from ormahd.vault import purge_records
 from tests.vault import purging
 from tests.vault.git_house import START
 from tests.vault.observed import House

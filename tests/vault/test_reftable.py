@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Conflict, VaultBusy
-from ormahd.vault.purge_check import check_place
-from ormahd.vault.watch import Watcher
+from ormahd.purge.check import check_place
+from ormahd.watch.watcher import Watcher
 from tests import newer_git
 from tests.vault.git_house import git, open_vault, put, remove, sound
 from tests.vault.observed import House

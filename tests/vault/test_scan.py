@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from ormahd import way
-from ormahd.core.file_state import FileState
 from ormahd.errors import Unavailable
+from ormahd.model.file_state import FileState
+from ormahd.process import priority
 from ormahd.vault.excluded import Excluded, template_folders
-from ormahd.vault.scan import MARKER, STRIDE, Walk, walk
+from ormahd.watch.scan import MARKER, STRIDE, Walk, walk
 
 
 def git_ignored(root: Path):
@@ -259,7 +259,7 @@ def test_template_settings_may_be_anything(tmp_path: Path) -> None:
 
 
 def test_a_walk_lets_those_pass_who_go_first(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(way, "LONGEST_S", 0.3)
+    monkeypatch.setattr(priority, "LONGEST_S", 0.3)
     for number in range(STRIDE):
         folder.write(f"{number}.md", "")
     took: list[float] = []
@@ -269,7 +269,7 @@ def test_a_walk_lets_those_pass_who_go_first(folder: Folder, monkeypatch: pytest
         assert len(folder.walk().changed) == STRIDE
         took.append(time.monotonic() - begun)
 
-    with way.first():
+    with priority.first():
         walking = threading.Thread(target=look)
         walking.start()
         walking.join()

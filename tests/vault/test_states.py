@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ormahd.core.note import NoteKind, parse
-from ormahd.vault.states import State
+from ormahd.note.note import NoteKind, parse
+from ormahd.watch.snapshot_files import State
 from tests.vault.git_house import git, put
 from tests.vault.observed import House, uuid
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import parse
 from ormahd.errors import Conflict, NotFound
+from ormahd.note.note import parse
 from ormahd.vault.conflicts import resolve, waiting
 from tests.vault.sync_house import FILES, TEXT, A, B, C, Two, note, settle, two_machines
 

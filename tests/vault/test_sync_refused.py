@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Conflict, VaultBusy
+from ormahd.sync.join import card_of, check_files
 from ormahd.vault.conflicts import waiting
 from ormahd.vault.create import CARD
-from ormahd.vault.files import Displaced
-from ormahd.vault.sync import card_of, check_files
 from ormahd.vault.transaction import HistoryMoved
+from ormahd.vault.worktree import Displaced
 from tests.vault.git_house import git, open_vault
 from tests.vault.sync_house import FILES, A, B, Machine, Two, note, settle, two_machines
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.node import EdgeType
-from ormahd.core.note import Link, edit, parse
 from ormahd.errors import Conflict
+from ormahd.model.node import EdgeType
+from ormahd.note.note import Link, edit, parse
+from ormahd.sync.join import card_of
+from ormahd.sync.setup import plan_setup
 from ormahd.vault.conflicts import waiting
 from ormahd.vault.create import CARD, SELF_TEXT, find_card
-from ormahd.vault.sync import card_of
-from ormahd.vault.sync_setup import plan_setup
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault
 from tests.vault.observed import uuid

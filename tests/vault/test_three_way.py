@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import compose
 from ormahd.errors import Conflict
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
+from ormahd.note.note import compose
 from ormahd.vault.three_way import Version, changed, join, write
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault

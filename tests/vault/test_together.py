@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable, VaultBusy
-from ormahd.vault import company, message
-from ormahd.vault.change import Committed
-from ormahd.vault.intent import decode
+from ormahd.git import message
+from ormahd.model.change import Committed
+from ormahd.vault import company
+from ormahd.vault.intents import decode
 from ormahd.vault.vault import Vault
 from tests.house import wait_until
 from tests.vault.git_house import batch, git, open_vault, put, sound
@@ -161,15 +162,15 @@ def test_those_that_are_told_to_wait_are_promised(tmp_path: Path) -> None:
 
 
 def test_many_small_packs_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ormahd.vault import git_tidy
+    from ormahd.git import tidy
 
     with open_vault(tmp_path / "v") as vault:
         for turn in range(4):
             batch(vault, turn)
-        assert git_tidy.packs(vault.git) == 4
+        assert tidy.packs(vault.git) == 4
         assert not vault.tidy()
-        monkeypatch.setattr(git_tidy, "PACKS", 3)
+        monkeypatch.setattr(tidy, "PACKS", 3)
         assert vault.tidy()
-        assert git_tidy.packs(vault.git) == 1
+        assert tidy.packs(vault.git) == 1
         assert vault.committed("t2/7.md") == b"2 7\n"
         sound(vault.root)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import BadRequest, Conflict, Internal
-from ormahd.vault import message
-from ormahd.vault.change import Committed, Kind
+from ormahd.git import message
+from ormahd.model.change import Committed, Kind
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, node_of, open_vault, put, remove, sha, sound, ticking
 

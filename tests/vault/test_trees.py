@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import compose
-from ormahd.vault.git_objects import EXECUTABLE, FILE, Entry
+from ormahd.git.objects import EXECUTABLE, FILE, Entry
+from ormahd.note.note import compose
 from ormahd.vault.identity import Identity
-from ormahd.vault.look import Look
+from ormahd.vault.tree_cache import Look
 from tests.vault.git_house import START, git, node_of, open_vault, put, remove
 from tests.vault.observed import House
 
@@ -63,7 +63,7 @@ def test_a_tree_of_ours_is_the_one_that_git_makes(tmp_path: Path, seed: int) -> 
 
 
 def test_lines_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ormahd.vault import git_objects
+    from ormahd.git import objects as git_objects
 
     monkeypatch.setattr(git_objects, "LINES_KEPT", 50)
     with open_vault(tmp_path / "v") as vault:

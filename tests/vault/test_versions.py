@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault.change import Kind
+from ormahd.model.change import Kind
 from ormahd.vault.history import find_node, list_ops
 from ormahd.vault.vault import Vault
 from ormahd.vault.versions import READ, Changed
@@ -186,8 +186,8 @@ def test_links_and_executables(vault: Vault) -> None:
 
 
 def test_a_missing_object_is_an_error_and_not_an_empty_answer(vault: Vault) -> None:
-    from ormahd.vault.git_blobs import ask_many, read_blobs
-    from ormahd.vault.git_run import GitFailed
+    from ormahd.git.blobs import ask_many, read_blobs
+    from ormahd.git.process import GitFailed
 
     with pytest.raises(GitFailed):
         list(read_blobs(vault.git, ["0" * 39 + "1"]))

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.core.note import NoteKind, parse
-from ormahd.vault import watch, watch_folders
-from ormahd.vault.watch import Watcher
-from ormahd.vault.watch_source import Tree, native
+from ormahd.note.note import NoteKind, parse
+from ormahd.watch import folders as watch_folders
+from ormahd.watch import watcher as watch
+from ormahd.watch.source import Tree, native
+from ormahd.watch.watcher import Watcher
 from tests.house import wait_until
 from tests.vault.observed import House, uuid
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.vault.watch_source import GATHER_S, Source, native
+from ormahd.watch.source import GATHER_S, Source, native
 from tests.house import wait_until
 
 

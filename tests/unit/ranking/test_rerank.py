@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ormahd.errors import Unavailable
-from ormahd.ranking import rerank
-from ormahd.ranking.rerank import CHARACTERS, Arriving, Reranker
+from ormahd.search import rerank
+from ormahd.search.rerank import CHARACTERS, Arriving, Reranker
 from ormahd.settings.whisper import WhisperSettings
 
 WORDS = [

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ormahd.whisper.hear import clean, early
 from ormahd.whisper.phrases import MOST_WORDS, _phrases, acknowledges
-from ormahd.whisper.steps import Silence
+from ormahd.whisper.types import Silence
 
 
 @pytest.mark.parametrize("prompt", ["", " ", "\n\t\n", "\x00", "\ud800\udfff", "\x1b[0m", "[Image #1]"])

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.index.embedder import QueryVectors
-from ormahd.index.hashing import Hashing
-from ormahd.ranking.times import find_period
+from ormahd.embedding.embedder import QueryVectors
+from ormahd.embedding.hashing import Hashing
+from ormahd.search.times import find_period
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.hear import EARLIER_CHARACTERS, WINDOW, Archetypes, early, hear, topic
 from ormahd.whisper.intents import ARCHETYPES, classify
-from ormahd.whisper.steps import Asked, Before, Heard, Intent, Said
+from ormahd.whisper.types import Asked, Before, Heard, Intent, Said
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SETTINGS = WhisperSettings()

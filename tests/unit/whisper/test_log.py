@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ormahd.core.judgement import FILES, FOLDER, Judgement, Small
 from ormahd.errors import Ambiguous, NotFound
-from ormahd.journal import reviews, tables, whispers
-from ormahd.journal.feedback import Seal
-from ormahd.journal.line_files import LineFiles
-from ormahd.journal.state import State
-from ormahd.journal.whispers import Considered
+from ormahd.model.judgement import FILES, FOLDER, Judgement, Small
+from ormahd.state import reviews, tables, whispers
+from ormahd.state.feedback import Seal
+from ormahd.state.line_files import LineFiles
+from ormahd.state.state import State
+from ormahd.state.whispers import Considered
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 A, B, C = (

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from ormahd.settings.whisper import WhisperSettings
-from ormahd.whisper.quiet import quiet
-from ormahd.whisper.steps import Before, Float, Heard, Intent, Said, Silence
+from ormahd.whisper.suppress import quiet
+from ormahd.whisper.types import Before, Float, Heard, Intent, Said, Silence
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SETTINGS = WhisperSettings()

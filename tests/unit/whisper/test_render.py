@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ormahd.core.commands import shell
-from ormahd.core.injected import FRAMING
-from ormahd.core.node import NodeType, Tier
 from ormahd.index.rows import NodeRow
+from ormahd.model.node import NodeType, Tier
 from ormahd.settings.whisper import WhisperSettings
+from ormahd.text.commands import shell
+from ormahd.text.injected import FRAMING
 from ormahd.whisper import render as it
-from ormahd.whisper.steps import Candidate, Shown
+from ormahd.whisper.types import Candidate, Shown
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SETTINGS = WhisperSettings()

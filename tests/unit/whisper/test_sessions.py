@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ormahd.journal import sessions as store
-from ormahd.journal.state import State
 from ormahd.settings.whisper import WhisperSettings
+from ormahd.state import sessions as store
+from ormahd.state.state import State
 from ormahd.whisper.session import MOST_CHARACTERS, Sessions
-from ormahd.whisper.steps import Before, Float, Said, Shown
+from ormahd.whisper.types import Before, Float, Said, Shown
 
 START = datetime(2026, 11, 21, 20, tzinfo=UTC)
 VECTOR = np.array([0.6, 0.8], np.float32)

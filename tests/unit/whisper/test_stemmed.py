@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from ormahd.core.node import NodeType, Tier
-from ormahd.core.stems import stems
-from ormahd.core.words import words
 from ormahd.index.rows import NodeRow
+from ormahd.model.node import NodeType, Tier
+from ormahd.text.stems import stems
+from ormahd.text.words import words
 from ormahd.whisper import stemmed as module
 from ormahd.whisper.stemmed import stemmed
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from ormahd.core.judgement import Judgement, Small
-from ormahd.journal.feedback import Judgements
+from ormahd.model.judgement import Judgement, Small
+from ormahd.state.feedback import Judgements
 from ormahd.whisper.verdict import SAME, verdicts
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)

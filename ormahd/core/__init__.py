@@ -1,1 +1,0 @@
-"""Pure values and rules: no disk, no clock, no network. Everything above imports this, this imports nothing above."""

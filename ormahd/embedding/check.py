@@ -1,0 +1,264 @@
+"""Whether a model on ONNX Runtime gives what sentence-transformers gives: measured once per model, then remembered.
+
+`python -m ormahd.embedding.check MODEL FILE KEY` loads the model both ways, compares vectors and token vectors, and
+writes a `Record` to FILE. It is a process of its own, so that the daemon never has torch in it. The default model's
+record comes with the package (`checked.json`; without arguments the command makes it anew); another's is kept
+in the cache, named by the model's files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.resources
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ormahd.embedding import token_vectors
+from ormahd.embedding.embedder import About
+from ormahd.embedding.forward import Runtime, ids_of, run
+from ormahd.embedding.model_files import BUNDLED, DEFAULT_MODEL, find_model, identity, in_place, stay_offline
+from ormahd.embedding.onnx import OnnxRuntime, unfit
+from ormahd.embedding.token_vectors import Float
+from ormahd.errors import Unavailable
+from ormahd.process import own_files
+from ormahd.settings import EmbeddingSettings
+
+PACKAGED = "checked.json"
+LEAST = 0.99999
+"""The least cosine to the reference; rounding alone leaves 0.999999 and more."""
+EIGHT_LEAST = 0.99
+"""The same in eight bits: far below what tells one note from the next."""
+EVERY = 3
+"""Of the sentences of `calibration.txt`, one in so many is compared."""
+SECONDS = 900.0
+"""How long a comparison may take: a model of two gigabytes on a slow machine."""
+FORMAT = 6
+"""Counts up when graph, rounding, comparison or record change, so that every model is compared again."""
+
+log = logging.getLogger(__name__)
+
+
+class Probe(msgspec.Struct, frozen=True):
+    text: str
+    vector: bytes
+    """As sentence-transformers gives it: unit, float32, little endian."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    key: str
+    """Of the model's files, see `key_of`."""
+    refused: str | None = None
+    """Why the model runs on torch; then nothing else is filled in."""
+    pooling: str = ""
+    window: int = 0
+    pad: int = 0
+    query: str = ""
+    document: str = ""
+    texts: int = 0
+    vectors: float = 0.0
+    tokens: float = 0.0
+    """The least cosines, see `embedder.Served`."""
+    eight: float = 0.0
+    eight_tokens: float = 0.0
+    """The same in eight bits; 0: it does not run so."""
+    probes: list[Probe] = []
+    versions: dict[str, str] = {}
+    """Of the libraries that were compared."""
+
+
+def tokenizer(folder: Path) -> Any:
+    """The model's own, without truncation and padding."""
+    from tokenizers import Tokenizer
+
+    stay_offline()
+    try:
+        found = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # it raises nothing more special
+        raise unfit(folder, f"tokenizer.json: {error}") from error
+    found.no_truncation()
+    found.no_padding()
+    return found
+
+
+# Records
+
+
+def key_of(lines: Sequence[str]) -> str:
+    """The name of a model's record, by its `embed_files.identity`."""
+    return hashlib.sha256("\n".join([*lines, str(FORMAT)]).encode()).hexdigest()
+
+
+def record_of(folder: Path, key: str, directory: Path) -> Record:
+    """The record of a model: the package's, the one kept in `directory`, or one that is made now."""
+    packaged = read(_packaged(), key)
+    if packaged is not None:
+        return packaged
+    file = directory / f"checked-{key[:16]}.json"
+    try:
+        kept = read(own_files.read(file), key)
+    except OSError:
+        kept = None
+    return kept or _compare_apart(folder, key, file)
+
+
+def _packaged() -> bytes:
+    return (importlib.resources.files("ormahd.embedding") / PACKAGED).read_bytes()
+
+
+def read(data: bytes, key: str) -> Record | None:
+    """The record, or None where it is not whole, or of another model."""
+    try:
+        found = msgspec.json.decode(data, type=Record)
+    except msgspec.DecodeError:
+        return None
+    return found if found.key == key else None
+
+
+def _compare_apart(folder: Path, key: str, file: Path) -> Record:
+    """Have a process of its own compare, and write `file`."""
+    log.info("comparing the embedding model in %s on ONNX Runtime with sentence-transformers, once", folder)
+    command = [sys.executable, "-P", "-m", "ormahd.embedding.check", str(folder), str(file), key]
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Its stdin is a pipe that nobody writes to: when we end, however that is, it is told.
+        with (
+            tempfile.TemporaryFile() as said,
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said) as child,
+        ):
+            try:
+                status = child.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                raise unfit(folder, f"comparing it took longer than {SECONDS:.0f} s", fault=True) from None
+            said.seek(0)
+            last = said.read().decode(errors="replace").strip().rpartition("\n")[2][:300]
+        found = read(own_files.read(file), key) if status == 0 else None
+    except OSError as error:
+        raise unfit(folder, f"it could not be compared: {error.strerror}", fault=True) from error
+    if found is None:
+        raise unfit(folder, f"it could not be compared (exit {status}): {last}", fault=True)
+    return found
+
+
+# Comparing, in the child
+
+
+def compare(folder: Path, key: str) -> Record:
+    """Load the model both ways and compare; seconds, or minutes for a large one."""
+    from ormahd.embedding.torch_model import Torch
+
+    reference = Torch(folder, EmbeddingSettings(model=str(folder)))
+    about = reference.about(str(folder))
+    pooling = reference.pooling()
+    if pooling is None:
+        return Record(key, refused="it does not end with a pooling by mean or first token")
+    if about.tokenizer.to_str() != tokenizer(folder).to_str():
+        return Record(key, refused="its tokenizer differs from what its tokenizer.json says")
+    onnx = OnnxRuntime(folder, pooling)
+    if about.window > onnx.positions:
+        return Record(key, refused=f"its window of {about.window} tokens is longer than its {onnx.positions} positions")
+    lines = token_vectors.calibration()[::EVERY]
+    texts = ["", *lines, *(" ".join(lines[at:]) for at in (0, len(lines) // 2))]  # the last two fill the window
+    probes = [texts[0], lines[0], lines[-1], " ".join(lines[:4])]
+    vectors = tokens = 1.0
+    theirs = _encode(reference, probes)
+    for at in range(0, len(texts), 4):  # four of different lengths, and each alone
+        some = texts[at : at + 4]
+        for batch in (some, *([one] for one in some)):
+            ours, ours_tokens = one_pass(about, onnx, batch)
+            wanted, wanted_tokens = one_pass(about, reference, batch)
+            vectors = min(vectors, least(ours, wanted))
+            tokens = min(tokens, *map(least, ours_tokens, wanted_tokens))
+    vectors = min(vectors, least(one_pass(about, onnx, probes)[0], theirs))
+    if not min(vectors, tokens) >= LEAST:
+        why = f"its vectors differ from those of sentence-transformers (cosine {vectors:.6f}, of tokens {tokens:.6f})"
+        return Record(key, refused=why)
+    eight, eight_tokens = _compare_eight(about, onnx, reference, texts)
+    return Record(
+        key, None, pooling, about.window, about.pad, about.query, about.document, len(texts),
+        round(vectors, 7), round(tokens, 7), round(eight, 7), round(eight_tokens, 7),
+        [Probe(text, vector.astype("<f4").tobytes()) for text, vector in zip(probes, theirs, strict=True)],
+        {name: importlib.metadata.version(name) for name in ("onnxruntime", "sentence-transformers", "torch", "transformers")},
+    )  # fmt: skip
+
+
+def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]) -> tuple[float, float]:
+    """The least cosines in eight bits, vectors and token vectors; 0 where the model does not run so."""
+    vectors = tokens = 1.0
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            eight = onnx.round_off(Path(place, "eight.bin"), measured(about))
+        except Unavailable as unable:
+            log.warning("%s", unable)
+            return 0.0, 0.0
+        for text in texts:
+            ours, ours_tokens = one_pass(about, eight, [text])
+            wanted, wanted_tokens = one_pass(about, reference, [text])
+            vectors, tokens = min(vectors, least(ours, wanted)), min(tokens, *map(least, ours_tokens, wanted_tokens))
+    return vectors, tokens
+
+
+def measured(about: About) -> list[NDArray[np.int64]]:
+    """Token ids of the texts by which matrices are rounded to eight bits: none of those that are compared."""
+    texts = [line for at, line in enumerate(token_vectors.calibration()) if at % EVERY]
+    return [np.array(ids_of(about.tokenizer.encode(text), about.window).ids, np.int64) for text in texts]
+
+
+def _encode(reference: Any, texts: Sequence[str]) -> Float:
+    """By sentence-transformers' own door."""
+    reference.model.default_prompt_name = None
+    made = reference.model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+    return np.asarray(made, np.float32)
+
+
+def one_pass(about: About, runtime: Runtime, texts: Sequence[str]) -> tuple[Float, list[Float]]:
+    """Vectors and token vectors of texts, each cut at the window."""
+    windows = [ids_of(about.tokenizer.encode(text), about.window) for text in texts]
+    vectors, _, tokens = run(runtime, windows, about.pad)
+    return vectors, tokens
+
+
+def least(one: Float, other: Float) -> float:
+    """The least cosine of rows of unit length; 1 where there are none."""
+    return float(np.einsum("ij,ij->i", one, other, dtype=np.float64).min(initial=1.0))
+
+
+def write(record: msgspec.Struct, file: Path) -> None:
+    """All of it or nothing, also when the power fails or the disk is full."""
+    with in_place(file) as opened:
+        opened.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+
+
+def _end_with_parent() -> None:
+    """Stdin ends when whoever started us does."""
+    while os.read(0, 1):  # not sys.stdin: its lock would be held when the interpreter ends
+        pass
+    os._exit(1)
+
+
+def main(arguments: Sequence[str]) -> None:
+    if arguments:
+        folder, file, key = Path(arguments[0]), Path(arguments[1]), arguments[2]
+        threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+        os.nice(5)
+    else:
+        found = find_model(DEFAULT_MODEL)
+        assert isinstance(found, Path), f"the package {BUNDLED} is not installed"
+        folder, file, key = found, Path(__file__).with_name(PACKAGED), key_of(identity(found, found))
+    write(compare(folder, key), file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

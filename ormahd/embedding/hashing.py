@@ -1,0 +1,107 @@
+"""An embedder without meaning: words hashed to directions. For tests of everything else (crashes, scale, queues).
+
+Texts that share words are near each other, others are not; the same text always gets the same vectors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ormahd.embedding import token_vectors
+from ormahd.embedding.embedder import DocumentVectors, Piece, QueryVectors, Served
+from ormahd.embedding.pieces import split
+from ormahd.embedding.token_vectors import Float
+from ormahd.text.words import words
+
+WINDOW = 256
+MOST = 64
+DIMENSIONS = 384
+VOCABULARY = 30_000
+WORDS = 2_048
+"""Whose directions are remembered (5 MB)."""
+_NONZERO = 8
+"""Components of a word's direction that are not zero: two words rarely share one."""
+_WORD = re.compile(r"\S+")
+
+
+class Hashing:
+    """Feature hashing of words, in the shape of a real embedder."""
+
+    name = "hashing"
+    served = Served("hashing", "")
+    dimensions = DIMENSIONS
+
+    def __init__(self, late_dimensions: int = 128, *, salt: str = "") -> None:
+        self.late_dimensions = late_dimensions
+        self.salt = salt
+        """Another salt is another model: other vectors, another fingerprint."""
+        self.fingerprint = f"hashing-{late_dimensions}-2{salt}"
+
+    def embed_documents(
+        self,
+        texts: Sequence[str],
+        headings: Sequence[str | None] | None = None,
+        *,
+        urgent: bool = False,  # noqa: ARG002
+    ) -> list[DocumentVectors]:
+        made = []
+        for number, text in enumerate(texts):
+            heading = headings[number] if headings else None
+            spans = [match.span() for match in _WORD.finditer(text)]
+            places = split(text, spans, WINDOW, MOST) or [(0, 0)]
+            parts = [text[spans[first][0] : spans[last - 1][1]] if last else "" for first, last in places]
+            made.append(DocumentVectors(tuple(self._piece(f"{heading or ''}\n{part}") for part in parts)))
+        return made
+
+    def give_back(self) -> None:
+        """There is nothing."""
+
+    def embed_query(self, text: str) -> QueryVectors:
+        vector, ids, tokens = self._vectors(text)
+        wide = [direction for _, direction, _ in self._known(text)]
+        return QueryVectors(vector, ids, tokens, np.stack(wide) if wide else np.empty((0, DIMENSIONS), np.float32))
+
+    def _piece(self, text: str) -> Piece:
+        vector, ids, tokens = self._vectors(text)
+        return Piece(vector, ids, token_vectors.quantise(tokens))
+
+    def _known(self, text: str) -> list[tuple[int, Float, Float]]:
+        return [_direction(self.salt + word, self.late_dimensions) for word in words(text)]
+
+    def _vectors(self, text: str) -> tuple[Float, NDArray[np.uint32], Float]:
+        known = self._known(text)
+        if not known:
+            nothing = np.zeros(DIMENSIONS, np.float32)
+            nothing[0] = 1.0
+            return nothing, np.empty(0, np.uint32), np.empty((0, self.late_dimensions), np.float32)
+        vector = token_vectors.unit(np.stack([wide for _, wide, _ in known]).sum(axis=0, keepdims=True))[0]
+        ids = np.array([number for number, _, _ in known], np.uint32)
+        return vector, ids, np.stack([small for _, _, small in known])
+
+
+@lru_cache(maxsize=4)
+def _turned(dimensions: int) -> Float:
+    return token_vectors.rotation(dimensions)
+
+
+@lru_cache(maxsize=WORDS)
+def _direction(word: str, late_dimensions: int) -> tuple[int, Float, Float]:
+    seed = hashlib.blake2b(word.encode(), digest_size=8).digest()
+    random = np.random.default_rng(int.from_bytes(seed, "big"))
+    return (
+        int(random.integers(VOCABULARY)),
+        _sparse(random, DIMENSIONS),
+        _sparse(random, late_dimensions) @ _turned(late_dimensions),
+    )
+
+
+def _sparse(random: np.random.Generator, width: int) -> Float:
+    made = np.zeros(width, np.float32)
+    made[random.choice(width, _NONZERO, replace=False)] = random.choice((-1.0, 1.0), _NONZERO) / np.sqrt(_NONZERO)
+    return made

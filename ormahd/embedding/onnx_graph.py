@@ -1,0 +1,252 @@
+"""The encoder of the BERT family as an ONNX graph: what ONNX Runtime needs beside the weights.
+
+Written out by hand because the architecture is small, fixed and everybody's: word, position and type embeddings, then
+layers of attention and feed-forward (arXiv:1810.04805; RoBERTa and XLM-R differ in where positions begin). Exporting
+with torch takes 7 s and 900 MB, two packages of 40 MB, and writes a second copy of the weights; this takes
+milliseconds, and the weights stay in `model.safetensors`. Whether a model is of the family is not for this module to
+prove: `check.py` compares what comes out with sentence-transformers.
+
+The table of words is no part of the graph: whoever runs it looks the words up. Of questions there is another graph of the same
+encoder, in eight bits (`int8_graph.py`).
+
+A graph is a protobuf message (onnx.proto3, github.com/onnx/onnx). The few fields that are used are encoded here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+OPSET = 20
+"""The first with Gelu; ONNX Runtime has it since 1.17."""
+IR_VERSION = 9
+FLOAT, UINT8, INT8, INT64 = 1, 2, 3, 7
+"""`TensorProto.DataType`."""
+
+WORDS, POSITIONS, BIAS = "words", "positions", "bias"
+"""Inputs: float32[texts, tokens, width], the rows of `TABLE`; int64[texts or 1, tokens]; float32 that fits
+[texts, heads, tokens, tokens], added to the attention's scores (0 or, where a token is none, a very small number)."""
+TABLE = "embeddings.word_embeddings.weight"
+"""Half of a small model. It stands outside the graph, so that several sessions share it and its memory can be given back."""
+TOKENS = "tokens"
+"""The output: float32[texts * tokens, width], the vectors of the last layer."""
+
+
+class Shape(Struct, frozen=True):
+    """The numbers of one encoder."""
+
+    layers: int
+    heads: int
+    width: int
+    epsilon: float
+    """Of layer normalisation."""
+    first: int = 0
+    """The position of a text's first token."""
+
+
+class Weight(Struct, frozen=True):
+    """Where one tensor, little endian, lies in a file."""
+
+    dims: tuple[int, ...]
+    offset: int
+    length: int
+    """Both in bytes."""
+    kind: int = FLOAT
+
+
+def names(shape: Shape) -> list[str]:
+    """Names of the weights that the graph takes, as transformers has them (without the prefix of some files)."""
+    layer = [
+        f"{part}.{kind}"
+        for part in (
+            "attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+            "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm",
+        )
+        for kind in ("weight", "bias")
+    ]  # fmt: skip
+    return [
+        TABLE, "embeddings.position_embeddings.weight",
+        "embeddings.token_type_embeddings.weight", "embeddings.LayerNorm.weight", "embeddings.LayerNorm.bias",
+        *(f"encoder.layer.{number}.{name}" for number in range(shape.layers) for name in layer),
+    ]  # fmt: skip
+
+
+def matrices(shape: Shape) -> list[str]:
+    """Of `names`, the weights that what comes from a layer is multiplied with."""
+    return [name for name in names(shape)[5:] if name.endswith(".weight") and "LayerNorm" not in name]
+
+
+def multiplied(layer: int) -> tuple[str, str, str]:
+    """What `graph` calls what is multiplied in a layer: with the matrices of the attention itself, of its output, and of the
+    widening after it. Float32[texts * tokens, width]."""
+    at = f"encoder.layer.{layer}."
+    before = f"encoder.layer.{layer - 1}.output.LayerNorm" if layer else "embeddings.LayerNorm"
+    return f"{before}.out", f"{at}flat", f"{at}attention.output.LayerNorm.out"
+
+
+def graph(shape: Shape, file: str, weights: Mapping[str, Weight], *, seen: Sequence[str] = ()) -> bytes:
+    """The model as ONNX has it. `weights`: where each weight of `names` lies in `file` (a name, without a folder); `seen`: what
+    is given out besides `TOKENS` (see `multiplied`)."""
+    made = Writer()
+    each = shape.width // shape.heads
+    made.floats("scale", each**-0.5)
+    made.integers("flat", [-1, shape.width])
+    placed = made.embed()
+    made.node("Shape", [WORDS], "size", start=0, end=2)
+    made.integers("per_head", [shape.heads, each])
+    made.node("Concat", ["size", "per_head"], "heads", axis=0)
+    made.node("Reshape", [placed, "flat"], "embedded")
+    here = made.normalise("embedded", "embeddings.LayerNorm", shape.epsilon)
+    for number in range(shape.layers):
+        here = _layer(made, f"encoder.layer.{number}.", here, shape)
+    made.node("Identity", [here], TOKENS)
+    outside = {name: weights[name] for name in names(shape)[1:]}
+    return made.model(shape, file, outside, {}, {POSITIONS: INT64, BIAS: FLOAT}, [TOKENS, *seen])
+
+
+def _layer(made: Writer, at: str, here: str, shape: Shape) -> str:
+    turned = {}
+    for part, order in (("query", (0, 2, 1, 3)), ("key", (0, 2, 3, 1)), ("value", (0, 2, 1, 3))):
+        found = made.dense(here, f"{at}attention.self.{part}")
+        parted = made.node("Reshape", [found, "heads"], f"{at}{part}.parted")
+        turned[part] = made.node("Transpose", [parted], f"{at}{part}.turned", perm=order)
+    likeness = made.node("MatMul", [turned["query"], turned["key"]], f"{at}likeness")
+    scaled = made.node("Mul", [likeness, "scale"], f"{at}scaled")
+    masked = made.node("Add", [scaled, BIAS], f"{at}masked")
+    share = made.node("Softmax", [masked], f"{at}share", axis=-1)
+    seen = made.node("MatMul", [share, turned["value"]], f"{at}seen")
+    back = made.node("Transpose", [seen], f"{at}back", perm=(0, 2, 1, 3))
+    flat = made.node("Reshape", [back, "flat"], f"{at}flat")
+    attended = made.dense(flat, f"{at}attention.output.dense")
+    added = made.node("Add", [attended, here], f"{at}added")
+    here = made.normalise(added, f"{at}attention.output.LayerNorm", shape.epsilon)
+    wide = made.dense(here, f"{at}intermediate.dense")
+    bent = made.node("Gelu", [wide], f"{at}bent")
+    narrow = made.dense(bent, f"{at}output.dense")
+    summed = made.node("Add", [narrow, here], f"{at}summed")
+    return made.normalise(summed, f"{at}output.LayerNorm", shape.epsilon)
+
+
+class Writer:
+    """Nodes and small constants, as they are encoded."""
+
+    def __init__(self) -> None:
+        self._nodes: list[bytes] = []
+        self._constants: list[bytes] = []
+        self._domains = {""}
+
+    def node(
+        self, op: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: float | Sequence[int]
+    ) -> str:
+        self.nodes(op, inputs, [output], domain, **attributes)
+        return output
+
+    def nodes(
+        self, op: str, inputs: Sequence[str], outputs: Sequence[str], domain: str = "", **attributes: float | Sequence[int]
+    ) -> None:  # fmt: skip
+        """A node with several outputs."""
+        self._domains.add(domain)
+        given = b"".join(_field(5, _attribute(name, value)) for name, value in attributes.items())
+        ends = b"".join(_text(1, one) for one in inputs) + b"".join(_text(2, one) for one in outputs)
+        self._nodes.append(ends + _text(3, outputs[0]) + _text(4, op) + given + _text(7, domain))
+
+    def embed(self) -> str:
+        """Words, positions and the first type, added up: float32[texts, tokens, width]."""
+        self.integers("type", [0])
+        self.node("Gather", ["embeddings.position_embeddings.weight", POSITIONS], "places")
+        self.node("Gather", ["embeddings.token_type_embeddings.weight", "type"], "types")
+        self.node("Add", [WORDS, "places"], "placed")
+        return self.node("Add", ["placed", "types"], "typed")
+
+    def dense(self, here: str, at: str) -> str:
+        """x · Wᵀ + b, with W[out, in] as torch keeps it."""
+        return self.node("Gemm", [here, f"{at}.weight", f"{at}.bias"], f"{at}.out", transB=1)
+
+    def normalise(self, here: str, at: str, epsilon: float) -> str:
+        return self.node(
+            "LayerNormalization", [here, f"{at}.weight", f"{at}.bias"], f"{at}.out", axis=-1, epsilon=epsilon
+        )
+
+    def integers(self, name: str, values: Sequence[int]) -> None:
+        data = b"".join(value.to_bytes(8, "little", signed=True) for value in values)
+        self._constants.append(_tensor(name, INT64, [len(values)]) + _field(9, data))
+
+    def byte(self, name: str, value: int) -> None:
+        self._constants.append(_tensor(name, UINT8, []) + _field(9, bytes([value])))
+
+    def floats(self, name: str, value: float) -> None:
+        self._constants.append(_tensor(name, FLOAT, []) + _field(9, struct.pack("<f", value)))
+
+    def model(
+        self, shape: Shape, file: str, outside: Mapping[str, Weight], inside: Mapping[str, tuple[tuple[int, ...], bytes]],
+        inputs: Mapping[str, int], outputs: Sequence[str],
+    ) -> bytes:  # fmt: skip
+        """All of it. Weights lie `outside`, in `file`, or are given `inside`: dimensions and bytes. `inputs`: the kinds of those
+        besides `WORDS`."""
+        there = [
+            _tensor(name, one.kind, one.dims) + _pair("location", file) + _pair("offset", str(one.offset))
+            + _pair("length", str(one.length)) + _number(14, 1)
+            for name, one in outside.items()
+        ]  # fmt: skip
+        here = [_tensor(name, FLOAT, dims) + _field(9, data) for name, (dims, data) in inside.items()]
+        body = b"".join(_field(1, one) for one in self._nodes) + _text(2, "encoder")
+        body += b"".join(_field(5, one) for one in (*self._constants, *here, *there))
+        body += _field(11, _value(WORDS, FLOAT, ["texts", "tokens", shape.width]))
+        for name, kind in inputs.items():
+            dims = ("rows", "tokens") if kind == INT64 else ("a", "b", "c", "d")
+            body += _field(11, _value(name, kind, dims))
+        for name in outputs:
+            body += _field(12, _value(name, FLOAT, ["all", shape.width]))
+        sets = [_field(8, (_text(1, one) if one else b"") + _number(2, 1 if one else OPSET)) for one in sorted(self._domains)]  # fmt: skip
+        return _number(1, IR_VERSION) + _text(2, "ormahd") + _field(7, body) + b"".join(sets)
+
+
+def _tensor(name: str, kind: int, dims: Iterable[int]) -> bytes:
+    return b"".join(_number(1, one) for one in dims) + _number(2, kind) + _text(8, name)
+
+
+def _pair(key: str, value: str) -> bytes:
+    return _field(13, _text(1, key) + _text(2, value))
+
+
+def _value(name: str, kind: int, dims: Iterable[int | str]) -> bytes:
+    sizes = b"".join(_field(1, _text(2, one) if isinstance(one, str) else _number(1, one)) for one in dims)
+    return _text(1, name) + _field(2, _field(1, _number(1, kind) + _field(2, sizes)))
+
+
+def _attribute(name: str, value: float | Sequence[int]) -> bytes:
+    if isinstance(value, float):
+        return _text(1, name) + _key(2, 5) + struct.pack("<f", value) + _number(20, 1)
+    if isinstance(value, int):
+        return _text(1, name) + _number(3, value) + _number(20, 2)
+    return _text(1, name) + b"".join(_number(8, one) for one in value) + _number(20, 7)
+
+
+# Protobuf: a key (field and kind), then a varint, or a length and bytes
+
+
+def _key(number: int, kind: int) -> bytes:
+    return _varint(number << 3 | kind)
+
+
+def _varint(value: int) -> bytes:
+    value &= (1 << 64) - 1  # negative numbers are in two's complement
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _number(number: int, value: int) -> bytes:
+    return _key(number, 0) + _varint(value)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return _key(number, 2) + _varint(len(data)) + data
+
+
+def _text(number: int, value: str) -> bytes:
+    return _field(number, value.encode())

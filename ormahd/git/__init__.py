@@ -1,0 +1,1 @@
+"""Everything that knows git: processes, objects, refs, the index, locks, attributes, remotes."""

@@ -1,0 +1,199 @@
+"""The person's index: held while we commit, and told of our paths afterwards, with their staged work untouched.
+
+A commit that moves HEAD but not the index makes the person's next `git commit` delete our notes. So the new index is
+made beside the old one while `index.lock` is ours, and renamed over it as soon as the branch has moved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from ormahd.git.objects import Entry
+from ormahd.git.process import GitFailed
+from ormahd.git.repository import Git
+from ormahd.process.disk import read_small, sync_directory, write_small
+
+_numbers = itertools.count()
+
+MARK = "ormah "
+"""How the content of an `index.lock` of ours begins; the vault's id and the op follow. Git never reads it."""
+
+
+class IndexLock:
+    """`index.lock`, with our mark in it from the first moment on (it is linked into place, complete), so that after a
+    crash it can be told from a lock of git's own."""
+
+    def __init__(self, git: Git, vault_id: str) -> None:
+        self.path = git.git_dir / "index.lock"
+        self.vault_id = vault_id
+        self._mark = f"{MARK}{vault_id} ".encode()
+        self._twin = git.git_dir / f"ormah-{vault_id}.lock"
+        self._claimed: set[bytes] = set()
+
+    def claim(self, op: str) -> None:
+        """A lock that names this op is ours, whatever the vault was called when it was taken."""
+        self._claimed.add(op.encode())
+
+    def take(self, op: str) -> bool:
+        """False when somebody holds it. One that a crash of ours left is taken over: nobody came between."""
+        if self.ours():
+            return True
+        content = self._mark + f"{op} pid {os.getpid()}\n".encode()
+        write_small(self._twin, content)
+        try:
+            os.link(self._twin, self.path)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            try:
+                fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            except FileExistsError:
+                return False
+            with open(fd, "wb") as file:
+                file.write(content)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                self._twin.unlink()
+        return True
+
+    def ours(self) -> bool:
+        """Whether the lock that is there bears our mark. Since only one daemon has the vault, it is then ours."""
+        try:
+            found = read_small(self.path)
+        except OSError:
+            return False
+        words = found.split(b" ", 3)
+        claimed = len(words) > 2 and words[0] + b" " == MARK.encode() and words[2] in self._claimed
+        return claimed or found.startswith(self._mark)
+
+    def release(self) -> None:
+        if self.ours():
+            with contextlib.suppress(FileNotFoundError):
+                self.path.unlink()
+
+
+class NextIndex:
+    """The index with our paths in it, made by `git update-index` beside our other work. Only with the lock held."""
+
+    def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None]) -> None:
+        """`entries`: path relative to the top -> what HEAD will have there (None: nothing)."""
+        self._git = git
+        self.entries = entries
+        # A name of its own each time: the orphan of a killed life may still be writing under another one.
+        self._file = git.git_dir / f"index.ormah-{vault_id}-{os.getpid()}-{next(_numbers)}"
+        self._index = git.git_dir / "index"
+        self._child: subprocess.Popen[bytes] | None = None
+        self._input = b""
+        git.look_out()
+        if not os.path.lexists(self._index):
+            git.mender.index(
+                head=git.head()
+            )  # else ours would be all that is in it, and the next commit delete the rest
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have git begin."""
+        git, entries = self._git, self.entries
+        with contextlib.suppress(FileNotFoundError):
+            _twin(self._index, self._file)
+        lines = []
+        for path, entry in entries.items():
+            mode, oid = (entry.mode.decode(), entry.oid) if entry else ("0", git.null)
+            lines.append(f"{mode} {oid}\t".encode() + path + b"\0")
+        index = {"GIT_INDEX_FILE": str(self._file)}
+        self._child = git.start(*_without_filters(git), "update-index", "-z", "--index-info", env=index)
+        self._input = b"".join(lines)
+        assert self._child.stdin
+        with contextlib.suppress(BrokenPipeError):
+            # What fits the pipe goes now, so that git works while we do; the rest follows in `ready`.
+            os.set_blocking(self._child.stdin.fileno(), False)
+            sent = os.write(self._child.stdin.fileno(), self._input) if self._input else 0
+            self._input = self._input[sent:]
+            os.set_blocking(self._child.stdin.fileno(), True)
+            if not self._input:
+                self._child.stdin.close()
+
+    def ready(self) -> None:
+        """Wait until it is written. Raises GitFailed, with nothing changed."""
+        try:
+            self._ended()
+        except GitFailed:
+            if not self._git.mender.index(head=self._git.head()):
+                raise
+            self._file.unlink(missing_ok=True)  # a second name of what was set aside
+            self._begin()
+            self._ended()
+
+    def _ended(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if child.stdin and not child.stdin.closed and not self._input:
+            child.stdin.close()
+        _, complaint = _communicate(child, self._input)
+        if child.returncode:
+            raise GitFailed(["update-index"], child.returncode, complaint.decode("utf-8", "replace"))
+
+    def publish(self) -> None:
+        """Put it in the old one's place, durably (its content is)."""
+        self.ready()
+        if self._file.exists():
+            os.replace(self._file, self._index)
+            # Where git had nothing to change both are still names of one file, and renaming such does nothing.
+            self._file.unlink(missing_ok=True)
+            sync_directory(self._git.git_dir)
+
+    def drop(self) -> None:
+        with contextlib.suppress(GitFailed):
+            self.ready()
+        with contextlib.suppress(FileNotFoundError):
+            self._file.unlink()
+
+
+def _without_filters(git: Git) -> list[str]:
+    """Options by which git runs no filter of the person's. Where a file of theirs is as young as the index, `update-index` compares it
+    with its blob: one that a filter cannot convert would end it, and what is only held for changed is looked at again."""
+    names = {key[len("filter.") :].rpartition(".")[0] for key in git.settings() if key.startswith("filter.")}
+    settings = [f"filter.{name}.{key}" for name in sorted(names) for key in ("clean=", "process=", "required=false")]
+    return [word for setting in settings for word in ("-c", setting)]
+
+
+def _communicate(child: subprocess.Popen[bytes], rest: bytes) -> tuple[bytes, bytes]:
+    if child.stdin and child.stdin.closed:
+        child.stdin = None
+        return child.communicate()
+    return child.communicate(rest)
+
+
+def discard(git: Git, vault_id: str) -> None:
+    """Remove what an interrupted update left."""
+    for path in [*git.git_dir.glob(f"index.ormah-{vault_id}*"), git.git_dir / f"ormah-{vault_id}.lock"]:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+
+def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
+    """{path: blob id} of what the index has now of `paths` (relative to the top)."""
+    found: dict[bytes, str] = {}
+    for at in range(0, len(paths), 500):
+        names = [os.fsdecode(path) for path in paths[at : at + 500]]
+        for record in git.run("ls-files", "-s", "-z", "--", *names).split(b"\0"):
+            meta, _, path = record.partition(b"\t")
+            if path:
+                found[path] = meta.split(b" ")[1].decode()
+    return found
+
+
+def _twin(index: Path, copy: Path) -> None:
+    """git never writes into an index in place, so that a second name for it is as good as a copy."""
+    try:
+        os.link(index, copy)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        copy.write_bytes(index.read_bytes())

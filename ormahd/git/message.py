@@ -1,0 +1,162 @@
+"""Commit messages: sentences for people, trailers for programs, and no way to forge one from outside text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ormahd.errors import BadRequest
+from ormahd.model.change import Kind
+from ormahd.note.forgetting import GONE, Forgotten
+from ormahd.text.quoting import shortened
+
+MAX_SUBJECT = 200
+"""Characters; git's own tools cut at about 70 for display, so that this only guards against floods."""
+MAX_NODES = 1000
+"""Up to this many ids are listed; a larger op (an import) has `Ormah-Node-Count` instead: its paths name the notes."""
+NODES_A_LINE = 16
+
+FIRST = ("Ormah-Part", "first")
+"""The trailer of a commit that goes before an op's own: it has the same op, and its files as the person had them."""
+
+FILES, TAKEN, LEFT = "Ormah-Files", "taken in", "left"
+"""The trailer of an op that took in files of the person, or left them to the person, and its two values."""
+
+FOLLOWS = "Ormah-Follows"
+"""The trailer of an op that does what a commit made by hand left to be done; it names that commit."""
+
+_PREFIX = "Ormah-"
+_FORGED = re.compile(rf"^(?={_PREFIX}[A-Za-z-]*\s*:)", re.IGNORECASE | re.MULTILINE)
+_BREAKS = re.compile(r"\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
+_KEY = re.compile(r"Ormah-[A-Z][A-Za-z-]*")
+_TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: |\(cherry picked from commit ")
+_REVERTS = re.compile(r"This reverts commit [0-9a-f]{40,64}")
+
+
+class Message(Struct, frozen=True):
+    """A commit message taken apart. `trailers` holds every value of a key, in order."""
+
+    subject: str
+    body: str
+    trailers: Mapping[str, tuple[str, ...]]
+
+    def trailer(self, key: str) -> str | None:
+        values = self.trailers.get(key)
+        return values[-1] if values else None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(node for line in self.trailers.get("Ormah-Nodes", ()) for node in line.split())
+
+
+def one_line(text: str) -> str:
+    """Text from outside as one line: whatever breaks lines or cannot stand in a commit becomes a space."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def compose(
+    subject: str,
+    body: str,
+    *,
+    op: str,
+    kind: Kind,
+    source: str,
+    run: str | None = None,
+    nodes: Sequence[str] = (),
+    trailers: Iterable[tuple[str, str]] = (),
+) -> str:
+    """The message of an op, ending in a newline. `trailers` are further `Ormah-…` lines."""
+    head = one_line(subject) or str(kind)
+    head = shortened(head, MAX_SUBJECT)
+    lines = [("Ormah-Op", op), ("Ormah-Kind", str(kind)), ("Ormah-Source", one_line(source))]
+    if run is not None:
+        lines.append(("Ormah-Run", one_line(run)))
+    unique = list(dict.fromkeys(nodes))
+    if len(unique) > MAX_NODES:
+        lines.append(("Ormah-Node-Count", str(len(unique))))
+    else:
+        lines += [
+            ("Ormah-Nodes", " ".join(unique[at : at + NODES_A_LINE])) for at in range(0, len(unique), NODES_A_LINE)
+        ]
+    for key, value in trailers:
+        if not _KEY.fullmatch(key):
+            raise BadRequest(f"{key!r} is no trailer of ours", hint="trailers are named Ormah-Something")
+        lines.append((key, one_line(value)))
+    parts = [_guard(head)]
+    text = _guard(_BREAKS.sub("\n", body.replace("\x00", " "))).strip("\n").rstrip()
+    if text.strip():
+        parts.append(text)
+    parts.append("\n".join(f"{key}: {value}" for key, value in lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _guard(text: str) -> str:
+    return _FORGED.sub("  ", text)
+
+
+def parse(text: str) -> Message:
+    """Take a message apart; one that is not ours has no trailers. Only the last paragraph can hold trailers; others
+    than ours may stand among them (`Signed-off-by`, `cherry picked from`) and are left out."""
+    lines = text.rstrip("\n").split("\n")
+    start = _trailers_from(lines)
+    trailers: dict[str, tuple[str, ...]] = {}
+    for line in lines[start:]:
+        key, _, value = line.partition(": ")
+        if _KEY.fullmatch(key):
+            trailers[key] = (*trailers.get(key, ()), value.strip())
+    if not trailers:
+        start = len(lines)
+    return Message(lines[0] if lines else "", "\n".join(lines[1:start]).strip("\n"), trailers)
+
+
+def _trailers_from(lines: Sequence[str]) -> int:
+    """The number of the first line of the trailers; that of all lines where there are none."""
+    start = max((at + 1 for at, line in enumerate(lines) if not line.strip()), default=0)
+    return start if start > 1 and all(_TRAILER.match(line) for line in lines[start:]) else len(lines)
+
+
+def is_structure(text: str) -> bool:
+    """Whether a text stands in the trailers of every op, whatever it is about."""
+    keys = "\n".join(
+        ["Ormah-Op: ", "Ormah-Kind: ", "Ormah-Source: ", "Ormah-Run: ", "Ormah-Nodes: ", *Kind, "agent:", "job:"]
+    )
+    return text.strip() in keys
+
+
+class Kept(StrEnum):
+    """What of a message's words stays when a memory is purged; what names it goes from those as well."""
+
+    ALL = "all"
+    SUBJECT = "subject"
+    """It is about another memory, whose link to this one its body tells of."""
+    NOTHING = "nothing"
+    """It is about this one."""
+
+
+def purged(text: str, forgotten: Forgotten, kept: Kept) -> str:
+    """A message without a memory. The line by which git says what a commit reverts stays, and where words go, of the
+    trailers only ours do."""
+    lines = text.rstrip("\n").split("\n")
+    start = _trailers_from(lines)
+    whole = kept is not Kept.ALL
+    words = lines[:start]
+    if whole:
+        words = [lines[0] if kept is Kept.SUBJECT else GONE]
+        words += [f"\n{line}" for line in lines[1:start] if _REVERTS.match(line)]
+    trailers = []
+    for line in lines[start:]:
+        if whole and not line.startswith((_PREFIX, "(")):
+            continue
+        if line.startswith("Ormah-Nodes: "):
+            line = " ".join(word for word in line.split(" ") if word != forgotten.node_id)
+            if line == "Ormah-Nodes:":
+                continue
+        elif line.startswith(_PREFIX) and forgotten.node_id and forgotten.mentions(line.encode("utf-8", "replace")):
+            continue  # such as the part of it that an undo took back
+        trailers.append(line)
+    if words and words[-1] and trailers:
+        words.append("")
+    return forgotten.text("\n".join([*words, *trailers])) + "\n"

@@ -1,0 +1,262 @@
+"""The git of another machine: what it has, taking it in, handing ours out. Every command here may be slow or hang, asks
+nobody for a password, and is ended when the other side falls silent. Nothing here touches the person's files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ormahd.errors import BadRequest, Conflict, OrmahError, Unavailable
+from ormahd.git.process import GitFailed, environment
+from ormahd.git.remote import Remote, shown, unlocked, value
+from ormahd.git.repository import Git
+
+Progress = Callable[[int, int, str], None]
+"""(done, total, stage): how far a transfer is, in per cent."""
+
+TERM_SECONDS: Final = 2.0
+"""How long a git that is told to end may take to remove its locks, before it is killed."""
+LOOK_SECONDS: Final = 0.25
+REMOTE_LINES, REMOTE_CHARACTERS = 12, 300
+"""Of what a remote says when it refuses a push: lines, and characters of each."""
+
+_QUIET: Final = {
+    "GCM_INTERACTIVE": "never",
+    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
+    "GIT_PROTOCOL_FROM_USER": "0",
+    "SSH_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never",
+}
+"""Whoever could be asked is not; `ext::` and other programs in place of a transport are refused."""
+
+_CHECKED: Final = {
+    "fetch.fsckObjects": "true",
+    "fetch.fsck.zeroPaddedFilemode": "warn",
+    "fetch.fsck.missingSpaceBeforeDate": "warn",
+    "fetch.fsck.badTimezone": "warn",
+    "fetch.recurseSubmodules": "false",
+    "push.recurseSubmodules": "no",
+    "push.gpgSign": "false",
+    "protocol.ext.allow": "never",
+    "submodule.recurse": "false",
+}
+"""What comes in is looked at before it is ours (a tree with `..` or `.git` in it never is); old clients' harmless sins pass."""
+
+_PERCENT = re.compile(rb"([A-Z][a-z]+(?: [a-z]+)*): +(\d+)% ")
+_REFUSED_TREE = re.compile(r"object ([0-9a-f]{40,64}): (\w+): (.*)")
+_DENIED = ("authentication failed", "permission denied", "could not read username", "could not read password",
+           "terminal prompts disabled", "invalid credentials", "returned error: 403", "returned error: 401",
+           "host key verification failed", "access denied")  # fmt: skip
+
+
+class Unreachable(Unavailable):
+    """The remote does not answer, or not in time. Nothing is lost by it, and a later sync brings all."""
+
+
+class Heads(Struct, frozen=True):
+    """What a remote has: its branches (full name to commit), and the one that it calls its own."""
+
+    branches: Mapping[str, str]
+    default: str | None
+
+
+class Network:
+    """Runs git's network commands for one repository."""
+
+    def __init__(self, git: Git, *, silence: float, closing: threading.Event) -> None:
+        """`silence`: seconds that the other side may say nothing; `closing` ends what is under way."""
+        self._git = git
+        self._silence = silence
+        self._closing = closing
+
+    def heads(self, url: str) -> Heads:
+        """What the remote at an address has. Raises Unreachable, BadRequest (no address that we use)."""
+        out = self._talk(["ls-remote", "--symref", "--", url, "HEAD", "refs/heads/*"], url, lambda *_: None)
+        default = None
+        branches: dict[str, str] = {}
+        for line in out.decode("utf-8", "surrogateescape").splitlines():
+            what, _, name = line.partition("\t")
+            if what.startswith("ref: ") and name == "HEAD":
+                default = what[5:]
+            elif name.startswith("refs/heads/"):
+                branches[name] = what
+        return Heads(branches, default if default in branches else next(iter(branches), None))
+
+    def fetch(self, remote: Remote, progress: Progress) -> str | None:
+        """Take in what the remote's branch has; its commit, or None when the remote has no such branch.
+
+        Raises Unreachable; Conflict when what it has is refused (no tree of files that could be ours).
+        """
+        command = [
+            "fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc",
+            "--no-prune", "--force", "--", remote.address, f"{remote.branch}:{remote.tracking}",
+        ]  # fmt: skip
+        try:
+            unlocked(
+                self._git, self._git.ref_files.lock(remote.tracking), lambda: self._talk(command, remote.url, progress)
+            )
+        except GitFailed as exc:
+            if "couldn't find remote ref" in exc.stderr:
+                return None
+            odd = _REFUSED_TREE.search(exc.stderr)
+            if odd is not None:
+                raise Conflict(
+                    f"the remote holds what no vault may hold: object {odd[1][:12]}, {odd[3]}; nothing was taken in",
+                    hint="somebody made that on purpose or by a fault: look at the remote's history",
+                    data={"reason": odd[2]},
+                ) from exc
+            raise
+        return self._git.resolve(remote.tracking)
+
+    def push(self, remote: Remote, commit: str, progress: Progress) -> bool:
+        """Hand out a commit; False when the remote has moved meanwhile, and ours does not go on from it.
+
+        Raises Unreachable; Conflict when the remote refuses.
+        """
+        command = [
+            "push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--no-follow-tags",
+            "--recurse-submodules=no", "--", remote.address, f"{commit}:{remote.branch}",
+        ]  # fmt: skip
+        try:
+            self._talk(command, remote.url, progress)
+        except GitFailed as exc:
+            said = exc.stderr
+            if "[rejected]" in said or "cannot lock ref" in said or "failed to update ref" in said:
+                return False
+            refused = re.search(r"\[remote rejected\] \((.*)\)", said)
+            if refused is not None:
+                lines = _remote_lines(said)
+                why = f"; it says: {' / '.join(lines)}" if lines else ""
+                raise Conflict(f"the remote {shown(remote.url)} refuses our changes: {refused[1]}{why}",
+                               hint=_mend_refusal(refused[1]), data={"remote": lines}) from exc  # fmt: skip
+            raise
+        if self._git.resolve(remote.tracking) != commit:
+            unlocked(
+                self._git,
+                self._git.ref_files.lock(remote.tracking),
+                lambda: self._git.run("update-ref", remote.tracking, commit),
+            )
+        return True
+
+    # One command
+
+    def _surroundings(self) -> dict[str, str]:
+        """The environment in which nobody is asked: the person's own ssh command gets the option for it."""
+        found = environment(_QUIET)
+        if "GIT_SSH" not in found:
+            ssh = found.get("GIT_SSH_COMMAND") or value(self._git, "core.sshCommand") or "ssh"
+            found["GIT_SSH_COMMAND"] = f"{ssh} -o BatchMode=yes"
+        found.setdefault("GIT_ASKPASS", "true")  # a program that answers nothing
+        return found
+
+    def _talk(self, command: Sequence[str], url: str, progress: Progress) -> bytes:
+        """What a network command printed. Raises Unreachable, BadRequest, GitFailed (with what it said, both streams)."""
+        options = [part for key, value in _CHECKED.items() for part in ("-c", f"{key}={value}")]
+        child = self._git.start(*options, *command, env=self._surroundings(), new_session=True)
+        try:
+            out, err = self._listen(child, url, progress)
+        except BaseException:
+            _end(child)
+            raise
+        if child.returncode == 0:
+            return out
+        said = err.decode("utf-8", "replace") + out.decode("utf-8", "replace")
+        raise _failure(command, child.returncode, said, url)
+
+    def _listen(self, child: subprocess.Popen[bytes], url: str, progress: Progress) -> tuple[bytes, bytes]:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdin.close()
+        heard = {child.stdout: bytearray(), child.stderr: bytearray()}
+        last = time.monotonic()
+        with selectors.DefaultSelector() as selector:
+            for pipe in heard:
+                selector.register(pipe, selectors.EVENT_READ)
+            while selector.get_map():
+                if self._closing.is_set():
+                    raise Unreachable("the daemon is stopping", hint="the next sync brings all")
+                for key, _ in selector.select(LOOK_SECONDS):
+                    pipe = child.stdout if key.fileobj is child.stdout else child.stderr
+                    piece = os.read(pipe.fileno(), 65_536)
+                    last = time.monotonic()
+                    if not piece:
+                        selector.unregister(pipe)
+                        continue
+                    heard[pipe] += piece
+                    if pipe is child.stderr and (found := _PERCENT.findall(piece)):
+                        progress(int(found[-1][1]), 100, found[-1][0].decode().lower())
+                if time.monotonic() - last > self._silence:
+                    raise Unreachable(
+                        f"the remote {shown(url)} said nothing for {self._silence:.0f} s",
+                        hint="everything is safe here and follows with the next sync; the bound is sync.timeout_seconds",
+                        data={"reason": "silent"},
+                    )
+        child.wait()
+        child.stdout.close()
+        child.stderr.close()
+        return bytes(heard[child.stdout]), bytes(heard[child.stderr])
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a git and all that it has started: asked first, so that it takes its locks away."""
+    for number, patience in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(patience)
+            break
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def _failure(command: Sequence[str], status: int, said: str, url: str) -> OrmahError:
+    said = shown(said)  # no password gets into a message or a log
+    lower = said.lower()
+    if re.search(r"transport '.*' not allowed|protocol .* is not supported|unable to find remote helper", lower):
+        return BadRequest(f"{shown(url)} is no address that can be synced with",
+                          hint="give a path, ssh://, user@host:path or https://")  # fmt: skip
+    words = next((line.split(":", 1)[1].strip() for line in said.splitlines() if line.startswith("fatal:")), "")
+    words = words or next((line.strip() for line in said.splitlines() if line.strip()), f"exit status {status}")
+    if any(sign in lower for sign in _DENIED):
+        return Unreachable(f"the remote {shown(url)} lets us not in: {words}",
+                           hint="try `git ls-remote` with it in a terminal; the daemon cannot ask for a password",
+                           data={"reason": "denied"})  # fmt: skip
+    if any(sign in lower for sign in _AWAY):
+        return Unreachable(f"the remote {shown(url)} cannot be reached: {words}",
+                           hint="everything is safe here and follows with the next sync",
+                           data={"reason": "offline"})  # fmt: skip
+    return GitFailed(command, status, said)
+
+
+_AWAY = ("could not read from remote repository", "does not appear to be a git repository", "unable to access",
+         "could not resolve host", "connection refused", "connection timed out", "connection reset", "unable to connect",
+         "the remote end hung up", "network is unreachable", "no route to host", "not found", "operation timed out",
+         "repository '")  # fmt: skip
+
+
+def _remote_lines(said: str) -> list[str]:
+    """What the remote itself said (`remote: ...` in git's output), harmless for a terminal, at most `REMOTE_LINES`."""
+    found = [line.removeprefix("remote:").strip() for line in re.split(r"[\r\n]", said) if line.startswith("remote:")]
+    printable = (
+        "".join(one if one.isprintable() else " " for one in line)[:REMOTE_CHARACTERS].rstrip() for line in found
+    )
+    return [line for line in printable if line and not _PERCENT.search(line.encode())][:REMOTE_LINES]
+
+
+def _mend_refusal(why: str) -> str:
+    if "checked out" in why:
+        return "the remote is a folder somebody works in; make a bare one: git init --bare, and sync setup with that"
+    return "look at the remote's rules (protected branches, hooks)"

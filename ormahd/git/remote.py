@@ -1,0 +1,112 @@
+"""Which remote a vault is synced with, as git's configuration says, and the refs that we keep of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from ormahd.errors import Conflict, NotFound
+from ormahd.git.locks import in_use
+from ormahd.git.process import GitFailed
+from ormahd.git.repository import Git
+
+
+class Remote(Struct, frozen=True):
+    """Where to sync with: a remote's name, its address, and the branch there. `known`: it is configured, so that git
+    goes by its name (and by what else is configured for it)."""
+
+    name: str
+    url: str
+    branch: str
+    known: bool
+
+    @property
+    def address(self) -> str:
+        return self.name if self.known else self.url
+
+    @property
+    def tracking(self) -> str:
+        """Where we keep what the remote's branch was when last seen."""
+        return f"refs/remotes/{self.name}/{self.branch.removeprefix('refs/heads/')}"
+
+
+def shown(url: str) -> str:
+    """An address, or a text with addresses in it, without passwords. Over https a name alone may be a token."""
+    without = re.sub(r"(ssh://[^/@:\s']*):[^/@\s']*@", r"\1@", url)
+    return re.sub(r"(https?://)[^/@\s']*@", r"\1", without)
+
+
+def configured(git: Git, name: str) -> str | None:
+    """The address of a remote; None: there is no such remote."""
+    try:
+        return git.run("remote", "get-url", "--", name).decode("utf-8", "surrogateescape").strip() or None
+    except GitFailed as exc:
+        if "No such remote" in exc.stderr or exc.status == 2:
+            return None
+        raise
+
+
+def find(git: Git, name: str) -> Remote:
+    """The remote to sync the current branch with: what the branch is configured to follow, else the branch of the same
+    name of the remote `name`.
+
+    Raises:
+        Conflict: HEAD is on no branch. NotFound: there is no such remote.
+    """
+    branch = git.branch()
+    if branch is None or not branch.startswith("refs/heads/"):
+        raise Conflict(
+            "HEAD is detached: there is no branch to sync", hint="`git switch main` in the vault, then again"
+        )
+    short = branch.removeprefix("refs/heads/")
+    follows = value(git, f"branch.{short}.remote")
+    merge = value(git, f"branch.{short}.merge")
+    if follows and follows != ".":
+        name = follows
+    url = configured(git, name)
+    if url is None:
+        raise NotFound(f"the vault has no remote '{name}'", hint="run: ormahctl sync setup URL")
+    there = merge if merge and merge.startswith("refs/heads/") and follows == name else branch
+    return Remote(name, url, there, known=True)
+
+
+def value(git: Git, key: str) -> str | None:
+    return git.run("config", "--get", key, ok=(0, 1)).decode("utf-8", "surrogateescape").strip() or None
+
+
+def follow(git: Git, remote: Remote) -> None:
+    """Write the remote into the repository's configuration, and that the current branch follows it."""
+    branch = git.branch()
+    assert branch is not None
+    short = branch.removeprefix("refs/heads/")
+    known = configured(git, remote.name)
+    if known is None:
+        unlocked(git, _config_lock(git), lambda: git.run("remote", "add", "--", remote.name, remote.url))
+    elif known != remote.url:
+        git.run("remote", "set-url", "--", remote.name, remote.url)
+    set_value(git, f"branch.{short}.remote", remote.name)
+    set_value(git, f"branch.{short}.merge", remote.branch)
+
+
+def set_value(git: Git, key: str, text: str) -> None:
+    """Write a setting into the repository's configuration."""
+    if value(git, key) != text:
+        unlocked(git, _config_lock(git), lambda: git.run("config", "--local", key, text))
+
+
+def _config_lock(git: Git) -> Path:
+    return git.common / "config.lock"
+
+
+def unlocked(git: Git, lock: Path, act: Callable[[], object]) -> None:
+    """Do something that takes `lock` (of a ref, or of git's configuration); one that a killed git left is removed once."""
+    try:
+        act()
+    except GitFailed as exc:
+        if "File exists" not in exc.stderr or not lock.exists() or in_use(git, lock):
+            raise
+        lock.unlink(missing_ok=True)
+        act()

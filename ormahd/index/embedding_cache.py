@@ -1,0 +1,356 @@
+"""Embeddings in SQLite: kept by the content they were made of, tied to the nodes that have that content.
+
+`document` is a text that was embedded (by its sha256), `embedded` says which document a node has now, `token_df` in
+how many nodes a token occurs. Everything here goes by model, so that the vectors of a new model grow beside the old.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct, field
+from numpy.typing import NDArray
+
+from ormahd.embedding import token_vectors as late
+from ormahd.embedding.embedder import DocumentVectors
+from ormahd.index.full_text import heading
+from ormahd.process import sql
+from ormahd.text.prose import language
+from ormahd.vectors.prefilter import Half
+
+KEEP_FREE_US = 7 * 86_400 * 1_000_000
+"""Microseconds that the embedding of a text which no note has any more is kept: an undo within a week is free."""
+PURGE_BATCH = 2000
+"""Embeddings that are dropped in one transaction, so that writers get their turn."""
+UNIT = 0.02
+"""How far the length of a kept vector may be from 1: rounding to 16 bits leaves 0.001."""
+KEEP_FREE_SHARE = 0.1
+"""Of all documents: how many such embeddings are kept at most (and 1,000 in any case)."""
+
+
+UNSPOKEN = 500
+"""Characters that are embedded of a text without a heading in which nothing is language."""
+
+
+class Source(Struct, frozen=True):
+    """What is embedded of a node."""
+
+    heading: str | None
+    content: str
+    sha: bytes
+
+
+def source(title: str | None, path: str, content: str) -> Source:
+    name = heading(title, path)
+    content = language(content) or ("" if name else content[:UNSPOKEN])
+    if name and content[: len(name)].casefold() == name.casefold():
+        name = None  # the text begins with it already
+    return Source(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())
+
+
+class Delta(Struct):
+    """What changed for one model, to be repeated in memory once it is committed."""
+
+    vectors: dict[str, Half] = field(default_factory=dict)
+    """Of nodes that have other vectors now: float16[pieces, dimensions]."""
+    gone: set[str] = field(default_factory=set)
+    """Nodes without vectors: removed, or changed and not embedded yet."""
+    waiting: set[str] = field(default_factory=set)
+    """Of `gone`, those that exist."""
+    learn: set[str] = field(default_factory=set)
+    """Nodes whose pieces in Chroma are no longer right."""
+    df: Counter[int] = field(default_factory=Counter)
+
+
+def model_number(connection: sqlite3.Connection, fingerprint: str) -> int:
+    connection.execute("INSERT OR IGNORE INTO model (fingerprint) VALUES (?)", (fingerprint,))
+    return int(connection.execute("SELECT model FROM model WHERE fingerprint = ?", (fingerprint,)).fetchone()[0])
+
+
+def models(connection: sqlite3.Connection) -> list[int]:
+    return [row[0] for row in connection.execute("SELECT model FROM model")]
+
+
+def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Source]:
+    found: dict[str, Source] = {}
+    for some in sql.sets(ids):
+        rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
+        rows = sql.table(connection, ("n.id", "n.title", "f.path", "t.content"), rest, some)
+        found |= {row[0]: source(*row[1:]) for row in rows}
+    return found
+
+
+def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) -> dict[bytes, int]:
+    """Which texts are embedded already: document by sha256."""
+    found: dict[bytes, int] = {}
+    for some in sql.sets(list(shas)):
+        rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(some)})"
+        known = sql.lookup(connection, "hex(sha)", "document", rest, (model, *some))
+        found |= {bytes.fromhex(sha): document for sha, document in known.items()}
+    return found
+
+
+def vector(connection: sqlite3.Connection, document: int) -> NDArray[np.float32]:
+    """One vector for a cached text: the mean of its pieces', unit."""
+    rows = connection.execute(
+        "SELECT vector FROM vector WHERE key >= ? AND key < ?", (document << 16, (document + 1) << 16)
+    )
+    mean = np.mean([np.frombuffer(row[0], np.float16).astype(np.float32) for row in rows], axis=0)
+    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)
+
+
+def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, DocumentVectors], now: int) -> None:
+    """Keep what was embedded; until a node is tied to it, it counts as free."""
+    known = cached(connection, model, made)
+    free = connection.execute("SELECT coalesce(max(document), 0) FROM document").fetchone()[0]
+    vectors, tokens, documents = [], [], []
+    for sha, document in made.items():
+        if sha in known:
+            continue
+        free += 1
+        documents.append((free, model, sha, len(document.pieces), now))
+        for number, piece in enumerate(document.pieces):
+            key = free << 16 | number
+            vectors.append((key, piece.vector.astype(np.float16).tobytes()))
+            tokens.append((key, piece.token_ids.astype(np.uint32).tobytes(), late.pack(piece.tokens)))
+    sql.put(connection, "INSERT INTO document", documents)
+    sql.put(connection, "INSERT INTO vector", vectors)
+    sql.put(connection, "INSERT INTO token", tokens)
+
+
+def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
+    """Tie nodes to the documents of their texts as they are now, as far as those are embedded.
+
+    Also keeps `token_df`, marks documents that nobody has any more, and notes what Chroma has to learn.
+    """
+    wanted = sources(connection, list(ids))
+    had = _had(connection, model, list(ids))
+    tied = {one: document[1] for one, document in had.items()}
+    now_is = {one: text.sha for one, text in wanted.items()}
+    changed = [one for one in ids if tied.get(one) != now_is.get(one)]
+    if not changed:
+        return Delta()
+    there = cached(connection, model, {wanted[one].sha for one in changed if one in wanted})
+    ties = [(one, there[wanted[one].sha]) for one in changed if one in wanted and wanted[one].sha in there]
+    untied = [had[one][0] for one in changed if one in had]
+    delta = Delta(gone=set(changed) - {one for one, _ in ties})
+    delta.waiting = delta.gone & wanted.keys()
+    delta.learn = {one for one in changed if one in had} | {one for one, _ in ties}
+    _count(connection, untied, -1, delta.df)
+    _count(connection, [document for _, document in ties], +1, delta.df)
+    sql.among(connection, "DELETE FROM embedded WHERE model = ? AND id IN", changed, first=(model,))
+    sql.put(connection, "INSERT INTO embedded", [(model, *tie) for tie in ties])
+    sql.among(
+        connection, "UPDATE document SET free = NULL WHERE free IS NOT NULL AND document IN", [tie[1] for tie in ties]
+    )
+    sql.among(
+        connection, "UPDATE document SET free = ? WHERE NOT EXISTS (SELECT 1 FROM embedded e WHERE e.document = "
+        "document.document) AND document IN", untied, first=(now,)
+    )  # fmt: skip
+    sql.put(
+        connection, "INSERT INTO token_df", [(model, token, n) for token, n in delta.df.items() if n],
+        more="ON CONFLICT DO UPDATE SET n = n + excluded.n",
+    )  # fmt: skip
+    sql.put(
+        connection, "INSERT INTO chroma_pending",
+        [(model, one, had[one][2] if one in had else 0) for one in delta.learn],
+        more="ON CONFLICT DO UPDATE SET pieces = max(pieces, excluded.pieces)",
+    )  # fmt: skip
+    by_document = _vectors(connection, [document for _, document in ties])
+    delta.vectors = {one: by_document[document] for one, document in ties}
+    return delta
+
+
+def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes, int]]:
+    """Document, its sha256 and number of pieces, by node."""
+    found: dict[str, tuple[int, bytes, int]] = {}
+    for some in sql.sets(ids):
+        rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(some)})"
+        names = ("e.id", "d.document", "hex(d.sha)", "d.pieces")
+        rows = sql.table(connection, names, rest, (model, *some))
+        found |= {row[0]: (row[1], bytes.fromhex(row[2]), row[3]) for row in rows}
+    return found
+
+
+def _pieces(connection: sqlite3.Connection, column: str, documents: Collection[int]) -> Iterator[tuple[int, bytes]]:
+    """(document, blob) of each piece, in order."""
+    table = "vector" if column == "vector" else "token"
+    for some in sql.sets(sorted(set(documents))):
+        rest = (
+            f"FROM document d JOIN {table} ON key BETWEEN d.document << 16 AND (d.document << 16) + 65535 "
+            f"WHERE d.document IN ({sql.marks(some)})"
+        )
+        for key, blob in sorted(sql.blobs(connection, "key", column, rest, some).items()):
+            yield key >> 16, blob
+
+
+def _count(connection: sqlite3.Connection, documents: Sequence[int], sign: int, into: Counter[int]) -> None:
+    times = Counter(documents)
+    sets: dict[int, set[int]] = {}
+    for document, ids in _pieces(connection, "ids", times):
+        sets.setdefault(document, set()).update(np.frombuffer(ids, np.uint32).tolist())
+    for document, tokens in sets.items():
+        for token in tokens:
+            into[token] += sign * times[document]
+
+
+def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict[int, Half]:
+    blobs: dict[int, list[bytes]] = {}
+    for document, blob in _pieces(connection, "vector", documents):
+        blobs.setdefault(document, []).append(blob)
+    return {document: np.frombuffer(b"".join(some), np.float16).reshape(len(some), -1) for document, some in blobs.items()}  # fmt: skip
+
+
+def drop_bad(connection: sqlite3.Connection, model: int, dimensions: int, late_dimensions: int) -> int:
+    """Drop embeddings that are not what a model gives (another length, no unit vectors, tokens without their vectors), so that their
+    texts are embedded again. Returns how many."""
+    bad: set[int] = set()
+    rows = connection.execute(
+        "SELECT document, vector, length(t.ids), length(t.vectors), d.pieces > 0 AND v.key IS NULL FROM document d "
+        "LEFT JOIN vector v ON v.key BETWEEN document << 16 AND (document << 16) + 65535 LEFT JOIN token t USING (key) "
+        "WHERE model = ?", (model,),
+    )  # fmt: skip
+    while some := rows.fetchmany(2000):
+        whole = []
+        for document, blob, ids, packed, gone in some:
+            fits = not gone and isinstance(blob, bytes) and len(blob) == 2 * dimensions
+            if (
+                fits
+                and ids is not None
+                and packed is not None
+                and ids % 4 == 0
+                and 2 * packed == ids // 4 * late_dimensions
+            ):
+                whole.append((document, blob))
+            else:
+                bad.add(document)
+        vectors = np.frombuffer(b"".join(blob for _, blob in whole), np.float16).reshape(len(whole), dimensions)
+        with np.errstate(all="ignore"):
+            lengths = np.linalg.norm(vectors.astype(np.float32), axis=1)
+        far = ~(np.abs(lengths - 1) < UNIT)  # also what is no number
+        bad |= {document for (document, _), is_far in zip(whole, far.tolist(), strict=True) if is_far}
+    keys = [(document << 16, document << 16 | 0xFFFF) for document in bad]
+    for table in ("vector", "token"):
+        connection.executemany(f"DELETE FROM {table} WHERE key BETWEEN ? AND ?", keys)
+    for table in ("document", "embedded"):
+        connection.executemany(f"DELETE FROM {table} WHERE document = ?", [(one,) for one in bad])
+    return len(bad)
+
+
+def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:
+    """Vectors of all nodes, to fill the matrix: (id, float16[pieces, dimensions])."""
+    select = (
+        "SELECT e.id, v.vector FROM embedded e JOIN vector v ON v.key BETWEEN e.document << 16 "
+        "AND (e.document << 16) + 65535 WHERE e.model = ? ORDER BY e.id, v.key"
+    )
+    node_id: str | None = None
+    blobs: list[bytes] = []
+    for one, blob in connection.execute(select, (model,)):
+        if one != node_id and node_id is not None:
+            yield node_id, np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
+            blobs = []
+        node_id = sys.intern(one)  # every room has each id: one copy of it
+        blobs.append(blob)
+    if node_id is not None:
+        yield node_id, np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
+
+
+def waiting(connection: sqlite3.Connection, model: int) -> list[str]:
+    """Nodes that have no vectors yet, the newest first: what was just written is asked for first."""
+    select = (
+        "SELECT n.id FROM node n LEFT JOIN embedded e ON e.model = ? AND e.id = n.id "
+        "WHERE n.held = 1 AND e.id IS NULL ORDER BY n.updated DESC, n.id"
+    )
+    return [row[0] for row in connection.execute(select, (model,))]
+
+
+def df(connection: sqlite3.Connection, model: int) -> dict[int, int]:
+    return dict(connection.execute("SELECT token, n FROM token_df WHERE model = ? AND n > 0", (model,)))
+
+
+class TokenVectors(Struct, frozen=True):
+    """Token vectors of some nodes, one after the other, for MaxSim.
+
+    Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, late / 2], see `late.cosines`). Nodes without
+    tokens are left out.
+    """
+
+    ids: list[str]
+    offsets: NDArray[np.int64]
+    packed: NDArray[np.uint8]
+
+
+Pieces = tuple[int, ...]
+"""Of a node, the pieces whose tokens are asked for."""
+
+
+def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Pieces]) -> dict[str, bytes]:
+    """Token vectors of the given pieces of nodes, as `late.pack` has them; nodes without any are left out."""
+    documents: dict[str, int] = {}
+    for some in sql.sets(list(pieces)):
+        rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(some)})"
+        documents |= sql.lookup(connection, "id", "document", rest, (model, *some))
+    keys = {one: [document << 16 | piece for piece in pieces[one]] for one, document in documents.items()}
+    found: dict[int, bytes] = {}
+    for part in sql.sets([key for some in keys.values() for key in some]):
+        found |= sql.blobs(connection, "key", "vectors", f"FROM token WHERE key IN ({sql.marks(part)})", part)
+    joined = {one: b"".join(found.get(key, b"") for key in some) for one, some in keys.items()}
+    return {one: packed for one, packed in joined.items() if packed}
+
+
+def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
+    """What `tokens` found, in its order, as MaxSim takes it. `width`: numbers in a vector."""
+    ends = np.cumsum([0, *(len(one) // (width // 2) for one in packed.values())])
+    both = np.frombuffer(b"".join(packed.values()), np.uint8).reshape(-1, width // 2)
+    return TokenVectors(list(packed), ends, both)
+
+
+def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
+    """Drop embeddings of other models, and those that no note has had for a week or that are too many.
+
+    At most `PURGE_BATCH` at a time; returns how many.
+    """
+    total = connection.execute("SELECT count(*) FROM document").fetchone()[0]
+    keep = max(1000, int(KEEP_FREE_SHARE * total))
+    old = connection.execute(
+        "SELECT document FROM document WHERE model <> ? OR (free IS NOT NULL AND (free < ? OR document IN "
+        "(SELECT document FROM document WHERE free IS NOT NULL ORDER BY free DESC LIMIT -1 OFFSET ?))) LIMIT ?",
+        (model, now - KEEP_FREE_US, keep, PURGE_BATCH),
+    ).fetchall()
+    keys = [(row[0] << 16, row[0] << 16 | 0xFFFF) for row in old]
+    for table in ("vector", "token"):
+        connection.executemany(f"DELETE FROM {table} WHERE key BETWEEN ? AND ?", keys)
+    connection.executemany("DELETE FROM document WHERE document = ?", old)
+    return len(old)
+
+
+def forget_free(connection: sqlite3.Connection) -> None:
+    """Drop the embeddings of all texts that no note has now, of any model, and tokens that only they had; also what Chroma
+    had still to be told of nodes that are gone, which is nothing once it is dropped."""
+    free = "(SELECT document FROM document WHERE free IS NOT NULL)"
+    for table in ("vector", "token"):
+        connection.execute(f"DELETE FROM {table} WHERE key >> 16 IN {free}")
+    connection.execute("DELETE FROM document WHERE free IS NOT NULL")
+    connection.execute("DELETE FROM token_df WHERE n <= 0")
+    connection.execute("DELETE FROM chroma_pending WHERE id NOT IN (SELECT id FROM embedded)")
+
+
+def forget_others(connection: sqlite3.Connection, model: int) -> None:
+    """Drop the rest of other models, once their embeddings are gone."""
+    for table in ("embedded", "token_df", "chroma_pending", "model"):
+        connection.execute(f"DELETE FROM {table} WHERE model <> ?", (model,))
+
+
+def recount(connection: sqlite3.Connection, model: int) -> dict[int, int]:
+    """Work `token_df` out from nothing; returns it."""
+    counts: Counter[int] = Counter()
+    rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (model,)).fetchall()
+    _count(connection, [row[0] for row in rows], +1, counts)
+    connection.execute("DELETE FROM token_df WHERE model = ?", (model,))
+    sql.put(connection, "INSERT INTO token_df", [(model, *item) for item in counts.items()])
+    return dict(counts)

@@ -1,0 +1,204 @@
+"""Full text: which words stand in which file (FTS5, bm25)."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ormahd.index.links import stem
+from ormahd.index.rows import SPARE, Filter
+from ormahd.note.note import stem_short_id
+from ormahd.process import sql
+from ormahd.process.sql import Snapshot
+from ormahd.text.prose import findable
+from ormahd.text.words import fts_match, fts_text, query_terms
+
+WEIGHTS = (10.0, 1.0, 3.0)
+"""Of title, content and tags in bm25: by position, one for each column of `words` (REFERENCE F 1: in the original the
+weights were shifted by one column). A title says what a memory is about; tags are few and chosen."""
+SMALL = 5_000
+"""Files up to which every row with any of the words is scored. SQLite scores about a million rows a second, and a
+common word is in every fifth of them."""
+SCORED = 5_000
+"""Rows that are scored in a larger index: the query's rarest words, as many of them as occur in so many rows together,
+choose the rows; the others count in their scores."""
+COUNTED = 25_000
+"""Rows of which bm25 needs the words' counts: beyond that the most common words of the query are left out. A word that
+is in every fifth row says a third of what one in every hundredth says, and takes twenty times as long."""
+EVERY_ROW = -1
+"""As a limit, to SQLite: none."""
+STALE = 0.02
+"""Share of files by which a large index may grow before the counted words are counted again."""
+COUNTED_ANEW = 20_000
+"""Files up to which words are counted again after every change, so that the answers depend on the notes alone."""
+RANK = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
+"""Negative in FTS5: the lower, the better."""
+
+
+def heading(title: str | None, path: str) -> str | None:
+    """What a note is called: its title, else its file's name where a person chose it (ours end in the short id)."""
+    name = stem(path)
+    return title or (None if stem_short_id(name.casefold()) else name)
+
+
+def columns(title: str | None, path: str, content: str, tags: Sequence[str], aliases: Sequence[str]) -> tuple[str, str, str]:  # fmt: skip
+    """What the full text table holds of a node."""
+    names = [name for name in (heading(title, path), *aliases) if name]
+    return fts_text(" | ".join(names)), fts_text(findable(content)), fts_text(" | ".join(tags))
+
+
+def plain_columns(path: str, content: str) -> tuple[str, str, str]:
+    """Of a file that is no node: its path stands for the title."""
+    return fts_text(path.removesuffix(".md")), fts_text(findable(content)), ""
+
+
+def put(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str, str]]) -> None:
+    sql.put(connection, "INSERT INTO words (rowid, title, content, tags)", rows)
+
+
+def take(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str, str]]) -> None:
+    """Take out rows; the texts must be those that were put in (the table does not keep them)."""
+    taken = [("delete", *row) for row in rows]
+    sql.put(connection, "INSERT INTO words (words, rowid, title, content, tags)", taken)
+
+
+class Frequencies:
+    """In how many rows a word is, remembered: counting a common word takes milliseconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._files = 0
+        self._changed = False
+
+    def changed(self) -> None:
+        """Notes came, changed or went."""
+        self._changed = True
+
+    def rows(self, read: Snapshot, terms: Sequence[str], files: int) -> dict[str, int]:
+        with self._lock:
+            grown = abs(files - self._files) > STALE * self._files
+            if grown or (self._changed and files <= COUNTED_ANEW) or len(self._counts) > 50_000:
+                self._counts, self._files, self._changed = {}, files, False
+            known = self._counts
+        for term in terms:
+            if term not in known:
+                select = "SELECT count(*) FROM words WHERE words MATCH ?"
+                known[term] = read().execute(select, (fts_match([term]),)).fetchone()[0]
+        return {term: known[term] for term in terms}
+
+
+def largest(connection: sqlite3.Connection) -> int:
+    """The largest key of a file: in an index that only grew, how many there are."""
+    return int(connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0])
+
+
+def split(read: Snapshot, terms: Sequence[str], files: int, counts: Frequencies) -> tuple[list[str], list[str]]:  # fmt: skip
+    """The words that choose the rows, and those that only count in their scores."""
+    if files <= SMALL or len(terms) < 2:
+        return list(terms), []
+    rows = counts.rows(read, terms, files)
+    rare: list[str] = []
+    common: list[str] = []
+    total = 0
+    for term in sorted((term for term in terms if rows[term]), key=lambda term: (rows[term], term)):
+        total += rows[term]
+        if not rare or total <= SCORED:
+            rare.append(term)
+        elif total <= COUNTED:
+            common.append(term)
+    return rare, common
+
+
+def terms_of(query: str | Sequence[str]) -> list[str]:
+    return query_terms(query) if isinstance(query, str) else list(dict.fromkeys(query))
+
+
+def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts: Frequencies) -> tuple[str, float]:
+    """The MATCH expression, and by how much bm25 exaggerates with it."""
+    rare, common = split(lambda: connection, terms_of(query), largest(connection), counts)
+    if not common:
+        return fts_match(rare), 1.0
+    # bm25 adds up every phrase of the expression, so each word stands in it twice.
+    choose, others = fts_match(rare), fts_match(common)
+    return f"({choose}) AND ({choose} OR {others} OR {others})", 2.0
+
+
+def search(
+    connection: sqlite3.Connection, query: str | Sequence[str], limit: int, chosen: Filter, counts: Frequencies
+) -> list[tuple[str, float]]:
+    """Nodes with any of the query's words: (id, bm25), best first; a higher score is better, all are positive.
+
+    A string is cut into its terms; a sequence is taken as terms. Equal scores are ordered by id, so that an index
+    that grew and one that was rebuilt answer alike.
+    """
+    match, times = _question(connection, query, counts)
+    if chosen.narrow:
+        condition, values = chosen.sql()
+        ids, scores = sql.scored(
+            connection,
+            f"SELECT n.id AS key, {RANK} AS score FROM words JOIN node n ON n.number = words.rowid "
+            f"WHERE words MATCH ? AND {condition} ORDER BY score, n.id LIMIT ?",
+            (match, *values, limit),
+        )
+        found = list(zip(scores.tolist(), ids, strict=True))
+    else:
+        found = _best(connection, match, limit, chosen)
+    return [(node_id, -score / times) for score, node_id in found]
+
+
+def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter) -> list[tuple[float, str]]:
+    """(score, id), best first, where the filter lets nearly all through: the rows first, and what they are after. To look up all
+    that match takes as long as to score them."""
+    select = f"SELECT rowid AS key, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY score LIMIT ?"
+    condition, values = chosen.sql()
+    for most in (limit + limit // SPARE + 1, EVERY_ROW):
+        numbers, best = sql.scored(connection, select, (match, most))
+        scores = dict(zip(map(int, numbers), best.tolist(), strict=True))
+        whole = len(scores) != most
+        if not whole:  # others may be as good as the last one
+            last = max(scores.values())
+            scores = {number: score for number, score in scores.items() if score != last}
+        found: list[tuple[float, str]] = []
+        for some in sql.sets(list(scores)):
+            # By number: left to itself SQLite takes the index of the filter, and walks half of the nodes.
+            named = f"FROM node n NOT INDEXED WHERE n.number IN ({sql.marks(some)}) AND {condition}"
+            nodes, ids = sql.columns(connection, ("n.number", "n.id"), named, (*some, *values))
+            found += [(scores[int(number)], node_id) for number, node_id in zip(nodes, ids, strict=True)]
+        if whole or len(found) >= limit:
+            break
+    return sorted(found)[:limit]
+
+
+def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+    """(number, path, content, title, tags, aliases) of files; title is None and tags is None for plain ones."""
+    found: list[tuple[Any, ...]] = []
+    for some in sql.sets(numbers):
+        rest = f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE f.number IN ({sql.marks(some)})"
+        columns = ("f.number", "f.path", "t.content", "n.title", "n.tags", "n.aliases")
+        found += map(tuple, sql.table(connection, columns, rest, some))
+    return found
+
+
+def refresh(connection: sqlite3.Connection) -> None:
+    """Fill the full text table anew from the texts, whatever is in it now."""
+    connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+    numbers = [row[0] for row in connection.execute("SELECT number FROM file ORDER BY number")]
+    for some in sql.chunks(numbers):
+        put(connection, [fts_row(*row) for row in stored(connection, some)])
+    settle(connection)
+
+
+def settle(connection: sqlite3.Connection) -> None:
+    """Merge the full text table's parts into one, so that the words of rows that were taken out are in none."""
+    connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+
+
+def fts_row(number: int, path: str, content: str, title: str | None, tags: str | None, aliases: str | None) -> tuple[int, str, str, str]:  # fmt: skip
+    """What the full text table holds of a row of `stored`."""
+    if tags is None or aliases is None:
+        return (number, *plain_columns(path, content))
+    return (number, *columns(title, path, content, json.loads(tags), json.loads(aliases)))

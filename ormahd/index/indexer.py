@@ -1,0 +1,320 @@
+"""The index's background thread: embeds what waits, has Chroma told (`chroma_sync.py`), tidies up. In small steps, behind
+everything else."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
+
+from msgspec import Struct
+
+from ormahd.embedding.embedder import DocumentVectors
+from ormahd.errors import Unavailable
+from ormahd.index import embedding_cache
+from ormahd.index.chroma_sync import Telling
+from ormahd.index.database import Database
+from ormahd.index.rows import micros
+from ormahd.index.vector_store import Meaning
+from ormahd.process import memory, priority
+from ormahd.vectors.chroma import ChromaTrouble
+
+FILL_BATCH = 128
+"""Nodes that are embedded and committed together; a write that comes in between waits for the commit only."""
+AHEAD = 2
+"""Such batches at once: while one is written, or its last texts leave a core free, the next one is embedded."""
+GIVE_BACK_S = 3.0
+"""After embedding or telling Chroma, until freed memory is returned: who handed the notes in is done with them as well."""
+GIVE_BACK_AGAIN_S = 60.0
+"""Seconds after which it is returned although nothing of that kind was done: answers, too, leave holes in the heap and fill SQLite's caches."""
+GIVE_BACK_CPU_S = 1.0
+"""Seconds of the processor's time within these, of all threads, without which there is nothing to return."""
+SWEEP_S = 600.0
+"""Seconds between two looks for garbage everywhere."""
+RETRY_S = 30.0
+"""Seconds after a failure before it is tried again, at most; the first time after half a second, then doubled."""
+
+IDLE_S = 60.0
+"""Seconds between two looks when there is nothing to do; a change wakes the thread at once."""
+TIDY_S = 3600.0
+
+log = logging.getLogger(__name__)
+
+
+class _Begun(Struct, frozen=True):
+    """Nodes whose texts are being embedded."""
+
+    meaning: Meaning
+    ids: Sequence[str]
+    made: Future[dict[bytes, DocumentVectors]]
+    """The vectors of those that were not in the cache, by the sha256 of what was embedded."""
+
+
+class Filler:
+    """One thread that works through what `Meaning` says is to be done, for the active model and the next one."""
+
+    def __init__(self, database: Database, applying: threading.Lock, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._applying = applying
+        self._clock = clock
+        self._turn = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._hurry = 0
+        self._settling = 0
+        self._worked: float | None = None
+        """When notes were embedded since memory was given back."""
+        self._given_back = time.monotonic()
+        self._swept = time.monotonic()
+        self._cpu = time.process_time()
+        """What the process had used of the processor when memory was given back."""
+        self._woken = False  # so that a call that comes during a step is not lost
+        self._failures = 0
+        self._tidy_at = 0.0
+        self.forgot = True
+        """What every question asks of the notes is not remembered."""
+        self.learn: Callable[[], None] = lambda: None
+        """Called where it is not, once all is embedded, and after bulk work."""
+        self._telling = Telling(database, applying)
+        self._beside = ThreadPoolExecutor(AHEAD, "index-embed")
+        self._begun: deque[_Begun] = deque()
+        self.active: Meaning | None = None
+        self.next: Meaning | None = None
+        """A model that is being filled beside the active one, and replaces it when it is complete."""
+        self.failure: str | None = None
+        """Why the last step failed, None when it did not."""
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="index-fill", daemon=True)
+        self._thread.start()
+
+    def begin_anew(self, database: Database) -> None:
+        """Read everything again from a file that is another one now; the apply lock is held."""
+        self._begun.clear()
+        for meaning in (self.active, self.next):
+            if meaning is not None:
+                with database.write() as connection:
+                    meaning.reload(connection)
+        self.forgot = True
+
+    def wake(self) -> None:
+        """There is something to do."""
+        with self._turn:
+            self._woken = True
+            self._turn.notify_all()
+
+    def worked(self) -> None:
+        """Many texts were embedded, here or by who stores them: some seconds after the last of it memory is given back."""
+        self._worked = time.monotonic()
+
+    def pending(self) -> int:
+        """Nodes that wait for their vectors."""
+        meanings = [one for one in (self.active, self.next) if one is not None]
+        return max((len(one.waiting) for one in meanings), default=0)
+
+    def wait(self, timeout: float, *, settled: bool) -> bool:
+        """Until nothing waits for its vectors (and, with `settled`, Chroma knows them all). False: time is over."""
+        return self._until(lambda: self._done(settled), timeout, settled)
+
+    def open(self, timeout: float) -> bool:
+        """Until Chroma is open, or cannot be, or there is no model that it could be open for. False: time is over."""
+        return self._until(self._opened, timeout, True)
+
+    def _opened(self) -> bool:
+        active = self.active
+        return active is None or active.chroma is not None or active.trouble is not None
+
+    def _until(self, done: Callable[[], bool], timeout: float, settled: bool) -> bool:
+        end = time.monotonic() + timeout
+        with self._turn:
+            self._hurry += 1
+            self._settling += settled
+            self._woken = True
+            self._turn.notify_all()
+            try:
+                while not done():
+                    left = end - time.monotonic()
+                    if left <= 0 or self._stopping:
+                        return False
+                    self._turn.wait(min(left, 1.0))
+            finally:
+                self._hurry -= 1
+                self._settling -= settled
+                if settled:
+                    self._telling.stay()
+        return True
+
+    def _done(self, settled: bool) -> bool:
+        if self.active is None:
+            return False
+        if self.next is not None or self.active.waiting:
+            return False
+        return not settled or self.active.learned
+
+    def stop(self) -> None:
+        with self._turn:
+            self._stopping = True
+            self._turn.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        self._beside.shutdown(cancel_futures=True)
+        for meaning in (self.active, self.next):
+            if meaning is not None:
+                meaning.close()
+
+    # The thread
+
+    def _run(self) -> None:
+        while not self._stopping:
+            pause = self._attempt()
+            with self._turn:
+                self._turn.notify_all()
+                if pause and not self._stopping and not self._woken:
+                    self._turn.wait(pause)
+                self._woken = False
+
+    def _attempt(self) -> float:
+        """One step; returns the seconds to wait before the next one."""
+        try:
+            pause = self._step()
+        except ChromaTrouble as trouble:
+            for meaning in (self.active, self.next):
+                if meaning is not None:
+                    meaning.fail(trouble)
+        except Unavailable as error:
+            self.failure = error.message
+        except Exception as error:
+            # The edge of a background thread: whatever it was, search goes on with what there is.
+            log.exception("filling the index failed; it is tried again")
+            self.failure = f"{type(error).__name__}: {error}"
+        else:
+            self.failure, self._failures = None, 0
+            return pause
+        self._failures += 1
+        return min(RETRY_S, 0.25 * 2.0**self._failures)
+
+    def _step(self) -> float:
+        priority.give()
+        for meaning in (self.active, self.next):
+            if meaning is None:
+                continue
+            if not meaning.wiped:
+                with self._applying:
+                    meaning.wipe_now()
+            if meaning.waiting:
+                self._embed(meaning)
+                self.worked()
+                return 0.0
+        if self.next is not None:
+            self._switch()
+            return 0.0
+        if self.active is None:
+            return IDLE_S
+        if self.forgot:
+            self.forgot = False
+            self.learn()
+        hurry, settling = bool(self._hurry), bool(self._settling)
+        pause = self._telling.step(self.active, hurry=hurry, settling=settling)
+        if pause is None:
+            pause = self._nothing_to_tell(self.active, settling)
+        return min(pause, self._give_back(self.active)) if pause else 0.0
+
+    def _nothing_to_tell(self, meaning: Meaning, settling: bool) -> float:
+        """Tidy up, and let Chroma rest when it was not needed for a while."""
+        if time.monotonic() >= self._tidy_at:
+            if self._tidy(meaning):
+                return 0.0
+            self._tidy_at = time.monotonic() + TIDY_S
+        return min(IDLE_S, self._telling.rest(meaning, settling))
+
+    def _give_back(self, meaning: Meaning) -> float:
+        """Return freed memory once bulk work is over, and now and then where one question follows the other; seconds until then."""
+        worked, now = self._worked or self._telling.since, time.monotonic()
+        again = self._given_back + GIVE_BACK_AGAIN_S - now
+        left = again if worked is None else min(worked + GIVE_BACK_S - now, again)
+        if left > 0:
+            return left
+        self._given_back = now
+        if worked is None and time.process_time() - self._cpu < GIVE_BACK_CPU_S:
+            return IDLE_S
+        self._worked = self._telling.since = None
+        self._database.give_back()
+        meaning.embedder.give_back()
+        if worked is not None:
+            self.learn()
+        if now - self._swept >= SWEEP_S:
+            self._swept = now
+            memory.sweep()
+        else:
+            memory.freeze()
+        memory.give_back()
+        self._cpu = time.process_time()
+        return IDLE_S
+
+    def _embed(self, meaning: Meaning) -> None:
+        self._begin(meaning)
+        if not self._begun:
+            return  # nothing waits any more
+        begun = self._begun.popleft()
+        made, ids = begun.made.result(), begun.ids
+        now = micros(self._clock())
+        with self._applying:
+            with self._database.write() as connection:
+                # What was forgotten meanwhile leaves no embedding behind.
+                wanted = {one.sha for one in embedding_cache.sources(connection, ids).values()}
+                embedding_cache.put(
+                    connection, meaning.number, {sha: one for sha, one in made.items() if sha in wanted}, now
+                )
+                delta = embedding_cache.follow(connection, meaning.number, ids, now)
+            meaning.take(delta)
+            for node_id in ids:  # also those that are gone, or changed meanwhile (`take` adds them again)
+                if node_id not in delta.waiting:
+                    meaning.waiting.pop(node_id, None)
+
+    def _begin(self, meaning: Meaning) -> None:
+        """Have as many batches under way as may be."""
+        while self._begun and self._begun[0].meaning is not meaning:
+            self._begun.popleft()
+        under_way = {node_id for one in self._begun for node_id in one.ids}
+        following = [one for one in list(meaning.waiting)[: (AHEAD + 1) * FILL_BATCH] if one not in under_way]
+        while len(self._begun) < AHEAD and (ids := following[:FILL_BATCH]):
+            del following[:FILL_BATCH]
+            self._begun.append(_Begun(meaning, ids, self._beside.submit(self._made, meaning, ids)))
+
+    def _made(self, meaning: Meaning, ids: Sequence[str]) -> dict[bytes, DocumentVectors]:
+        with self._database.read() as connection:
+            sources = embedding_cache.sources(connection, ids)
+            known = embedding_cache.cached(connection, meaning.number, {one.sha for one in sources.values()})
+        missing = {one.sha: one for one in sources.values() if one.sha not in known}
+        texts = [one.content for one in missing.values()]
+        vectors = meaning.embedder.embed_documents(texts, [one.heading for one in missing.values()]) if texts else []
+        return dict(zip(missing, vectors, strict=True))
+
+    def _switch(self) -> None:
+        """The next model is complete: it answers from now on, and the old one's vectors go."""
+        with self._applying:
+            old, new = self.active, self.next
+            assert new is not None
+            self.active, self.next = new, None
+        self._tidy_at = 0.0
+        if old is not None:
+            old.close()
+
+    def _tidy(self, meaning: Meaning) -> bool:
+        """Nothing else to do: drop some of what nobody needs any more. True: there may be more of it."""
+        with self._applying, self._database.write() as connection:
+            if self.next is not None:
+                return False
+            others = embedding_cache.models(connection) != [meaning.number]
+            dropped = embedding_cache.purge(connection, meaning.number, micros(self._clock()))
+            if others and not dropped:
+                embedding_cache.forget_others(connection, meaning.number)
+        if others and not dropped:
+            meaning.drop_others()
+        if dropped or others:
+            self._database.checkpoint()
+        return bool(dropped)

@@ -1,0 +1,1 @@
+"""Moves a memory that nobody placed into the space of its neighbours."""

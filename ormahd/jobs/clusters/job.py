@@ -1,0 +1,156 @@
+"""A memory that nobody placed joins the space that its neighbours are in (REFERENCE 3.7; F 15).
+
+Only by edges, and only where they speak clearly. What is global on purpose stays so (`global: true`, or a `space:` line that
+says none), and so does what is about the user wherever he works: the self node, identity, preferences, persons, core. The
+file stays where it is; a move that was taken back is not made again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ormahd.actions.amend import Seen, see
+from ormahd.actions.views import headline
+from ormahd.errors import OrmahError
+from ormahd.index.rows import GLOBAL, Filter, NodeRow
+from ormahd.jobs.job import Change, Done, Edit, Step, Turn
+from ormahd.model.change import Kind
+from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.note import note as codec
+from ormahd.note.frontmatter import read
+from ormahd.state.verdicts import text_key
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+
+log = logging.getLogger("ormahd.jobs")
+
+QUESTION = "cluster"
+"""Under which name a move is remembered (`Verdicts`)."""
+LEAST = 2
+"""Neighbours in the space: one is an accident."""
+MAJORITY = 2 / 3
+"""Of the weight of all edges; neighbours without a space count against every space."""
+EVERYWHERE = frozenset({NodeType.PREFERENCE, NodeType.PERSON})
+"""Types that are about the user, in whichever project he said so."""
+TIERS = (Tier.WORKING, Tier.ARCHIVAL)
+CHUNK = 500
+"""Notes read at once."""
+
+
+class _Move(Struct, frozen=True):
+    row: NodeRow
+    space: str
+    there: int
+    """Neighbours in that space."""
+    among: int
+    """All neighbours."""
+    digest: str
+
+
+class AutoCluster:
+    name = "auto_cluster"
+
+    def plan(self, turn: Turn) -> Iterator[Step]:
+        moves: list[_Move] = []
+        more, skipped = False, 0
+        for row, space, there, among in _clear_ones(turn):
+            if len(moves) >= turn.limit:
+                more = True
+                break
+            try:
+                seen = see(turn.ormah, row.id)
+            except OrmahError as exc:
+                skipped += 1
+                log.info("auto_cluster: %s was left alone (%s)", row.id[:8], exc.code)
+                continue
+            if seen.digest == row.digest and not _on_purpose(seen):
+                moves.append(_Move(row, space, there, among, seen.digest))
+        if moves:
+            yield _change(turn, moves)
+        if more or skipped:
+            yield Done(skipped=skipped, more=more)
+
+
+def _clear_ones(turn: Turn) -> Iterator[tuple[NodeRow, str, int, int]]:
+    """Memories without a space whose neighbours are clearly in one: (memory, space, neighbours there, neighbours)."""
+    index, me = turn.ormah.index, turn.ormah.vault.self_id
+    identity = {edge.target for edge in index.edges(me)[0] if edge.edge is EdgeType.DEFINES} | {me}
+    ids = sorted(set(index.ids(Filter(spaces=(GLOBAL,), tiers=TIERS, alive_at=turn.now, writable=True))) - identity)
+    for at in range(0, len(ids), CHUNK):
+        turn.give()
+        turn.progress(at, len(ids), "memories")
+        rows = index.notes(ids[at : at + CHUNK], connections=False)
+        placed = {
+            node_id: row for node_id, row in rows.items() if row.type not in EVERYWHERE and not row.about_self
+        }  # fmt: skip
+        for node_id, (space, there, among) in _majorities(turn, list(placed), me).items():
+            if turn.verdicts.known(QUESTION, _key(placed[node_id], space)) is None:
+                yield placed[node_id], space, there, among
+
+
+def _majorities(turn: Turn, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
+    """By memory: the space with a clear majority, how many neighbours it has there, and how many in all."""
+    index, wanted = turn.ormah.index, set(ids)
+    weights: dict[str, dict[str, float]] = {}
+    for edge in index.edges_of(ids):
+        for near, far in ((edge.source, edge.target), (edge.target, edge.source)):
+            if near in wanted and far != me:
+                known = weights.setdefault(near, {})
+                known[far] = max(known.get(far, 0.0), edge.weight)
+    others = sorted({far for known in weights.values() for far in known})
+    alive = set(index.keep(others, Filter(alive_at=turn.now)))
+    spaces = {node_id: one.space for node_id, one in index.candidates(others).items() if node_id in alive}
+    out: dict[str, tuple[str, int, int]] = {}
+    for near, known in weights.items():
+        counted = {far: weight for far, weight in known.items() if far in spaces}
+        by_space: dict[str, list[float]] = {}
+        for far, weight in counted.items():
+            if (space := spaces[far]) is not None:
+                by_space.setdefault(space, []).append(weight)
+        if by_space:
+            space, those = max(by_space.items(), key=lambda one: (sum(one[1]), one[0]))
+            if len(those) >= LEAST and 0 < MAJORITY * sum(counted.values()) <= sum(those) + 1e-9:
+                out[near] = space, len(those), len(counted)
+    return out
+
+
+def _on_purpose(seen: Seen) -> bool:
+    """Whether somebody said that it has no space: so marked, or with a `space:` line that names none."""
+    block = read(seen.data.decode())
+    return seen.note.everywhere or block is None or "space" in block.pairs
+
+
+def _key(row: NodeRow, space: str) -> tuple[str, str]:
+    return text_key(row.title, row.content), text_key(None, space)
+
+
+def _change(turn: Turn, moves: list[_Move]) -> Change:
+    lines = [
+        f"{headline(move.row.title, move.row.content, 60)} ({move.row.short_id}): {move.space}, "
+        f"{move.there} of {move.among} neighbours" for move in moves
+    ]  # fmt: skip
+    count = f"{len(moves)} {'memory' if len(moves) == 1 else 'memories'}"
+    ormah = turn.ormah
+
+    def done() -> None:
+        for move in moves:
+            turn.verdicts.remember(QUESTION, _key(move.row, move.space), {"space": move.space})
+
+    return Change(
+        Kind.CLUSTER, f"Give {count} the space of {'its' if len(moves) == 1 else 'their'} neighbours", "\n".join(lines),
+        lambda: _edits(ormah, moves), {move.row.id: move.digest for move in moves}, len(moves), done,
+    )  # fmt: skip
+
+
+def _edits(ormah: Ormah, moves: list[_Move]) -> list[Edit]:
+    out = []
+    for move in moves:
+        seen = see(ormah, move.row.id)
+        data = codec.edit(seen.data, seen.path, set={"space": move.space, "updated": ormah.moment()})
+        out.append(Edit(move.row.id, seen.path, data, seen.digest))
+    return out

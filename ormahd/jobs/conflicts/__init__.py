@@ -1,0 +1,1 @@
+"""Finds memories that do not agree."""

@@ -1,0 +1,229 @@
+"""Pairs of memories that may be in conflict: near one another, not connected as such, and not asked about before.
+
+A note counts as looked at (`Verdicts.seen`) once nothing is open about it; a pair is known by its texts, so that a changed
+memory is asked about again and a retagged one is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ormahd.index.rows import Filter
+from ormahd.judge.port import Pair, Shown
+from ormahd.model.node import EdgeType
+from ormahd.state.verdicts import CONFLICT, text_key
+from ormahd.text.standing import Compared, Standing, comparable, compare
+from ormahd.text.statement import Statement, read
+
+if TYPE_CHECKING:
+    from ormahd.index.rows import NodeRow
+    from ormahd.jobs.job import Turn
+
+NAME = "conflict_detector"
+JUDGED, RULED = CONFLICT, "conflict by rule"
+"""Under which question verdicts are kept: a judge's, also an agent's (two-phase maintenance); the rule's."""
+NEIGHBOURS = 15
+ALIKE = 0.4
+"""Least cosine of two that may speak of one thing (both: REFERENCE C 3.3)."""
+FAR = 0.2
+"""The same where the words are weighed, too: "Lives in Porto" and "Moved to Ghent" have 0.23, because to a model the name is most
+of such a text."""
+CHUNK = 200
+"""Notes that are looked at together."""
+SETTLED = frozenset({EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM, EdgeType.DERIVED_FROM})
+"""Edges that say already how two memories stand to each other."""
+SERIES = 3
+"""A memory that seems to replace or be replaced by so many others is one of a series (a server each), and in no conflict."""
+
+
+class Candidate(Struct, frozen=True):
+    """Two memories that may be in conflict. `by_words`: what their words say, where that is a conflict; `judged`: the verdict of an earlier run that could
+    not be carried out then."""
+
+    looked_at: str
+    """The note that was looked at when the other one was found."""
+    one: NodeRow
+    other: NodeRow
+    cosine: float
+    by_words: Compared | None
+    judged: Mapping[str, Any] | None = None
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        return key_of(self.one), key_of(self.other)
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """Best first: what was judged, what the words say, what is most alike."""
+        replaced = self.by_words.replaced if self.by_words is not None else 0.0
+        return (self.judged is None, -replaced, -self.cosine, self.one.id, self.other.id)
+
+    @property
+    def pair(self) -> Pair:
+        return Pair(_shown(self.one), _shown(self.other), self.cosine)
+
+
+class Search:
+    """One run's search. `judged`: every pair is a question for a judge; else only what the words show is a candidate."""
+
+    def __init__(self, turn: Turn, *, judged: bool) -> None:
+        self._turn = turn
+        self._index = turn.ormah.index
+        self._judged = judged
+        self._looked = f"{NAME} judged" if judged else NAME
+        self._question = JUDGED if judged else RULED
+        self._self_id = turn.ormah.vault.self_id
+        self._rows: dict[str, NodeRow] = {}
+        self._reads: dict[str, Statement] = {}
+        self._open: Counter[str] = Counter()
+        self._found: Counter[str] = Counter()
+
+    def chunks(self) -> Iterator[list[Candidate]]:
+        """Candidates of all memories that were not looked at with these texts, the newest first, some at a time."""
+        texts = self._texts()
+        fresh = self._turn.verdicts.unseen(self._looked, texts)
+        met: set[tuple[str, str]] = set()
+        for at in range(0, len(fresh), CHUNK):
+            self._turn.progress(at, len(fresh), "looking for conflicts")
+            some = fresh[at : at + CHUNK]
+            near: dict[str, list[tuple[str, float]]] = {}
+            for node_id in some:
+                self._turn.give()
+                near[node_id] = [hit for hit in self._turn.near.of(node_id)[:NEIGHBOURS] if hit[1] >= FAR]
+            self._load(near)
+            yield self._among(near, met)
+            waiting = {node_id for node_id in some if not near[node_id] and self._index.vectors(node_id) is None}
+            self._seen([one for one in some if not self._open[one] and one not in waiting], texts)
+
+    def series(self, candidate: Candidate) -> bool:
+        """Whether one of the two differs from many in one place."""
+        return max(self._found[candidate.one.id], self._found[candidate.other.id]) >= SERIES
+
+    def answered(self, candidate: Candidate, verdict: Mapping[str, Any]) -> None:
+        """Nobody need be asked about this pair again; what was answered is still to be done."""
+        if not self._turn.dry:
+            self._turn.verdicts.remember(self._question, candidate.keys, {**verdict, "open": True})
+
+    def settle(self, candidate: Candidate, verdict: Mapping[str, Any]) -> None:
+        """What came of a pair is committed, proposed or answered with no."""
+        if self._turn.dry:
+            return
+        self._turn.verdicts.remember(self._question, candidate.keys, verdict)
+        node_id = candidate.looked_at
+        self._open[node_id] -= 1
+        if not self._open[node_id]:
+            row = candidate.one if candidate.one.id == node_id else candidate.other
+            self._seen([node_id], {node_id: key_of(row)})
+
+    def fresh(self, candidate: Candidate) -> tuple[NodeRow, NodeRow] | None:
+        """(newer, older) as they are now, after what this run did; None: not the same memories any more."""
+        rows = self._index.notes([candidate.one.id, candidate.other.id], connections=False)
+        both = [rows.get(row.id) for row in (candidate.one, candidate.other)]
+        one, other = both
+        if one is None or other is None or not self._fit(one, other):
+            return None
+        if (key_of(one), key_of(other)) != candidate.keys:
+            return None
+        return (one, other) if _age(one) > _age(other) else (other, one)
+
+    # ------------------------------------------------------------ within
+
+    def _texts(self) -> dict[str, str]:
+        """Every living memory, newest first: id to the key of its text."""
+        found: list[tuple[Any, str, str]] = []
+        ids = self._index.ids(Filter(alive_at=self._turn.now, writable=True))
+        for at in range(0, len(ids), CHUNK):
+            self._turn.give()
+            rows = self._index.notes(ids[at : at + CHUNK], connections=False).values()
+            found += [(row.created, row.id, key_of(row)) for row in rows if row.id != self._self_id]
+        return {node_id: key for _, node_id, key in sorted(found, reverse=True)}
+
+    def _load(self, near: Mapping[str, Sequence[tuple[str, float]]]) -> None:
+        """Rows of these notes; what a few thousand others said is forgotten, so that a large vault fits."""
+        if len(self._rows) > 20 * CHUNK:
+            self._rows, self._reads = {}, {}
+        wanted = dict.fromkeys([*near, *(other for hits in near.values() for other, _ in hits)])
+        missing = [node_id for node_id in wanted if node_id not in self._rows]
+        self._rows |= self._index.notes(missing, connections=False)
+
+    def _among(self, near: Mapping[str, Sequence[tuple[str, float]]], met: set[tuple[str, str]]) -> list[Candidate]:
+        edges = self._index.edges_of(list(near))
+        between = {_pair(edge.source, edge.target) for edge in edges if edge.edge in SETTLED}
+        found: list[Candidate] = []
+        for node_id, hits in near.items():
+            self._turn.give()
+            for other_id, cosine in hits:
+                pair = _pair(node_id, other_id)
+                one, other = self._rows.get(node_id), self._rows.get(other_id)
+                if one is None or other is None or pair in met or pair in between or not self._fit(one, other):
+                    continue
+                met.add(pair)
+                by_words = self._compare(one, other, cosine)
+                if by_words is not None:
+                    self._found.update((node_id, other_id))
+                elif not self._judged or cosine < ALIKE:
+                    continue
+                candidate = self._asked(Candidate(node_id, one, other, cosine, by_words))
+                if candidate is not None:
+                    self._open[node_id] += 1
+                    found.append(candidate)
+        return sorted(found, key=lambda candidate: candidate.rank)
+
+    def _asked(self, candidate: Candidate) -> Candidate | None:
+        """The candidate, unless it is settled: proposed, carried out, or answered with no, by whomever."""
+        verdict = self._turn.verdicts.known(JUDGED, candidate.keys)
+        if verdict is None and not self._judged:
+            verdict = self._turn.verdicts.known(RULED, candidate.keys)
+        if verdict is None:
+            return candidate
+        if not verdict.get("open"):
+            return None
+        return Candidate(
+            candidate.looked_at, candidate.one, candidate.other, candidate.cosine, candidate.by_words, verdict
+        )
+
+    def _fit(self, one: NodeRow, other: NodeRow) -> bool:
+        """Both alive, neither the self node, and one may say something about the other."""
+        now = self._turn.now
+        return (
+            not one.expired(now) and not other.expired(now)
+            and self._self_id not in (one.id, other.id)
+            and (one.space == other.space or one.space is None or other.space is None)
+        )  # fmt: skip
+
+    def _compare(self, one: NodeRow, other: NodeRow, cosine: float) -> Compared | None:
+        """What their words say, where the newer one seems to make the older one false."""
+        if not comparable(one.type, one.space, other.type, other.space):
+            return None
+        for row in (one, other):
+            if row.id not in self._reads:
+                self._reads[row.id] = read(row.title, row.content, row.type)
+        older, newer = sorted((one, other), key=_age)
+        found = compare(
+            self._reads[older.id], self._reads[newer.id], cosine
+        )  # fmt: skip
+        return found if found.verdict is Standing.REPLACED else None
+
+    def _seen(self, ids: Sequence[str], texts: Mapping[str, str]) -> None:
+        if not self._turn.dry:
+            self._turn.verdicts.seen(self._looked, [(node_id, texts[node_id]) for node_id in ids])
+
+
+def key_of(row: NodeRow) -> str:
+    return text_key(row.title, row.content)
+
+
+def _pair(one: str, other: str) -> tuple[str, str]:
+    return min(one, other), max(one, other)
+
+
+def _age(row: NodeRow) -> tuple[Any, ...]:
+    return row.created, row.updated, row.id
+
+
+def _shown(row: NodeRow) -> Shown:
+    return Shown(row.id, row.type, row.space, row.title, row.content, row.created)

@@ -1,0 +1,1 @@
+"""Makes one memory of several small ones on one thing."""

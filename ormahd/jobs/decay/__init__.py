@@ -1,0 +1,1 @@
+"""Lets unused memories fade, and folds uses into the vault."""

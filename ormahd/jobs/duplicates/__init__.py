@@ -1,0 +1,1 @@
+"""Merges memories that say the same."""

@@ -1,0 +1,168 @@
+"""Two memories become one: the keeper takes in the other's tags and edges, and whatever led there leads here (seeds, REFERENCE 3.5).
+
+The keeper's id, file, history and creation stay. All of it is one commit, and so one undo: keeper, the removed note, and
+the notes whose links were drawn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ormahd.actions.amend import see
+from ormahd.actions.views import headline
+from ormahd.errors import BadRequest, Conflict, NotFound
+from ormahd.jobs.duplicates.links import Links
+from ormahd.jobs.job import Change, Edit
+from ormahd.model.change import Kind
+from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.note import note as codec
+from ormahd.note.markdown import normalise
+from ormahd.vault.origin import made_by_person
+
+if TYPE_CHECKING:
+    from ormahd.actions.amend import Seen
+    from ormahd.index.rows import NodeRow
+    from ormahd.ormah import Ormah
+
+_RANK = {Tier.CORE: 2, Tier.WORKING: 1, Tier.ARCHIVAL: 0}
+APART = {
+    EdgeType.CONTRADICTS: "they contradict each other",
+    EdgeType.EVOLVED_FROM: "one is what the other was before it changed",
+    EdgeType.DERIVED_FROM: "one was made of the other",
+}
+"""Edges that say why two memories are two."""
+
+
+def persons(ormah: Ormah, rows: Iterable[NodeRow]) -> frozenset[str]:
+    """The ids of those memories whose file a person made: no job removes such a file."""
+    by_path = {row.path: row.id for row in rows}
+    made = made_by_person(ormah.vault, by_path.items())
+    return frozenset(by_path[path] for path in made)
+
+
+def keeper(one: NodeRow, other: NodeRow, theirs: Collection[str] = ()) -> tuple[NodeRow, NodeRow]:
+    """(kept, removed), where nobody says otherwise: one of `theirs` (ids of memories whose file a person made), the higher
+    tier, then the longer text, then the later update."""
+
+    def worth(row: NodeRow) -> tuple[Any, ...]:
+        return row.id in theirs, _RANK[row.tier], len(row.content), row.updated, row.created, row.id
+
+    return (one, other) if worth(one) >= worth(other) else (other, one)
+
+
+def why_apart(ormah: Ormah, one: NodeRow, other: NodeRow, *, across: bool = False) -> str | None:
+    """Why these two cannot become one, as the end of a sentence; None: they can. `across`: a person wishes to merge
+    memories of two spaces."""
+    if one.id == other.id:
+        return "it is one memory"
+    if ormah.vault.self_id in {one.id, other.id}:
+        return "the self node stands for you; nothing becomes part of it, and it becomes part of nothing"
+    for row in (one, other):
+        if row.valid_until is not None or row.outdated_reason is not None:
+            return f"“{headline(row.title, row.content, 50)}” is outdated"
+    if one.space != other.space and not across:
+        return f"they belong to two spaces ({one.space or 'global'}, {other.space or 'global'})"
+    if ormah.vault.attributes.filter_of(one.path) != ormah.vault.attributes.filter_of(other.path):
+        return "git runs one of them through a filter, as for what is encrypted, and not the other"
+    for edge in ormah.index.edges_of([one.id]):
+        if other.id in {edge.source, edge.target} and edge.edge in APART:
+            return APART[edge.edge]
+    return None
+
+
+def merge(
+    ormah: Ormah,
+    keep_id: str,
+    remove_id: str,
+    *,
+    title: str | None = None,
+    content: str | None = None,
+    reason: str,
+    body: str,
+    across: bool = False,
+) -> Change:
+    """The change by which `remove_id` becomes part of `keep_id` (full ids). `title`, `content`: the united text; None: the
+    keeper's own stays (and the other's title where the keeper has none). `across`: also where their spaces differ.
+
+    Raises:
+        NotFound: an id. BadRequest: these two cannot become one (`why_apart`), or the text is empty.
+    """
+    rows = ormah.index.notes([keep_id, remove_id], connections=False)
+    for node_id in (keep_id, remove_id):
+        if node_id not in rows:
+            raise NotFound(
+                f"no memory has the id {node_id[:100]!r}", hint="it may have been merged or forgotten meanwhile"
+            )
+    keep, gone = rows[keep_id], rows[remove_id]
+    if content is not None and not normalise(content):
+        raise BadRequest("a merged memory without text", hint="leave the content out to keep the keeper's")
+
+    def edits() -> Sequence[Edit]:
+        now = ormah.index.notes([keep_id, remove_id], connections=False)
+        if len(now) < 2:
+            raise NotFound("one of the two is gone by now")
+        if why := why_apart(ormah, now[keep_id], now[remove_id], across=across):
+            raise Conflict(f"not merged: {why}")
+        return _edits(ormah, see(ormah, keep_id), see(ormah, remove_id), title, content)
+
+    if not across and persons(ormah, [gone]):
+        raise BadRequest(
+            f"{gone.short_id} cannot be merged away: {gone.path} is a file that the person made",
+            hint=f"keep {gone.short_id}, and remove {keep.short_id}; or leave it to the person",
+        )
+    if why := why_apart(ormah, keep, gone, across=across):
+        raise BadRequest(
+            f"{keep.short_id} and {gone.short_id} cannot be merged: {why}", hint="reject it, or connect them"
+        )
+    name, other = headline(title or keep.title or gone.title, content or keep.content, 60), headline(gone.title, gone.content, 60)  # fmt: skip
+    subject = f"Merge: two memories of “{name}” became one" if name == other else f"Merge: “{other}” into “{name}”"
+    text = "\n".join(line for line in (reason, body, f"Kept {keep.path}, removed {gone.path}") if line)
+    return Change(Kind.MERGE, subject, text, edits, {keep_id: keep.digest, remove_id: gone.digest})
+
+
+def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> Change:
+    """The change of a proposal that a person approved; spaces are the person's business then.
+
+    Raises:
+        NotFound, BadRequest: as `merge`, or the payload is none of ours.
+    """
+    try:
+        keep, remove = str(payload["keep_id"]), str(payload["remove_id"])
+    except KeyError as exc:
+        raise BadRequest(f"the proposal does not say what to merge ({exc} is missing)", hint="reject it") from exc
+    return merge(
+        ormah, keep, remove, title=payload.get("title"), content=payload.get("content"),
+        reason=str(payload.get("reason") or ""), body=str(payload.get("body") or ""), across=True,
+    )  # fmt: skip
+
+
+def _edits(ormah: Ormah, keep: Seen, gone: Seen, title: str | None, content: str | None) -> list[Edit]:
+    links = Links(ormah, keep, gone)
+    fields: dict[str, Any] = {
+        "title": title or keep.note.title or gone.note.title,
+        "tier": max(keep.note.tier, gone.note.tier, key=_RANK.__getitem__),
+        "tags": _tags(keep, gone),
+        "confidence": max(keep.note.confidence, gone.note.confidence),
+        "updated": ormah.moment(),
+    }
+    text = links.own_text(keep.note.content if content is None else normalise(content))
+    data = codec.edit(
+        keep.data, keep.path, set=fields, unlink=links.erased, link=links.drawn, content=text,
+    )  # fmt: skip
+    return [
+        Edit(keep.id, keep.path, data, keep.digest),
+        Edit(gone.id, gone.path, None, gone.digest),
+        *links.neighbours(),
+    ]
+
+
+def _tags(keep: Seen, gone: Seen) -> list[str]:
+    """The keeper's tags, then those of the other that it has in no spelling."""
+    known = {tag.casefold() for tag in keep.note.tags}
+    return [*keep.note.tags, *(tag for tag in gone.note.tags if tag.casefold() not in known)]
+
+
+def is_event(row: NodeRow, other: NodeRow) -> bool:
+    """Whether these are happenings of two days: the same words, and yet not the same thing."""
+    return NodeType.EVENT in {row.type, other.type} and row.created.date() != other.created.date()

@@ -1,0 +1,1 @@
+"""Links memories that are near in meaning."""

@@ -1,0 +1,263 @@
+"""Edges between memories, drawn by jobs and by whoever judges: many in one commit, each in the note of its source.
+
+An edge that is there already is left alone. A plain `related_to` gives way to an edge that says more (REFERENCE F 22: links
+that were made for nearness kept 88 of 100 pairs from ever being typed). What makes no sense is refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from ormahd.actions.amend import Seen, clean, see
+from ormahd.actions.views import headline, stem
+from ormahd.errors import BadRequest, Conflict, NotFound
+from ormahd.index.rows import Edge, NodeRow
+from ormahd.jobs.job import Change, Edit, nothing
+from ormahd.model.change import Kind
+from ormahd.model.node import EdgeType, short_id
+from ormahd.note import note as codec
+from ormahd.note.note import DEFAULT_WEIGHT, Link, stem_short_id
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+
+DRAWN = (EdgeType.SUPPORTS, EdgeType.PART_OF, EdgeType.DEPENDS_ON, EdgeType.RELATED_TO, EdgeType.CONTRADICTS)
+"""What may be drawn so. The others have makers of their own: identity, consolidation, the conflict detector."""
+BOTH_WAYS = frozenset({EdgeType.RELATED_TO, EdgeType.CONTRADICTS})
+"""They mean the same whichever note they stand in."""
+NO_CIRCLE = frozenset({EdgeType.PART_OF, EdgeType.DEPENDS_ON})
+"""A chain of these that comes back to its beginning says nothing."""
+MAX_REASON = 1_000
+"""Characters. It stands on one line of the note."""
+WALKED = 1_000
+"""Memories looked at for a circle, at most: real chains are short."""
+NAME = 60
+"""Characters of a memory's name in a commit message."""
+
+
+class Wish(Struct, frozen=True):
+    """An edge to be drawn, by full ids. `weight` None or 0: the default (an edge without weight carries nothing)."""
+
+    source_id: str
+    target_id: str
+    edge: EdgeType = EdgeType.RELATED_TO
+    weight: float | None = None
+    reason: str | None = None
+
+
+def link(ormah: Ormah, wishes: Sequence[Wish], *, subject: str, body: str) -> Change:
+    """The commit that draws these edges. With none left to draw its edits are none.
+
+    Raises:
+        NotFound, BadRequest: a wish that makes no sense, named by `data["id"]`. Conflict: a note is being edited.
+        InvalidNote: a note that cannot be changed. `Draft.add` tells for each wish by itself.
+    """
+    draft = Draft(ormah)
+    for wish in wishes:
+        draft.add(wish)
+    return draft.change(subject=subject, body=body)
+
+
+def count_of(number: int) -> str:
+    """`1 pair`, `12 pairs`: for subjects."""
+    return f"{number} {'pair' if number == 1 else 'pairs'}"
+
+
+class _Edited(Struct):
+    """What is to become of one note."""
+
+    seen: Seen
+    links: list[Link] = field(default_factory=list)
+    unlinks: list[tuple[EdgeType, str]] = field(default_factory=list)
+
+
+class Draft:
+    """Edges gathered for one commit. Nothing is written; each wish is tried on the note as it stands."""
+
+    def __init__(self, ormah: Ormah) -> None:
+        self._ormah = ormah
+        self.made: list[Wish] = []
+        self._rows: dict[str, NodeRow] = {}
+        self._edges: dict[str, list[Edge]] = {}
+        """By node: the edges that touch it, those of this draft too."""
+        self._edited: dict[str, _Edited] = {}
+
+    def add(self, wish: Wish) -> bool:
+        """Take one edge in; False: it is there already. Raises as `link`, and is then as before."""
+        source, target = self._end(wish.source_id), self._end(wish.target_id)
+        weight = _weight(wish)
+        made = Wish(source.id, target.id, wish.edge, weight, self._reason(wish))
+        self._check(made, source, target)
+        there = [edge for edge in self._touching(source.id) if target.id in {edge.source, edge.target}]
+        if _drawn(made, there):
+            return False
+        self._check_way(made, there, source, target)
+        new = Link(made.edge, stem(target.path), weight, self._ormah.moment(), made.reason)
+        changes: dict[str, tuple[list[Link], list[tuple[EdgeType, str]]]] = {source.id: ([new], [])}
+        replaced = [
+            edge for edge in there if plain(edge)
+        ]  # none where a related_to is wished: it would be there already
+        for edge in replaced:
+            changes.setdefault(edge.source, ([], []))[1].extend(self._written(edge))
+        self._try(changes, {source.id, target.id})
+        drawn = Edge(source.id, target.id, made.edge, weight, new.created, made.reason, False)
+        for end in (source.id, target.id):
+            self._edges[end] = [*(edge for edge in self._touching(end) if edge not in replaced), drawn]
+        self.made.append(made)
+        return True
+
+    def change(self, *, subject: str, body: str, done: Callable[[], None] = nothing) -> Change:
+        ormah, edited = self._ormah, dict(self._edited)
+
+        def edits() -> list[Edit]:
+            out = []
+            for node_id, one in edited.items():
+                if one.links or one.unlinks:
+                    seen = see(ormah, node_id)
+                    data = _edit(seen, one.links, one.unlinks)
+                    if data != seen.data:
+                        data = codec.edit(data, seen.path, set={"updated": ormah.moment()})
+                        out.append(Edit(node_id, seen.path, data, seen.digest))
+            return out
+
+        based_on = {node_id: one.seen.digest for node_id, one in edited.items()}
+        return Change(Kind.LINK, subject, body, edits, based_on, len(self.made), done)
+
+    def sentence(self, wish: Wish) -> str:
+        """`Chose Vite (1a2b3c4d) supports Fast builds (9f8e7d6c)`: a line of a commit's body, of a wish that was added."""
+        return f"{_named(self._rows[wish.source_id])} {wish.edge} {_named(self._rows[wish.target_id])}"
+
+    # ------------------------------------------------------------ checks
+
+    def _end(self, node_id: str) -> NodeRow:
+        if node_id not in self._rows:
+            found = self._ormah.index.notes([node_id], connections=False)
+            if node_id not in found:
+                raise NotFound(f"no memory has the id {node_id[:100]!r}", data={"id": node_id})
+            self._rows[node_id] = found[node_id]
+        return self._rows[node_id]
+
+    def _reason(self, wish: Wish) -> str | None:
+        reason = " ".join((clean(self._ormah, wish.reason, []) or "").split())
+        if len(reason) > MAX_REASON:
+            raise BadRequest(
+                f"the reason has {len(reason)} characters, at most {MAX_REASON} are allowed", hint="say it shorter",
+                data={"id": wish.source_id},
+            )  # fmt: skip
+        return reason or None
+
+    def _check(self, wish: Wish, source: NodeRow, target: NodeRow) -> None:
+        if source.id == target.id:
+            raise BadRequest("a memory cannot be connected to itself", data={"id": source.id})
+        if wish.edge not in DRAWN:
+            raise BadRequest(
+                f"{wish.edge} is not drawn by hand or by a judge", hint=f"there are: {', '.join(DRAWN)}",
+                data={"id": source.id},
+            )  # fmt: skip
+        me = self._ormah.vault.self_id
+        if me in {source.id, target.id}:
+            raise BadRequest("the self node has no such edges: only what it defines", data={"id": me})
+
+    def _check_way(self, wish: Wish, there: list[Edge], source: NodeRow, target: NodeRow) -> None:
+        if wish.edge in BOTH_WAYS:
+            return
+        back = any(edge.edge is wish.edge for edge in there)  # the same way round it would be there already
+        if back or (wish.edge in NO_CIRCLE and self._leads(wish.edge, target.id, source.id)):
+            raise BadRequest(
+                f"{_named(source)} {wish.edge} {_named(target)} would be a circle: the other way round it is so already",
+                data={"id": source.id},
+            )
+
+    def _leads(self, edge: EdgeType, start: str, goal: str) -> bool:
+        """Whether a chain of such edges leads from `start` to `goal`."""
+        met, at = {start}, [start]
+        while at and len(met) < WALKED:
+            self._load(at)
+            reached = {
+                one.target
+                for node_id in at
+                for one in self._edges[node_id]
+                if one.edge is edge and one.source == node_id
+            }
+            if goal in reached:
+                return True
+            at = sorted(reached - met)
+            met |= reached
+        return False
+
+    # ------------------------------------------------------------ edges and notes
+
+    def _touching(self, node_id: str) -> list[Edge]:
+        self._load([node_id])
+        return self._edges[node_id]
+
+    def _load(self, ids: Sequence[str]) -> None:
+        missing = [node_id for node_id in ids if node_id not in self._edges]
+        if missing:
+            self._edges.update({node_id: [] for node_id in missing})
+            for edge in self._ormah.index.edges_of(missing):
+                for end in (edge.source, edge.target):
+                    if end in missing:
+                        self._edges[end].append(edge)
+
+    def _written(self, edge: Edge) -> list[tuple[EdgeType, str]]:
+        """The edge as its note has it."""
+        short = short_id(edge.target)
+        return [
+            (one.edge, one.target)
+            for one in self._note(edge.source).seen.note.links
+            if one.edge is edge.edge
+            and not one.body
+            and (stem_short_id(one.target) == short or self._ormah.index.resolve_link(one.target) == edge.target)
+        ]
+
+    def _note(self, node_id: str) -> _Edited:
+        if node_id in self._edited:
+            return self._edited[node_id]
+        seen, row = see(self._ormah, node_id), self._end(node_id)
+        if seen.digest != row.digest:
+            raise Conflict(f"{seen.path} was edited meanwhile", data={"id": node_id})
+        return _Edited(seen)
+
+    def _try(self, changes: dict[str, tuple[list[Link], list[tuple[EdgeType, str]]]], ends: set[str]) -> None:
+        """Plan the changes, when every note concerned can take them."""
+        tried: dict[str, _Edited] = {}
+        for node_id in sorted(ends | changes.keys()):
+            links, unlinks = changes.get(node_id, ([], []))
+            known = self._note(node_id)
+            tried[node_id] = one = _Edited(known.seen, [*known.links, *links], [*known.unlinks, *unlinks])
+            if links or unlinks:
+                _edit(one.seen, one.links, one.unlinks)
+        self._edited.update(tried)
+
+
+def plain(edge: Edge) -> bool:
+    """A `related_to` that nobody gave a reason and no person typed into the text: made for nearness alone."""
+    return edge.edge is EdgeType.RELATED_TO and not edge.body and not edge.reason
+
+
+def _drawn(wish: Wish, there: Sequence[Edge]) -> bool:
+    if wish.edge is EdgeType.RELATED_TO:
+        return bool(there)
+    return any(edge.edge is wish.edge and (wish.edge in BOTH_WAYS or edge.source == wish.source_id) for edge in there)
+
+
+def _edit(seen: Seen, links: Sequence[Link], unlinks: Sequence[tuple[EdgeType, str]]) -> bytes:
+    return codec.edit(seen.data, seen.path, link=links, unlink=unlinks)
+
+
+def _weight(wish: Wish) -> float:
+    """Between 0 and 1, two digits, and never 0 (REFERENCE F 6: spreading activation multiplies by it)."""
+    if wish.weight is None:
+        return DEFAULT_WEIGHT
+    if not math.isfinite(wish.weight):
+        raise BadRequest(f"a weight is a number from 0 to 1, not {wish.weight}", data={"id": wish.source_id})
+    return round(min(1.0, wish.weight), 2) if wish.weight >= 0.01 else DEFAULT_WEIGHT
+
+
+def _named(row: NodeRow) -> str:
+    return f"{headline(row.title, row.content, NAME)} ({row.short_id})"

@@ -1,0 +1,1 @@
+"""Two-phase maintenance: an agent judges what the jobs found."""

@@ -1,0 +1,219 @@
+"""Two-phase maintenance: an agent judges what the jobs found, under a receipt (seeds/api-surface, "Maintenance Endpoint").
+
+Phase one hands candidates out, phase two applies the verdicts on exactly those. One receipt is open at a time: whoever asks
+while it is gets the same questions, so that two agents at once judge the same, and of their results the first stand. (A second
+receipt in its place would void the first agent's work whenever another one looks.)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ormahd.actions.amend import clean
+from ormahd.errors import Conflict as Used
+from ormahd.errors import NotFound, NotReady
+from ormahd.jobs.job import Turn
+from ormahd.jobs.maintenance.apply import NO, Settling
+from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, QUESTIONS, Issued, counted, gather, show
+from ormahd.jobs.maintenance.results import Refused, check
+from ormahd.jobs.neighbours import Near
+from ormahd.state.receipts import Receipt, Receipts
+from ormahd.state.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from ormahd.actions.caller import Caller
+    from ormahd.jobs.maintenance.issue import Search
+    from ormahd.jobs.maintenance.results import Checked
+    from ormahd.ormah import Ormah
+
+LOOKS_ANEW = timedelta(hours=1)
+"""How long it is believed that there is something to judge."""
+TRIES = 3
+"""How often a question is asked whose answers are refused; then it counts as judged: no."""
+ANOTHER = "ask for the next candidates: agent.maintenance {} (ormahctl maintenance)"
+
+Progress = Callable[[int, int, str], None]
+
+
+class Handed(Struct, frozen=True):
+    """Phase one. `batches` are JSON values: the seeds' four keys."""
+
+    receipt: str
+    expires: datetime
+    batches: Mapping[str, Any]
+    summary: str
+
+
+class Settled(Struct, frozen=True):
+    """Phase two. `summary` counts what was applied, and as `skipped` what was not."""
+
+    receipt: str
+    run: str | None
+    """By which all of it can be taken back at once; None: nothing was changed."""
+    summary: dict[str, int]
+    refused: list[Refused] = field(default_factory=list)
+    commits: list[str] = field(default_factory=list)
+
+
+class Maintenance:
+    """Of one vault. Safe for many threads; the two phases are one at a time."""
+
+    def __init__(self, ormah: Ormah, search: Search) -> None:
+        self._ormah = ormah
+        self._settings = ormah.settings.maintenance
+        self._search = search
+        self._verdicts = Verdicts(ormah.state)
+        self._receipts = Receipts(ormah.state)
+        self._one = threading.Lock()
+        self._looked: tuple[datetime, bool] | None = None
+        self._receipts.born(self._now())
+
+    def _now(self) -> datetime:
+        return self._ormah.ranking_clock()
+
+    # ------------------------------------------------------------ phase one
+
+    def hand_out(self, progress: Progress = lambda *_: None) -> Handed:
+        """The questions of the open receipt, or new ones under a new receipt.
+
+        Raises:
+            NotReady: nothing can be compared while the model is not there.
+        """
+        with self._one:
+            now = self._now()
+            held = self._receipts.open(now)
+            if held is not None:
+                again = show(self._ormah.index, Issued.from_json(held.issued), self._settings.characters)
+                if again.issued:
+                    return self._handed(held, again.batches)
+            if "vectors" in self._ormah.degraded():
+                raise NotReady(
+                    "memories cannot be compared yet: not all have their vectors", hint="see: ormahctl status"
+                )
+            progress(0, 0, "looking for candidates")
+            found = gather(self._turn(self._ormah.new_run(), self._settings.seconds), self._search, self._settings)
+            new = show(self._ormah.index, found, self._settings.characters)
+            expires = now + timedelta(minutes=self._settings.receipt_minutes)
+            receipt = Receipt(str(uuid.uuid4()), now, expires, new.issued.as_json(), None)
+            self._receipts.keep(receipt)
+            self._looked = (now, bool(new.issued))
+            return self._handed(receipt, new.batches)
+
+    def _handed(self, receipt: Receipt, batches: Mapping[str, Any]) -> Handed:
+        numbers = dict(counted(batches))
+        if not any(numbers.values()):
+            said = "There is nothing to judge."
+        else:
+            names = {
+                LINKS: ("pair to link", "pairs to link"),
+                CONFLICTS: ("pair that may conflict", "pairs that may conflict"),
+                MERGES: ("pair to merge", "pairs to merge"),
+                CLUSTERS: ("cluster to unite", "clusters to unite"),
+            }
+            parts = [f"{number} {names[batch][number != 1]}" for batch, number in numbers.items() if number]
+            said = (
+                f"{', '.join(parts)}. What gets no result counts as judged: no. Send results with this receipt by "
+                f"{receipt.expires:%H:%M} UTC."
+            )
+        return Handed(receipt.id, receipt.expires, batches, said)
+
+    def _turn(self, run: str, seconds: float) -> Turn:
+        """For the jobs' searches: they mark whom they need not look at again. It is stopped when its time is over, or the
+        daemon's."""
+        end = time.monotonic() + seconds
+        return Turn(
+            self._ormah, self._verdicts, Near(self._ormah.index), None, run, self._now(), False,
+            lambda: self._ormah.phase == "stopping" or time.monotonic() > end, lambda *_: None,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ phase two
+
+    def settle(self, receipt_id: str, lists: Mapping[str, Any], caller: Caller) -> Settled:
+        """Apply what was judged; what was handed out and got no verdict counts as judged with no, and is remembered.
+
+        Raises:
+            NotFound: there is no such receipt. Conflict: it was used, or has expired.
+            VaultBusy: git is held; what was applied by then stands, and the same results may be sent again.
+        """
+        with self._one:
+            issued = Issued.from_json(self._held(receipt_id).issued)
+            checked = check(self._ormah, lists, issued)
+            course = Settling(self._ormah, caller, self._ormah.new_run())
+            course.apply(checked)
+            self._remember(issued, checked, caller)
+            self._receipts.settle(receipt_id, self._now())
+            self._looked = None
+        refused = [self._safe(one) for one in checked.refused]
+        summary = {**course.counts, "skipped": len(refused) + checked.said_none}
+        return Settled(
+            receipt_id, course.run if any(course.counts.values()) else None, summary, refused, course.commits
+        )
+
+    def _held(self, receipt_id: str) -> Receipt:
+        receipt = self._receipts.find(receipt_id)
+        if receipt is None:
+            raise NotFound(f"there is no receipt '{receipt_id[:60]}'", hint=ANOTHER)
+        if receipt.settled is not None:
+            raise Used(
+                f"this receipt was used at {receipt.settled:%Y-%m-%d %H:%M} UTC; its results stand", hint=ANOTHER
+            )
+        if receipt.expires <= self._now():
+            raise Used(
+                f"this receipt expired at {receipt.expires:%Y-%m-%d %H:%M} UTC; nothing was changed", hint=ANOTHER
+            )
+        return receipt
+
+    def _remember(self, issued: Issued, checked: Checked, caller: Caller) -> None:
+        """What was judged is not asked again, also when it was applied and a person takes it back; what was refused is, but
+        not for ever."""
+        for batch, items in issued.items.items():
+            if batch in checked.unread:
+                continue
+            for item in items:
+                verdict = checked.verdicts.get((batch, item.ids), NO[batch])
+                if (batch, item) in checked.open:
+                    tries = f"{QUESTIONS[batch]}: refused"
+                    times = int((self._verdicts.known(tries, item.texts) or {}).get("times", 0)) + 1
+                    if times < TRIES:
+                        self._verdicts.remember(tries, item.texts, {"times": times})
+                        continue
+                    verdict = {**verdict, "refused": times}
+                self._verdicts.remember(QUESTIONS[batch], item.texts, {**verdict, "by": caller.source})
+
+    def _safe(self, refused: Refused) -> Refused:
+        """Without a secret that stood where an id should."""
+        return replace(
+            refused, id=clean(self._ormah, refused.id, []) or "", why=clean(self._ormah, refused.why, []) or ""
+        )
+
+    # ------------------------------------------------------------ whether it is time
+
+    def due(self) -> bool:
+        """Whether an agent should be told that there is something to judge: no results came for the interval, nobody is
+        at it, and there is something. Quick: it knows the last from `look`."""
+        return self._looked is not None and self._looked[1] and self._time()
+
+    def _time(self) -> bool:
+        now, last = self._now(), self._receipts.last()
+        interval = timedelta(hours=self._settings.interval_hours)
+        return (last is None or now - last >= interval) and self._receipts.open(now) is None
+
+    def look(self, seconds: float | None = None) -> None:
+        """Find out whether there is something to judge, where that is asked by now. `seconds`: no longer than that."""
+        now = self._now()
+        if not self._time():
+            self._looked = None
+            return
+        if self._looked is not None and now - self._looked[0] < LOOKS_ANEW and self._looked[1]:
+            return
+        turn = self._turn(self._ormah.new_run(), self._settings.seconds if seconds is None else seconds)
+        found = gather(turn, self._search, self._settings, enough=True)
+        self._looked = (now, bool(found))

@@ -1,0 +1,317 @@
+"""Phase two of two-phase maintenance: what an agent hands in, held against what it was handed (DESIGN section 12).
+
+Nothing of it is trusted: each item is read by itself, must be about a question of the receipt, and about
+memories that still read as they did. What does not pass is refused by name; the rest is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+
+from msgspec import Struct, field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from ormahd.errors import OrmahError
+from ormahd.faults import fault
+from ormahd.jobs.maintenance import issue
+from ormahd.jobs.maintenance.issue import Issued, Item, stale
+from ormahd.model.node import MAX_CONTENT, EdgeType, NodeType, Text, Title
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+
+NONE: Final = "none"
+"""A verdict that may be said, though leaving the item out says the same."""
+MOST: Final = 1_000
+"""Items of one kind that are read; a receipt has a few dozen."""
+LIST: Final[Mapping[str, str]] = {
+    "edges": issue.LINKS, "conflicts": issue.CONFLICTS, "merges": issue.MERGES,
+    "consolidations": issue.CLUSTERS,
+}  # fmt: skip
+"""Each list of results, in the order in which they are applied, and the batch that it answers first of all: what removes or
+archives a memory comes after what connects it. Whoever judges may find a pair to be something else than it was asked about, so a
+list answers pairs of every batch."""
+
+Id = Annotated[str, StringConstraints(max_length=100)]
+Reason = Annotated[Text, Field(max_length=2_000)]
+Content = Annotated[Text, Field(max_length=MAX_CONTENT)]
+
+
+class Result(BaseModel):
+    """One verdict. Fields that nobody asked for are left aside."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+
+    reason: Reason | None = None
+
+
+class Edge(Result):
+    """What a pair to link may become. The other edges say who the user is, or what a memory was made of."""
+
+    source_id: Id
+    target_id: Id
+    edge_type: Literal["supports", "part_of", "depends_on", "related_to", "contradicts", "none"]
+    weight: Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)] | None = None
+
+
+class Merge(Result):
+    keep_id: Id
+    remove_id: Id
+    title: Title = None
+    content: Content | None = None
+
+
+class Consolidation(Result):
+    node_ids: Annotated[list[Id], Field(min_length=2, max_length=5)]
+    title: Title = None
+    content: Content
+    type: NodeType
+
+
+class Conflict(Result):
+    source_id: Id
+    target_id: Id
+    kind: Literal["evolution", "tension", "none"]
+
+
+MODELS: Final[Mapping[str, type[Result]]] = {
+    "edges": Edge, "conflicts": Conflict, "merges": Merge, "consolidations": Consolidation,
+}  # fmt: skip
+
+
+class Refused(Struct, frozen=True):
+    """An item that came to nothing: where it stood (`merges[2]`), the id that is to blame, why."""
+
+    item: str
+    id: str
+    why: str
+
+
+class Taken(Struct, frozen=True):
+    """An item that may be applied: what it says, and the question that it answers, with the batch that this is of."""
+
+    name: str
+    result: Any
+    asked: Item
+    batch: str
+
+
+class Checked(Struct):
+    """The items of all lists, sorted."""
+
+    taken: dict[str, list[Taken]] = field(default_factory=lambda: {name: [] for name in LIST})
+    refused: list[Refused] = field(default_factory=list)
+    said_none: int = 0
+    unread: set[str] = field(default_factory=set)
+    """Batches whose list could not be read at all."""
+    open: list[tuple[str, Item]] = field(default_factory=list)
+    """Questions whose answer was refused: they are asked again."""
+    verdicts: dict[tuple[str, tuple[str, ...]], Mapping[str, Any]] = field(default_factory=dict)
+    """By batch and ids, what is to be remembered of those that were applied."""
+
+    def refuse(self, item: str, blamed: str, why: str, *asked: tuple[str, Item]) -> None:
+        """`asked`: the questions that stay open for it, each with its batch."""
+        self.refused.append(Refused(item, blamed[:100], why[:1_000]))
+        self.open += asked
+
+
+def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
+    """Every item of the results, taken or refused."""
+    checked = Checked()
+    for name, batch in LIST.items():
+        value = lists.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, list) or len(value) > MOST:
+            checked.refuse(name, "", f"it is no list of at most {MOST:,} items")
+            checked.unread.add(batch)
+            continue
+        _List(ormah, name, _in_order(issued, batch), checked).check(value)
+    _said_of_several(checked)
+    return checked
+
+
+Asked = tuple[str, Item]
+"""A question with the batch that it is of."""
+
+
+def _in_order(issued: Issued, first: str) -> list[Asked]:
+    """All questions, those that a list is meant for before the others."""
+    batches_ = sorted(issued.items, key=lambda batch: batch != first)
+    return [(batch, one) for batch in batches_ for one in issued.of(batch)]
+
+
+def _said_of_several(checked: Checked) -> None:
+    """Refuse what two lists say of the same two memories, where one of them was not asked for it."""
+    verdicts: dict[frozenset[str], list[tuple[str, Taken]]] = {}
+    for name, taken in checked.taken.items():
+        for one in taken:
+            verdicts.setdefault(frozenset(_ids(one.result)), []).append((name, one))
+    for said in verdicts.values():
+        if len({name for name, _ in said}) < 2 or all(LIST[name] == one.batch for name, one in said):
+            continue  # each answers a question of its own
+        names = " and ".join(one.name for _, one in said)
+        for name, one in said:
+            checked.taken[name].remove(one)
+            why_ = f"of the same memories {names} say different things"
+            checked.refuse(one.name, _ids(one.result)[0], why_, (one.batch, one.asked))
+
+
+R = TypeVar("R", bound=Result)
+
+
+class _List:
+    """The items of one list."""
+
+    def __init__(self, ormah: Ormah, name: str, asked: Sequence[Asked], checked: Checked) -> None:
+        self.ormah = ormah
+        self.name = name
+        self.asked = asked
+        self.checked = checked
+        self.rows = ormah.index.notes([node_id for _, one in asked for node_id in one.ids], connections=False)
+        self.known = {node_id for _, one in asked for node_id in one.ids}
+
+    def check(self, values: Sequence[Any]) -> None:
+        read = [(number, self._read(number, value)) for number, value in enumerate(values)]
+        results = [(number, result) for number, result in read if result is not None]
+        bad = {**_circles(self.name, results), **_repeated(self.name, results)}
+        for number, result in results:
+            found = self._question(number, result)
+            if found is None:
+                continue
+            batch, item = found
+            blame = bad.get(number) or self._wrong(result, item)
+            if blame is not None:
+                self._refuse(number, *blame, found)
+            elif getattr(result, "edge_type", None) == NONE or getattr(result, "kind", None) == NONE:
+                self.checked.said_none += 1
+            else:
+                self.checked.taken[self.name].append(Taken(f"{self.name}[{number}]", result, item, batch))
+
+    def _refuse(self, number: int, blamed: str, why: str, *asked: Asked) -> None:
+        self.checked.refuse(f"{self.name}[{number}]", blamed, why, *asked)
+
+    def _read(self, number: int, value: Any) -> Result | None:
+        if not isinstance(value, dict):
+            self._refuse(number, "", "it is no map of fields")
+            return None
+        try:
+            return MODELS[self.name].model_validate(value)
+        except ValidationError as exc:
+            found = fault(exc)
+            # what was answered in a way that cannot be read is not answered
+            self._refuse(number, _first_id(value), str(found), *self._about(_ids_in(value)))
+            return None
+
+    def _about(self, ids: Iterable[str]) -> Iterator[Asked]:
+        """The questions that somebody who names these ids may have meant."""
+        known = self.known.intersection(ids)
+        return ((batch, one) for batch, one in self.asked if known and known <= set(one.ids))
+
+    def _question(self, number: int, result: Result) -> Asked | None:
+        """The question that an item answers; None, and refused, where nobody asked it."""
+        ids = _ids(result)
+        unknown = next((one for one in ids if one not in self.known), None)
+        if unknown is not None:
+            self._refuse(number, unknown, "this id was not issued with this receipt", *self._about(ids))
+            return None
+        if len(set(ids)) > 1 or len(ids) > 2:
+            for batch, item in self.asked:
+                if set(ids) == set(item.ids) or (batch == issue.CLUSTERS and set(ids) <= set(item.ids)):
+                    return batch, item
+        whole = self.name == "consolidations"
+        apart = "these memories are of different clusters" if whole else "these two were not issued as a pair"
+        self._refuse(number, ids[0], apart if len(set(ids)) > 1 else "the same memory twice")
+        return None
+
+    def _wrong(self, result: Result, item: Item) -> tuple[str, str] | None:
+        """The id to blame and why, where an item that was asked for cannot be taken."""
+        if (changed := stale(self.rows, item)) is not None:
+            return changed
+        me = self.ormah.vault.self_id
+        if isinstance(result, Merge):
+            if result.remove_id == me:
+                return me, "the self node is never removed"
+            if result.content is not None and item.cut:
+                return result.keep_id, "it was shown in part: leave the content out, and the kept memory's own stays"
+        if isinstance(result, Consolidation) and len(set(result.node_ids)) < len(result.node_ids):
+            return result.node_ids[0], "a memory is named twice"
+        text = getattr(result, "content", None)
+        if text is not None and not text.strip():
+            return _ids(result)[0], "content: it is empty"
+        return None
+
+
+def _ids(result: Any) -> tuple[str, ...]:
+    if isinstance(result, Consolidation):
+        return tuple(result.node_ids)
+    if isinstance(result, Merge):
+        return result.keep_id, result.remove_id
+    return result.source_id, result.target_id
+
+
+def _ids_in(value: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("source_id", "target_id", "keep_id", "remove_id", "node_ids"):
+        found = value.get(name)
+        yield from (one for one in (found if isinstance(found, list) else [found]) if isinstance(one, str))
+
+
+def _first_id(value: Mapping[str, Any]) -> str:
+    return next(_ids_in(value), "")
+
+
+def _repeated(name: str, results: Sequence[tuple[int, Any]]) -> dict[int, tuple[str, str]]:
+    """Items about the same memories as an earlier one; where they do not say the same, none of them is believed."""
+    first: dict[frozenset[str], tuple[int, Any]] = {}
+    bad: dict[int, tuple[str, str]] = {}
+    for number, result in results:
+        ids = frozenset(_ids(result))
+        if ids not in first:
+            first[ids] = (number, result)
+            continue
+        before, other = first[ids]
+        if _verdict(result) == _verdict(other):
+            bad[number] = (_ids(result)[0], f"{name}[{before}] says the same already")
+        else:
+            bad[number] = (_ids(result)[0], f"{name}[{before}] says otherwise of the same memories")
+            bad.setdefault(before, (_ids(other)[0], f"{name}[{number}] says otherwise of the same memories"))
+    return bad
+
+
+def _verdict(result: Any) -> tuple[Any, ...]:
+    """What is decided, without the words for it."""
+    if isinstance(result, Consolidation):
+        return (result.type, result.title, result.content)
+    if isinstance(result, Merge):
+        return (result.keep_id, result.title, result.content)
+    kind = result.edge_type if isinstance(result, Edge) else result.kind
+    directed = kind not in (EdgeType.RELATED_TO, EdgeType.CONTRADICTS, "tension", NONE)
+    return (kind, result.source_id if directed else None)
+
+
+def _circles(name: str, results: Sequence[tuple[int, Any]]) -> dict[int, tuple[str, str]]:
+    """Items that together lead round in a circle, so that none of them can be meant. Circles with what the vault says
+    already, and those of links, the builders find."""
+    arrows: list[tuple[int, str, str]] = [
+        (number, _ids(result)[0], _ids(result)[1]) for number, result in results
+        if isinstance(result, Merge) or (isinstance(result, Conflict) and result.kind == "evolution")
+    ]  # fmt: skip
+    return {
+        number: (source, f"with others of {name} this leads round in a circle")
+        for number, source, target in arrows
+        if source != target and source in _reached(target, [(one, other) for _, one, other in arrows])
+    }
+
+
+def _reached(start: str, arrows: Sequence[tuple[str, str]]) -> set[str]:
+    met, ahead = {start}, {start}
+    while ahead:
+        ahead = {target for source, target in arrows if source in ahead} - met
+        met |= ahead
+    return met
+
+
+def why(error: OrmahError) -> str:
+    """An error as the reason of a refusal."""
+    return error.message if error.hint is None else f"{error.message} ({error.hint})"

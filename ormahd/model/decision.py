@@ -1,0 +1,104 @@
+"""A decision: what a person (or an agent) said of a proposal. One line of `.ormah/decisions/YYYY-MM.jsonl`.
+
+It names what was proposed by its key: the kind of change, the memories, and what they said. So the same thing is never
+proposed again, on whatever machine, and is proposed anew once one of the memories says something else. Specified in
+FORMAT.md. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, Literal, cast
+
+from msgspec import Struct
+
+from ormahd.model.line_time import read_time, write_time
+from ormahd.model.month_files import MonthFiles
+from ormahd.model.node import ProposalType, is_node_id
+
+FOLDER: Final = ".ormah/decisions"
+"""Where the files are, relative to the vault's root."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_ID = 32
+"""Hexadecimal digits of a line's id: 128 bits."""
+
+Verdict = Literal["approved", "rejected"]
+
+
+class Decision(Struct, frozen=True):
+    """What a line says. `nodes`: full ids; `texts`: the sha256 of what each said (`state.verdicts.text_key`); both sorted."""
+
+    type: ProposalType
+    nodes: tuple[str, ...]
+    texts: tuple[str, ...]
+    verdict: Verdict
+    by: str
+    """`person` or `agent:NAME`."""
+    decided_at: datetime
+
+    @property
+    def key(self) -> str:
+        return key_of(self.type, self.nodes, self.texts)
+
+    @property
+    def id(self) -> str:
+        return line_id(self.key)
+
+
+def key_of(type: ProposalType, nodes: Sequence[str], texts: Sequence[str]) -> str:  # noqa: A002
+    """What makes two proposals the same."""
+    return " ".join([type, *sorted(nodes), *sorted(texts)])
+
+
+def line_id(key: str) -> str:
+    """The id of a line: of what was proposed, so that a proposal has one decision, the last one."""
+    return hashlib.sha256(key.encode()).hexdigest()[:_ID]
+
+
+def encode(decision: Decision) -> bytes:
+    """The line, without its end. `decided_at` is second, so that a merge of two versions keeps the later one."""
+    row = {
+        "id": decision.id, "decided_at": write_time(decision.decided_at, "milliseconds"), "type": decision.type.value,
+        "verdict": decision.verdict, "by": decision.by, "nodes": sorted(decision.nodes), "texts": sorted(decision.texts),
+    }  # fmt: skip
+    return json.dumps(row, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def decode(line: bytes) -> Decision | str:
+    """The decision that a line holds, or why it holds none. Keys that are not ours mean nothing."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return "it is no JSON"
+    if not isinstance(row, dict):
+        return "it is no JSON object"
+    if row.get("type") not in tuple(ProposalType):
+        return "`type` is none of merge, conflict, decay"
+    if row.get("verdict") not in ("approved", "rejected"):
+        return "`verdict` is neither approved nor rejected"
+    if not isinstance(row.get("by"), str) or not row["by"]:
+        return "`by` is missing"
+    nodes, texts = _texts(row, "nodes"), _texts(row, "texts")
+    if not nodes or not all(map(is_node_id, nodes)):
+        return "`nodes` are no ids of memories"
+    if len(texts) != len(nodes) or not all(map(_SHA256.fullmatch, texts)):
+        return "`texts` are no digests, one for each of `nodes`"
+    when = read_time(row.get("decided_at"))
+    if when is None:
+        return "`decided_at` is no time with a zone"
+    found = Decision(ProposalType(row["type"]), nodes, texts, cast(Verdict, row["verdict"]), row["by"], when)
+    return found if row.get("id") == found.id else "`id` is not made of `type`, `nodes` and `texts`"
+
+
+def _texts(row: dict[str, Any], name: str) -> tuple[str, ...]:
+    values = row.get(name)
+    return tuple(values) if isinstance(values, list) and all(isinstance(one, str) for one in values) else ()
+
+
+FILES: Final[MonthFiles[Decision]] = MonthFiles(
+    FOLDER, encode, decode, id=lambda one: one.id, said=lambda one: one.decided_at
+)

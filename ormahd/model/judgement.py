@@ -1,0 +1,147 @@
+"""A judgement: whether a memory that was whispered for a prompt was of use. One line of `.ormah/feedback/YYYY-MM.jsonl`.
+
+Of the prompt the line holds its vector in eight bits a component and a keyed hash, not its text (unless the person wants
+that): a line says that something like this was asked, and not what. Specified in FORMAT.md. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from datetime import datetime
+from typing import Any, Final, Literal, cast
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ormahd.model.line_time import read_time, write_time
+from ormahd.model.month_files import MonthFiles
+from ormahd.model.node import is_node_id, short_id
+
+FOLDER = ".ormah/feedback"
+"""Where the files are, relative to the vault's root."""
+_STEPS = 127
+
+Float = NDArray[np.float32]
+Source = Literal["explicit", "implicit"]
+"""Said by somebody who meant to, or inferred by an agent from what happened."""
+
+
+class Small(Struct, frozen=True):
+    """A vector in eight bits a component: `steps` are int8, times `scale` they are the components."""
+
+    steps: bytes
+    scale: float
+
+    @classmethod
+    def of(cls, vector: Float) -> Small:
+        """The nearest one. Of a unit vector of 384 components the cosine with any other moves by 0.002 at most, as
+        measured; zeros stay zeros."""
+        scale = float(np.abs(vector).max(initial=0.0)) / _STEPS or 1.0
+        return cls(np.rint(vector / scale).astype(np.int8).tobytes(), float(f"{scale:.6g}"))
+
+    @property
+    def vector(self) -> Float:
+        return np.frombuffer(self.steps, np.int8).astype(np.float32) * np.float32(self.scale)
+
+
+class Judgement(Struct, frozen=True):
+    """What a line says. `session_id` and `prompt_hash` are keyed hashes; `prompt` is None unless it is to be committed."""
+
+    node_id: str
+    signal: int
+    """1: of use; -1: not."""
+    source: Source
+    confirmed_at: datetime
+    event: str
+    """The whisper that is judged."""
+    model: str
+    """Whose vector it is (`model_name`): vectors of another model cannot be compared with it."""
+    vector: Small
+    prompt_hash: str
+    space: str | None = None
+    session_id: str | None = None
+    prompt: str | None = None
+
+    @property
+    def id(self) -> str:
+        return line_id(self.event, self.node_id, self.source)
+
+
+def line_id(event: str, node_id: str, source: str) -> str:
+    """The id of a line. One whisper, one memory and one kind of source have one judgement: the last one said."""
+    return f"{event}-{short_id(node_id)}-{source}"
+
+
+def model_name(name: str) -> str:
+    """A model as judgements name it: without the folder or account it comes from, which other machines have elsewhere."""
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+
+
+def encode(judgement: Judgement) -> bytes:
+    """The line, without its end. `confirmed_at` is second, so that a merge of two versions keeps the later one
+    (`model.line_merge.merge_lines` takes the line whose bytes sort last)."""
+    row = {
+        "id": judgement.id, "confirmed_at": write_time(judgement.confirmed_at, "milliseconds"), "node_id": judgement.node_id,
+        "signal": judgement.signal, "source": judgement.source, "event": judgement.event, "space": judgement.space,
+        "session_id": judgement.session_id, "prompt_hash": judgement.prompt_hash, "model": judgement.model,
+        "scale": judgement.vector.scale, "vector": base64.b64encode(judgement.vector.steps).decode(),
+    }  # fmt: skip
+    if judgement.prompt is not None:
+        row["prompt"] = judgement.prompt
+    return json.dumps(row, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def decode(line: bytes) -> Judgement | str:
+    """The judgement that a line holds, or why it holds none. Keys that are not ours mean nothing."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return "it is no JSON"
+    if not isinstance(row, dict):
+        return "it is no JSON object"
+    for key in ("id", "source", "event", "model", "prompt_hash"):
+        if not isinstance(row.get(key), str) or not row[key]:
+            return f"`{key}` is missing"
+    if not isinstance(row.get("node_id"), str) or not is_node_id(row["node_id"]):
+        return "`node_id` is no id of a memory"
+    if row.get("signal") not in (1, -1) or not isinstance(row["signal"], int) or isinstance(row["signal"], bool):
+        return "`signal` is neither 1 nor -1"
+    if row["source"] not in ("explicit", "implicit"):
+        return "`source` is neither explicit nor implicit"
+    if row["id"] != line_id(row["event"], row["node_id"], row["source"]):
+        return "`id` is not made of `event`, `node_id` and `source`"
+    for key in ("space", "session_id", "prompt"):
+        if row.get(key) is not None and not isinstance(row[key], str):
+            return f"`{key}` is no text"
+    when, small = read_time(row.get("confirmed_at")), _small(row)
+    if when is None:
+        return "`confirmed_at` is no time with a zone"
+    if small is None:
+        return "`vector` and `scale` are no vector"
+    return Judgement(
+        row["node_id"], row["signal"], cast(Source, row["source"]), when, row["event"], row["model"], small,
+        row["prompt_hash"], row.get("space"), row.get("session_id"), row.get("prompt"),
+    )  # fmt: skip
+
+
+def _small(row: dict[str, Any]) -> Small | None:
+    text, scale = row.get("vector"), row.get("scale")
+    if not isinstance(text, str) or not isinstance(scale, (int, float)) or isinstance(scale, bool):
+        return None
+    try:
+        steps, size = base64.b64decode(text, validate=True), float(scale)
+    except (binascii.Error, ValueError, OverflowError):
+        return None
+    return Small(steps, size) if steps and math.isfinite(size) and size > 0 else None
+
+
+FILES: Final[MonthFiles[Judgement]] = MonthFiles(
+    FOLDER, encode, decode, id=lambda one: one.id, said=lambda one: one.confirmed_at
+)
+"""Whoever writes a judgement takes the file of the month in which it was whispered: one that is changed later stands where it
+stood."""

@@ -1,0 +1,122 @@
+"""Which project each space belongs to: `.ormah/spaces.jsonl`, a line for each way in which a project is known. Pure.
+
+    {"id": "5f…", "key": "git.example.org/acme/api", "space": "api", "since": "2026-11-21T20:00:00Z", "folder": "~/src/api", "root": "9c…"}
+
+`key` is the address of the project's remote (`git/remote_url.py`), else `root:` and its first commit, else `folder:` and its path. A
+project whose remote changes gets a second line, with `same` naming the first key. The files of two machines merge as sets of lines;
+where both gave a name away, the line that is older keeps it, and every machine comes to the same names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from msgspec import MsgspecError, Struct, convert
+
+from ormahd.model.line_merge import merge_lines
+
+FILE: Final = ".ormah/spaces.jsonl"
+"""Where it is, relative to the vault's root."""
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One way to know a project. `since`: when it was first met, ISO 8601. `told`: a person said so."""
+
+    key: str
+    space: str
+    since: str
+    folder: str | None = None
+    root: str | None = None
+    same: str | None = None
+    told: bool = False
+
+    @property
+    def line_id(self) -> str:
+        return hashlib.sha256(f"{self.key}\n{self.space}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+    def line(self) -> bytes:
+        row = {
+            "id": self.line_id, "key": self.key, "space": self.space, "since": self.since, "folder": self.folder,
+            "root": self.root, "same": self.same, "told": self.told or None,
+        }  # fmt: skip
+        told = {name: value for name, value in row.items() if value is not None}
+        return json.dumps(told, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
+
+
+def read(data: bytes) -> list[Line]:
+    """The lines of a file, oldest first. One that cannot be read names no project."""
+    found = []
+    for line in data.splitlines():
+        try:
+            row = convert(json.loads(line), Line)
+        except (ValueError, RecursionError, MsgspecError):
+            continue
+        if row.key and row.space.strip():
+            found.append(row)
+    return sorted(found, key=lambda one: (one.since, one.key, one.space))
+
+
+def with_line(data: bytes, new: Line) -> bytes:
+    """The file with this line; an older one of the same key and space gives way to it."""
+    kept = b"".join(
+        line + b"\n" for line in data.splitlines() if line.strip() and f'"{new.line_id}"'.encode() not in line
+    )
+    return merge_lines(b"", kept, new.line())
+
+
+def spaces(lines: Iterable[Line]) -> dict[str, str]:
+    """{key: space} for all lines (oldest first): what a person told, last word first; else the oldest line. Of two projects that
+    were given one name apart from each other, the later one gets a suffix."""
+    chosen: dict[str, Line] = {}
+    for line in lines:
+        before = chosen.get(line.key)
+        if before is None or line.told:
+            chosen[line.key] = line
+    found: dict[str, str] = {}
+    owners: dict[str, str] = {}
+    for line in sorted(chosen.values(), key=lambda one: (one.since, one.key)):
+        first = _first(line, chosen)
+        name = line.space
+        if line.told:
+            owners.setdefault(name.casefold(), first)
+        elif first != line.key and first in found:
+            name = found[first]
+        elif owners.setdefault(name.casefold(), first) != first:
+            name = free_name(name, suffixes(line.key), owners)
+            owners[name.casefold()] = first
+        found[line.key] = name
+    return found
+
+
+def _first(line: Line, lines: Mapping[str, Line]) -> str:
+    """The key under which this project was met first."""
+    seen = {line.key}
+    while line.same is not None and line.same not in seen and line.same in lines:
+        seen.add(line.same)
+        line = lines[line.same]
+    return line.key
+
+
+def suffixes(key: str) -> tuple[str, ...]:
+    """What may tell a project from another one of its name, the shortest first: who owns it, where it lies."""
+    if key.startswith("root:"):
+        return (key[5:12],)
+    parts = key.removeprefix("folder:").strip("/").split("/")[:-1]
+    if key.startswith("folder:"):
+        return tuple("/".join(parts[at:]) for at in range(len(parts) - 1, -1, -1))
+    middle = ["/".join(parts[at:]) for at in range(len(parts) - 1, 0, -1)]
+    return (*middle, parts[0], "/".join(parts)) if middle else tuple(parts)
+
+
+def free_name(name: str, ways: Iterable[str], taken: Collection[str]) -> str:
+    """`name`, or `name (suffix)` with the first suffix that makes it no other project's. `taken`: casefolded names."""
+    for one in (name, *(f"{name} ({way})" for way in ways)):
+        if one.casefold() not in taken:
+            return one
+    number = 2
+    while f"{name} ({number})".casefold() in taken:
+        number += 1
+    return f"{name} ({number})"

@@ -1,0 +1,158 @@
+"""What changed between two versions of a note, for people to read: its fields, its edges, then its text. Pure.
+
+    tier: working -> core
+    tags: +languages -todo
+    + supports -> Chose Vite, weight 0.8, reason: the build needs it
+    content:
+    @@ -1,2 +1,2 @@
+    -The user prefers TypeScript.
+    +The user prefers TypeScript over JavaScript.
+
+Of a note that came or went every line has a `+` or a `-`. A file that is no readable note is compared as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from ormahd.note.frontmatter import FrontmatterError
+from ormahd.note.merge_bytes import Sheet
+from ormahd.note.note import Link, Note, NoteKind, parse
+from ormahd.note.splice import Unusual
+from ormahd.text.diff import LINES, clip, text_diff
+
+FIELDS = ("title", "type", "tier", "space", "source", "confidence", "created", "updated", "valid_until",
+          "outdated_reason")  # fmt: skip
+LISTS = ("tags", "aliases")
+_USUAL = {"tier": "working", "confidence": 1.0}
+"""Values that are not worth a line where a note came or went."""
+
+Version = tuple[str, bytes]
+"""A file in one state: its path, posix and relative to the vault's root, and its bytes."""
+Name = Callable[[str], str | None]
+"""What a wikilink's target is called, or None: then it is called as it is written."""
+
+
+class NoteDiff(Struct, frozen=True):
+    """`text`: lines without a line break at the end, empty when the bytes are the same. `cut`: some were left out,
+    and the last line says how many."""
+
+    text: str
+    cut: bool = False
+
+
+def note_diff(before: Version | None, after: Version | None, *, name: Name = lambda _: None, lines: int = LINES) -> NoteDiff:  # fmt: skip
+    """The difference of two versions of a file (None: there was, or is, none), in at most `lines` lines of text."""
+    if before is not None and after is not None and before[1] == after[1]:
+        return NoteDiff("")
+    notes = [None if version is None else parse(version[1], version[0]) for version in (before, after)]
+    if any(note is not None and note.kind is not NoteKind.NOTE for note in notes):
+        return _as_text(before, after, lines)
+    old, new = notes
+    head = list(_fields(old, new)) + list(_others(before, after)) + list(_edges(old, new, name))
+    body, cut = text_diff(old.content if old else None, new.content if new else None, lines)
+    if body:
+        head += ["content:", *body]
+    if not head and before is not None and after is not None:
+        changed = f"updated: {_shown(old and old.updated)} -> {_shown(new and new.updated)}"
+        return NoteDiff(changed) if old and new and old.updated != new.updated else _as_text(before, after, lines)
+    return NoteDiff("\n".join(head), cut)
+
+
+def _as_text(before: Version | None, after: Version | None, lines: int) -> NoteDiff:
+    data = [None if version is None else version[1] for version in (before, after)]
+    if any(one is not None and b"\0" in one for one in data):
+        sizes = ["nothing" if one is None else f"{len(one):,} bytes" for one in data]
+        return NoteDiff(f"no text: {sizes[0]} -> {sizes[1]}")
+    texts = [None if one is None else one.decode("utf-8", "replace") for one in data]
+    found, cut = text_diff(texts[0], texts[1], lines)
+    return NoteDiff("\n".join(found or ["only line ends or blank space changed"]), cut)
+
+
+def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
+    """`updated` is left out: it says that something changed, which the other lines do."""
+    for field in FIELDS:
+        was, now = (None if note is None else getattr(note, field) for note in (old, new))
+        if was == now or field == "updated":
+            continue
+        if old is not None and new is not None:
+            yield f"{field}: {_shown(was)} -> {_shown(now)}"
+        elif (value := now if old is None else was) != _USUAL.get(field):
+            yield f"{'+' if old is None else '-'} {field}: {_shown(value)}"
+    for field in LISTS:
+        before, after = (() if note is None else getattr(note, field) for note in (old, new))
+        changed = [f"+{clip(one)}" for one in after if one not in before]
+        changed += [f"-{clip(one)}" for one in before if one not in after]
+        if changed:
+            yield f"{field}: {' '.join(changed)}"
+
+
+def _others(before: Version | None, after: Version | None) -> Iterator[str]:
+    """Keys of the person's own."""
+    was, now = _extra(before), _extra(after)
+    for key in dict.fromkeys([*was, *now]):
+        one, other = was.get(key), now.get(key)
+        if one == other:
+            continue
+        if one is not None and other is not None:
+            yield f"{key}: {_value(key, one)} -> {_value(key, other)}"
+        else:
+            yield f"{'-' if other is None else '+'} {key}: {_value(key, one or other or '')}"
+
+
+def _extra(version: Version | None) -> dict[str, str]:
+    if version is None:
+        return {}
+    try:
+        return dict(Sheet(version[1], parse(version[1], version[0])).side().extra)
+    except (Unusual, FrontmatterError):
+        return {}  # YAML that cannot be cut into keys: what else changed is told all the same
+
+
+def _value(key: str, lines: str) -> str:
+    """What the lines of a key say, as one line."""
+    stripped = lines.strip()
+    for start in (key, f'"{key}"', f"'{key}'"):
+        if stripped.startswith(start):
+            stripped = stripped[len(start) :].lstrip().removeprefix(":").strip()
+            break
+    return clip(stripped) or "(empty)"
+
+
+def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
+    """Links in the body are left out: the text shows them."""
+    was, now = ({} if note is None else {link.key: link for link in note.links if not link.body} for note in (old, new))
+    for key in dict.fromkeys([*now, *was]):
+        one, other = was.get(key), now.get(key)
+        if one is None and other is not None:
+            yield f"+ {_edge(other, name)}{_details(other)}"
+        elif other is None and one is not None:
+            yield f"- {_edge(one, name)}"
+        elif one is not None and other is not None:
+            parts = [(part, getattr(one, part), getattr(other, part)) for part in ("weight", "created", "reason")]
+            changed = [f"{part}: {_shown(a)} -> {_shown(b)}" for part, a, b in parts if a != b]
+            if one.target != other.target:
+                changed.append(f"written as {clip(one.target)} -> {clip(other.target)}")
+            if changed:
+                yield f"{_edge(other, name)}: {', '.join(changed)}"
+
+
+def _edge(link: Link, name: Name) -> str:
+    return f"{link.edge.value} -> {clip(name(link.target) or link.target)}"
+
+
+def _details(link: Link) -> str:
+    reason = f", reason: {clip(link.reason)}" if link.reason else ""
+    return f", weight {link.weight:g}{reason}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return f"{value:g}" if isinstance(value, float) else clip(str(value)) or "(empty)"

@@ -1,0 +1,225 @@
+"""What it takes to forget a memory for good: which texts name it, and those texts without it. Pure.
+
+A memory is named by its id, by the first eight characters of it (file names, wikilinks, keys of edges), by its titles
+and aliases inside wikilinks, and quoted in the messages of commits. Words that somebody wrote down anew elsewhere are
+another memory's; where whole lines are the same, `echoes` tells.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ormahd.errors import InvalidNote
+from ormahd.model.node import EdgeType, NodeType, Tier, short_id
+from ormahd.note import markdown
+from ormahd.note.markdown import link_target
+from ormahd.note.note import Note, NoteKind, edit, parse, stem_short_id
+from ormahd.note.read import KNOWN
+
+GONE = "(purged)"
+"""Stands where something was. Safe in YAML, JSON, a link and a file name: no quotes, no brackets, no colon."""
+MIN_SECRET = 6
+"""Characters: a shorter text stands in too many innocent words."""
+QUOTED = 30
+"""Characters of a title or first line by which a message that quotes it is known; messages cut at 40 or later."""
+MIN_QUOTE = 12
+"""Characters from which a title or line is no coincidence."""
+
+_STRUCTURE = "\n".join(
+    [
+        *(f"{key}: " for key in (*KNOWN, "weight", "reason")),
+        *NodeType,
+        *Tier,
+        GONE,
+        "person",
+    ]
+)
+"""What stands in every note, whatever it says."""
+_LINK = re.compile(r"!?\[\[([^\[\]\n]{1,500})\]\]")
+_NAME = re.compile(r"[^\s\[\](){}<>\"'`|#^/\\,:;=*]")
+"""A character that a note's file name may have in a link."""
+
+
+class Forgotten(Struct, frozen=True, dict=True):
+    """What must be nowhere afterwards: a memory (`node_id`, full), and exact texts (`secrets`).
+
+    `names`: folded titles, aliases and file names by which wikilinks lead to it, and to no other memory. `quotes`:
+    beginnings of its titles and first lines, as messages quote them. `lines`: lines that are likely its own.
+    """
+
+    node_id: str | None = None
+    secrets: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    quotes: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Forgotten:
+        """From what `asdict` and JSON made of it."""
+        return cls(given["node_id"], *(tuple(given[key]) for key in ("secrets", "names", "quotes", "lines")))
+
+    def knowing(self, versions: Iterable[Note], taken: Callable[[str], bool] = lambda _: False) -> Forgotten:
+        """With what the versions of its note say of themselves. `taken`: whether a name leads to another memory."""
+        names: dict[str, None] = {}
+        quotes: dict[str, None] = {}
+        lines: dict[str, None] = {}
+        for note in versions:
+            own = [note.stem] if stem_short_id(note.stem) is None else []
+            names.update((fold(name), None) for name in (note.title, *note.aliases, *own) if name)
+            said = [" ".join(line.split()) for line in (note.title or "", *note.content.splitlines())]
+            heads = [said[0], next((line for line in said[1:] if line), "")]
+            quotes.update((head[:QUOTED], None) for head in heads if len(head) >= MIN_QUOTE)
+            long = sorted((line.strip() for line in note.content.splitlines()), key=len, reverse=True)
+            lines.update((line, None) for line in long[:3] if len(line) >= 2 * MIN_QUOTE)
+        left = tuple(name for name in names if name and not taken(name))
+        return replace(self, names=left, quotes=tuple(quotes), lines=tuple(lines))
+
+    # What names it
+
+    @cached_property
+    def short(self) -> str:
+        return short_id(self.node_id) if self.node_id else ""
+
+    @cached_property
+    def _mention(self) -> re.Pattern[bytes]:
+        ids = (
+            []
+            if self.node_id is None
+            else [self.node_id.encode(), rb"(?<![0-9A-Za-z])%b(?![0-9A-Za-z])" % self.short.encode()]
+        )
+        parts = [*(b"(?i:%b)" % one for one in ids), *map(re.escape, self.spellings)]
+        return re.compile(b"|".join(parts) or rb"(?!)")
+
+    @cached_property
+    def spellings(self) -> list[bytes]:
+        """The secrets as they may be written: plain, in JSON, in YAML's quotes."""
+        found: dict[bytes, None] = {}
+        for secret in self.secrets:
+            for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+                found[text.encode("utf-8", "surrogateescape")] = None
+            found[secret.replace("'", "''").encode("utf-8", "surrogateescape")] = None
+        return sorted(found, key=len, reverse=True)
+
+    @cached_property
+    def _word(self) -> re.Pattern[str]:
+        """Its id, anywhere, or its short id as a word."""
+        return re.compile(rf"(?:{self.node_id}|(?<![0-9A-Za-z]){self.short}(?![0-9A-Za-z]))(?:\.md\b)?", re.IGNORECASE)
+
+    @cached_property
+    def _markdown_link(self) -> re.Pattern[str]:
+        return re.compile(rf"!?\[[^\[\]\n]*\]\([^()\n]*{self.short}[^()\n]*\)", re.IGNORECASE)
+
+    def mentions(self, data: bytes) -> int:
+        """How often a file, a message or the bytes of a tree name it (0: not at all)."""
+        found = sum(1 for _ in self._mention.finditer(data))
+        if self.names and (b"[[" in data or b"](" in data):
+            named = (target for target in link_targets(data) if not self._word.search(target))
+            found += sum(1 for target in named if self.leads(target))
+        return found
+
+    def leads(self, target: str) -> bool:
+        """Whether a wikilink with this target leads to it."""
+        if not self.node_id:
+            return False
+        if stem_short_id(target.casefold()) == self.short:
+            return True
+        return fold(target) in self.names or fold(target.rsplit("/", 1)[-1].removesuffix(".md")) in self.names
+
+    def _leads_by_path(self, found: re.Match[str]) -> bool:
+        name = markdown.linked_note(found)
+        return bool(name) and self.leads(name)
+
+    def quoted(self, text: str) -> bool:
+        """Whether a message quotes its title or the beginning of its text."""
+        plain = " ".join(text.split()).casefold()
+        return any(quote.casefold() in plain for quote in self.quotes)
+
+    def echoes(self, data: bytes) -> bool:
+        """Whether a file that does not name it holds one of its lines."""
+        return any(line.encode("utf-8", "surrogateescape") in data for line in self.lines)
+
+    def is_note(self, data: bytes, path: str) -> bool:
+        """Whether a file is a version of its note."""
+        return self.node_id is not None and parse(data, path).id == self.node_id
+
+    # Texts without it
+
+    def without(self, path: str, data: bytes) -> bytes:
+        """A file that is not its note, without it: of ours below `.ormah` the lines that name it go, of a note its edges,
+        elsewhere the word that names it. Everything else stays byte for byte."""
+        if not self.mentions(data):
+            return data
+        if self.node_id and path.endswith(".jsonl") and path.startswith(".ormah/"):
+            data = b"".join(line for line in data.splitlines(keepends=True) if not self._named_in(line))
+        elif self.node_id and path[-3:].lower() == ".md":
+            data = self._without_edges(path, data)
+        return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def _named_in(self, line: bytes) -> bool:
+        return self._word.search(line.decode("utf-8", "replace")) is not None
+
+    def _without_edges(self, path: str, data: bytes) -> bytes:
+        note = parse(data, path)
+        if note.kind is not NoteKind.NOTE:
+            return data
+        gone = [(link.edge, link.target) for link in note.links if not link.body and self.leads(link.target)]
+        gone += [(edge, self.short) for edge in EdgeType]
+        try:
+            return edit(data, path, unlink=gone)
+        except InvalidNote:
+            return data  # written too unusually to be edited by line: the words go all the same
+
+    def text(self, text: str) -> str:
+        """Words without it: links, names and ids of the memory, and the secrets, become `(purged)`."""
+        while (left := self._once(text)) != text:  # what stood close to another one is seen when that is gone
+            text = left
+        return text
+
+    def _once(self, text: str) -> str:
+        if self.node_id:
+            text = _LINK.sub(lambda found: GONE if self.leads(link_target(found[1])) else found[0], text)
+            text = markdown.LINK.sub(lambda found: GONE if self._leads_by_path(found) else found[0], text)
+            text = self._markdown_link.sub(lambda found: GONE if self._word.search(found[0]) else found[0], text)
+            text = self._without_words(text)
+        for spelling in self.spellings:
+            text = text.replace(spelling.decode("utf-8", "surrogateescape"), GONE)
+        return text
+
+    def _without_words(self, text: str) -> str:
+        """Without its ids, each with the rest of a file's name before it (`fact_red-door_1a2b3c4d`). By hand: a pattern
+        with that in front would look for it from every character on."""
+        out: list[str] = []
+        done = 0
+        for found in self._word.finditer(text):
+            start = found.start()
+            if start > done and text[start - 1] == "_":
+                while start > done and _NAME.match(text[start - 1]):
+                    start -= 1
+            out += [text[done:start], GONE]
+            done = found.end()
+        return "".join([*out, text[done:]])
+
+
+def is_structure(text: str) -> bool:
+    """Whether a text stands in notes for what they are, not for what they say: without it they could not be read."""
+    return text.strip() in _STRUCTURE
+
+
+def link_targets(data: bytes) -> tuple[str, ...]:
+    """The targets of all links in a file, wherever they stand."""
+    text = data.decode("utf-8", "surrogateescape")
+    paths = (markdown.linked_note(found) for found in markdown.LINK.finditer(text)) if "](" in text else ()
+    return (*(link_target(found) for found in _LINK.findall(text)), *filter(None, paths))
+
+
+def fold(name: str) -> str:
+    """A name as links compare it."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", " ".join(name.split())).casefold())

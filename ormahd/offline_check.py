@@ -1,0 +1,135 @@
+"""Looking without a daemon: is the configuration right, can every note be read. `check` changes nothing and takes no
+lock, so it works beside a running daemon too; `doctor` opens the house without its models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ormahd import paths
+from ormahd.actions.admin import worst_first
+from ormahd.api import Call, DoctorParams, DoctorResult, Finding
+from ormahd.config import Config
+from ormahd.errors import NotFound, OrmahError
+from ormahd.git.repository import Git, locate
+from ormahd.note.note import NoteKind, parse
+from ormahd.settings.former import FORMER
+from ormahd.vault.create import CARD, find_card
+from ormahd.vault.excluded import Excluded
+from ormahd.watch.guard import of_skipped
+from ormahd.watch.scan import walk
+
+
+def shown(finding: Finding) -> dict[str, Any]:
+    """A finding for `--json`."""
+    found: dict[str, Any] = msgspec.to_builtins(finding)
+    return found
+
+
+def config_findings(load: Callable[[], Config]) -> list[Finding]:
+    """What is wrong with file, environment or flags, as `load` names it, and settings of earlier versions that are still set."""
+    try:
+        config = load()
+    except OrmahError as exc:
+        told = exc.data.get("faults") or [{"what": exc.message, "mend": exc.hint or ""}]
+        return [Finding(level="error", **one) for one in told]
+    too_long = config.settings.daemon.socket
+    if too_long is not None and len(os.fsencode(paths.expand(too_long))) > paths.MAX_SOCKET_PATH:
+        what = f"daemon.socket has more than {paths.MAX_SOCKET_PATH} bytes: {too_long}"
+        return [Finding(level="error", what=what, mend="set a shorter path")]
+    return [
+        Finding(
+            level="warning",
+            what=f"{origin}: {key} is no setting any more: {FORMER[key]}",
+            mend=f"unset {origin}" if origin.startswith("ORMAH_") else f"take {key} out of the file",
+        )
+        for key, origin in config.former.items()
+    ]
+
+
+def root_of(config: Config) -> Path:
+    return Path(os.path.realpath(paths.expand(config.settings.vault.path or paths.default_vault())))
+
+
+def vault_findings(config: Config) -> list[Finding]:
+    """Notes that cannot be read or wait for a person, and two notes with one id; an absent vault."""
+    root = root_of(config)
+    if not (root / CARD).exists():
+        what = f"there is no vault at {root}"
+        return [Finding(level="warning", what=what, mend="the daemon makes one when it starts: ormahctl up")]
+    try:
+        find_card(root)
+    except OrmahError as exc:
+        return [Finding(level="error", what=exc.message, path=CARD, mend=exc.hint or "")]
+    place = locate(root)
+    if place is None:
+        what = f"{root} is a vault, but its git repository is gone"
+        return [Finding(level="error", what=what, mend="bring .git back from a backup")]
+    git = Git(place)
+    try:
+        inside = os.path.relpath(root, os.path.realpath(place.top))
+        prefix = "" if inside == "." else inside + "/"
+        excluded = Excluded(
+            root, lambda given: {p[len(prefix) :] for p in git.is_ignored(prefix + path for path in given)}
+        )
+        return sorted(_notes(root, excluded, config), key=worst_first)
+    finally:
+        git.close()
+
+
+def _notes(root: Path, excluded: Excluded, config: Config) -> list[Finding]:
+    met = walk(root, {}, excluded, max_bytes=config.settings.vault.max_note_bytes)
+    found = [msgspec.convert(of_skipped(path, why), Finding) for path, why in met.skipped]
+    first: dict[str, str] = {}
+    for path in sorted(met.changed):
+        try:
+            note = parse((root / path).read_bytes(), path)
+        except OSError as exc:
+            found.append(Finding(level="warning", what=f"cannot be read: {exc.strerror}", path=path))
+            continue
+        found += [Finding(level=p.level, what=p.what, path=path, line=p.line, mend=p.mend) for p in note.problems]
+        if note.kind is NoteKind.NOTE and note.id is not None and first.setdefault(note.id, path) != path:
+            what = f"has the same id as {first[note.id]}"
+            found.append(
+                Finding(level="warning", what=what, path=path, mend="ormahctl doctor --fix gives one a new id")
+            )
+    return found
+
+
+def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
+    """What the running daemon's `doctor` would name, but for what needs its models.
+
+    Raises:
+        Unavailable: a daemon has the vault; ask that one.
+        NotFound: there is no vault yet.
+    """
+    from ormahd.daemon import socket_of
+    from ormahd.jobs.all import CHANGES_OF, JOBS
+    from ormahd.jobs.maintenance.candidates import SEARCH
+    from ormahd.jobs.maintenance.maintenance import Maintenance
+    from ormahd.jobs.runner import Runner
+    from ormahd.jobs.timetable import Timetable
+    from ormahd.ormah import Ormah
+    from ormahd.rpc.answer_jobs import JobMethods
+    from ormahd.rpc.dispatch import Dispatcher
+    from ormahd.whisper.pipeline import Whisper
+
+    root = root_of(config)
+    if not (root / CARD).exists():
+        raise NotFound(f"there is no vault at {root}", hint="the daemon makes one when it starts: ormahctl up")
+    ormah = Ormah.open(config)
+    ormah.socket = socket_of(config, root)
+    try:
+        call = Call(method="admin.doctor", params=DoctorParams(fix=fix))
+        runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
+        jobs = JobMethods(runner, Timetable(runner, config.settings.jobs))
+        whisper, maintenance = Whisper.of(ormah, lambda: None), Maintenance(ormah, SEARCH)
+        answer = Dispatcher(ormah, whisper, jobs, maintenance, socket=Path()).answer(call, lambda _: None)
+        assert isinstance(answer, DoctorResult)
+    finally:
+        ormah.close()
+    return [finding for finding in answer.findings if not finding.what.startswith("degraded: ")]

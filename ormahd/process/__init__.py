@@ -1,0 +1,1 @@
+"""What is the operating system's: priorities, memory, threads, files and disks. Knows nothing of memories."""

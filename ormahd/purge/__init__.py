@@ -1,0 +1,1 @@
+"""Takes a memory out of the history for good."""

@@ -1,0 +1,117 @@
+"""The rewriting itself, in a process of its own: `python -m ormahd.purge.filter PLAN`, in the fresh clone.
+
+git-filter-repo keeps its state in its module, works in the current directory and ends the process when something is
+wrong: a guest for a child, not for the daemon. It decides nothing here: the plan names the blobs and messages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import git_filter_repo as fr
+
+from ormahd.git import message
+from ormahd.note.forgetting import GONE, Forgotten
+from ormahd.purge.plan import SHOWN
+
+_COMMIT_ID = re.compile(rb"(?<![0-9a-z])([0-9a-f]{40}(?:[0-9a-f]{24})?)(?![0-9a-z])")
+"""Whole ids only: the guest would take eight hex digits of a node's id for an abbreviated commit."""
+EVERY = 200
+"""Commits between two lines of progress."""
+
+
+class Rewriter:
+    """The callbacks of git-filter-repo for one plan."""
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        self.forgotten = Forgotten.of(plan["forgotten"])
+        self.drop = _ids(plan["drop"])
+        self.rewrite = _ids(plan["rewrite"])
+        self.messages = {oid.encode(): message.Kept(kept) for oid, kept in plan["messages"].items()}
+        self.names = {name.encode("utf-8", "surrogateescape") for name in plan["names"]}
+        self.done: dict[tuple[bytes, bytes], Any] = {}
+        self.count = 0
+
+    def file(self, name: bytes, mode: bytes, blob: bytes, value: Any) -> tuple[bytes, bytes | None, Any]:
+        """One file of one commit: as it was, written anew, or (mode None) not there."""
+        if blob in self.drop:
+            return name, None, blob
+        path = name.decode("utf-8", "surrogateescape")
+        if blob in self.rewrite:
+            kind = path.rpartition("/")[2].rpartition(".")[2], path.startswith(".ormah/")
+            key = blob, repr(kind).encode()
+            if key not in self.done:
+                data = value.get_contents_by_identifier(blob)
+                self.done[key] = value.insert_file_with_contents(self.forgotten.without(path, data))
+            blob = self.done[key]
+        return self._named(name), mode, blob
+
+    def _named(self, name: bytes) -> bytes:
+        """A file's name without the secret, and still unlike all others."""
+        if name not in self.names:
+            return name
+        left = self.forgotten.text(name.decode("utf-8", "surrogateescape"))
+        return left.replace(GONE, f"purged-{sha256(name).hexdigest()[:8]}").encode("utf-8", "surrogateescape")
+
+    def commit(self, commit: Any, metadata: Mapping[str, Any]) -> None:
+        if commit.original_id in self.messages:
+            commit.message = self._message(commit.message, commit.original_id)
+            for part in ("author_name", "author_email", "committer_name", "committer_email"):
+                setattr(commit, part, self._plain(getattr(commit, part)))
+        for change in commit.file_changes:
+            if change.type == b"D":  # the guest asks about files that are there only
+                change.filename = self._named(change.filename)
+        renamed: Callable[[re.Match[bytes]], bytes] = metadata["commit_rename_func"]
+        commit.message = _COMMIT_ID.sub(renamed, commit.message)
+        self.count += 1
+        if self.count % EVERY == 0:
+            self.show()
+
+    def show(self) -> None:
+        """Say how many commits are done."""
+        sys.stdout.write(f"{SHOWN}{self.count}\n")
+        sys.stdout.flush()
+
+    def tag(self, tag: Any, _metadata: Mapping[str, Any]) -> None:
+        if tag.original_id in self.messages:
+            tag.message = self._message(tag.message, tag.original_id)
+
+    def _message(self, data: bytes, oid: bytes) -> bytes:
+        text = data.decode("utf-8", "surrogateescape")
+        new = message.purged(text, self.forgotten, self.messages[oid])
+        return new.encode("utf-8", "surrogateescape")
+
+    def _plain(self, data: bytes) -> bytes:
+        return self.forgotten.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _ids(names: list[str]) -> set[bytes]:
+    return {name.encode() for name in names}
+
+
+def main(plan_file: str) -> None:
+    """Rewrite the bare repository in the current directory. The guest raises SystemExit with what went wrong."""
+    rewriter = Rewriter(json.loads(Path(plan_file).read_text("utf-8")))
+    options = fr.FilteringOptions.default_options()
+    options.force = True  # it is a fresh clone, which we made; the guest would look for a remote `origin`
+    options.quiet = True
+    options.repack = False
+    options.replace_refs = "delete-no-add"
+    options.prune_empty = "never"  # an op that is empty now still says when it was, and whose
+    options.prune_degenerate = "never"
+    options.preserve_commit_hashes = True  # see _COMMIT_ID
+    options.preserve_commit_encoding = True
+    fr.RepoFilter(
+        options, file_info_callback=rewriter.file, commit_callback=rewriter.commit, tag_callback=rewriter.tag
+    ).run()
+    rewriter.show()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

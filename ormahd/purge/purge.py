@@ -1,0 +1,248 @@
+"""Forgetting for good: a history in which a memory never was, in the place of the one that it was in (DESIGN 12).
+
+In this order: look whether it can be done (`check`), take the memory out of today's files by an ordinary op (the caller),
+write the history anew in a fresh clone and look at every object of it (`prepare`, beside everything else), put it in the
+place of the old one while nobody writes (`replace`), and `finish` once nothing outside of the repository holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from ormahd.errors import Conflict, Unavailable, VaultBusy
+from ormahd.git import history_swap as swap
+from ormahd.git.history_objects import OURS, REMOTE, Store
+from ormahd.git.locks import in_use
+from ormahd.git.objects import Objects
+from ormahd.git.process import environment
+from ormahd.git.remote import shown
+from ormahd.note.forgetting import Forgotten
+from ormahd.process.disk import Flusher
+from ormahd.purge.check import check_place, check_staged
+from ormahd.purge.follow import beyond, follow
+from ormahd.purge.plan import SHOWN, Progress, Survey, leaks, survey
+from ormahd.vault.vault import Vault
+
+PATIENCE = 5.0
+"""Seconds that another git (a fetch, a gc) may go on before the purge gives up."""
+
+
+class Stale(Conflict):
+    """Today's files changed while the history was written anew, and hold it again."""
+
+
+class Remote(Struct, frozen=True):
+    """Another repository that may have the old history. `push`: what a person types to put the new one there."""
+
+    name: str
+    url: str
+    push: list[str]
+
+
+class Prepared(Struct, frozen=True):
+    """A history written anew, checked, and not in its place yet."""
+
+    survey: Survey
+    clone: Store
+    journal: swap.Journal
+    echoes: tuple[str, ...]
+    """Blobs that hold one of the memory's lines, though they do not name it."""
+
+
+def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> Survey:
+    """What would be rewritten; nothing is changed. Raises what `check_place` raises."""
+    check_place(vault)
+    return survey(Store(vault.git.common), forgotten, taken, progress)
+
+
+def remotes(vault: Vault, refs: Iterable[str]) -> list[Remote]:
+    """The configured remotes, and how to give them the rewritten `refs`. A lease by the commit that was last seen there:
+    after the purge no tracking branch is left to take it from."""
+    known = Store(vault.git.common).refs()
+    out = vault.git.run("remote").decode("utf-8", "surrogateescape").split("\n")
+    branches = [ref.removeprefix("refs/heads/") for ref in sorted(refs) if ref.startswith("refs/heads/")]
+    tags = any(ref.startswith("refs/tags/") for ref in refs)
+    found = []
+    for name in filter(None, out):
+        url = vault.git.run("remote", "get-url", "--", name).decode("utf-8", "replace").strip()
+        leases = {branch: known.get(f"{REMOTE}{name}/{branch}") for branch in branches}
+        seen = {branch: oid for branch, oid in leases.items() if oid} or dict.fromkeys(branches[:1])
+        words = [f"--force-with-lease={branch}:{oid}" if oid else "--force" for branch, oid in seen.items()]
+        push = [f"git push {' '.join([*words, name, *seen])}"] + ([f"git push --force {name} --tags"] if tags else [])
+        found.append(Remote(name, shown(url), push))
+    return found
+
+
+def size(vault: Vault) -> int:
+    """Bytes of the repository's objects on disk."""
+    return Store(vault.git.common).bytes()
+
+
+def prepare(vault: Vault, looked: Survey, taken: Callable[[str], bool], progress: Progress) -> Prepared:
+    """The new history, in a clone beside the objects, with every object looked at. Nothing of the vault is changed.
+    `looked`: what was found before (`look`); where the history only went on since, it still holds.
+
+    Raises Conflict when today's files still hold it, or something was left; Unavailable when git or the rewriting failed.
+    """
+    git = vault.git
+    folder = swap.folder_of(git)
+    if swap.read_journal(git) is not None:
+        raise Conflict("another purge is not finished", hint="restart the daemon: ormahctl restart")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    progress(0, 0, "copying the history")
+    clone = _clone(vault, folder / swap.CLONE)
+    found = _still(clone, looked) or survey(clone, looked.forgotten, taken, progress)
+    branch = git.branch() or "HEAD"
+    tree, count = _state(clone, branch)
+    _filter(clone, found, folder / "plan.json", progress)
+    if _state(clone, branch) != (tree, count):
+        raise Stale("today's files changed meanwhile, and hold it", hint="repeat the command")
+    shutil.rmtree(clone.git_dir / "logs", ignore_errors=True)
+    progress(0, 0, "packing")
+    clone.run("repack", "-a", "-d", "--quiet")
+    clone.run("prune", "--expire=now")
+    clone.run("fsck", "--full", "--no-dangling", "--no-progress")
+    naming, echoes = leaks(clone, found.forgotten, progress)
+    if naming:
+        raise Conflict(
+            f"{len(naming)} objects would still hold it, the first is {naming[0]}; nothing was changed",
+            hint=f"look at it: git -C {vault.root} cat-file -p {naming[0].split()[-1]}",
+        )
+    new = clone.refs()
+    now = Store(git.common)
+    drop = {name: oid for name, oid in now.refs().items() if name.startswith(REMOTE)}
+    journal = swap.Journal({name: (old, new[name]) for name, old in found.refs.items()}, drop, tuple(now.symbolic()),
+                           found.forgotten)  # fmt: skip
+    return Prepared(found, clone, journal, tuple(echoes))
+
+
+def _clone(vault: Vault, place: Path) -> Store:
+    git = vault.git
+    clone = Store.make(place, git.object_format)
+    clone.run("symbolic-ref", "HEAD", git.branch() or "refs/heads/main")
+    clone.run("config", "fastimport.unpackLimit", "0")
+    refs = [f"+{prefix}*:{prefix}*" for prefix in OURS]
+    clone.run("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", str(git.common), *refs)
+    return clone
+
+
+def _still(clone: Store, looked: Survey) -> Survey | None:
+    """What was found before, as of the clone; None when it has to be looked for anew."""
+    now = clone.refs()
+    since = beyond(clone, looked.forgotten, looked.refs, now)
+    if since is None:
+        return None
+    count = len(since[0])
+    return structs.replace(looked, refs=now, commits=looked.commits + count, changed=looked.changed + count)
+
+
+def _state(clone: Store, branch: str) -> tuple[str, int]:
+    """Today's tree, and the number of commits that lead to it: what the rewriting must leave alone."""
+    tree = clone.run("rev-parse", f"{branch}^{{tree}}").decode().strip()
+    return tree, int(clone.run("rev-list", "--count", branch))
+
+
+def _filter(clone: Store, found: Survey, plan: Path, progress: Progress) -> None:
+    data: dict[str, object] = {name: sorted(getattr(found, name)) for name in ("drop", "rewrite", "names")}
+    data |= {"messages": found.messages, "forgotten": structs.asdict(found.forgotten)}
+    with open(
+        os.open(plan, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w", encoding="utf-8"
+    ) as file:
+        json.dump(data, file)
+    said: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "ormahd.purge.filter", str(plan)], cwd=clone.git_dir, env=_environment(),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    ) as child:  # fmt: skip
+        assert child.stdout is not None
+        for line in child.stdout:
+            if line.startswith(SHOWN):
+                progress(int(line[1:]), found.commits, "writing the history anew")
+            else:
+                said = [*said, line.rstrip()][-20:]
+    plan.unlink()
+    if child.returncode:
+        raise Unavailable(
+            f"git-filter-repo failed ({child.returncode}); nothing was changed: {' '.join(said[-3:])}",
+            hint="`git fsck` in the vault says whether the history is sound",
+        )
+
+
+def _environment() -> Mapping[str, str]:
+    """Of git's, and where Python finds us: the child runs in the clone."""
+    here = str(Path(__file__).parents[2])
+    return environment() | {"PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
+def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> bool:
+    """Put the new history in its place, with what was committed meanwhile on top of it; False when more than that has
+    happened, so that it has to be prepared again. Only inside `vault.rewriting()`."""
+    check_place(vault)
+    deadline = time.monotonic() + PATIENCE
+    while in_use(vault.git, vault.git.git_dir / "index.lock"):
+        if time.monotonic() > deadline:
+            raise VaultBusy(
+                "another git is at work in the vault", hint="repeat when it is done", data={"stored": False}
+            )
+        time.sleep(0.05)
+    store = Store(vault.git.common)
+    now = store.refs()
+    ours = {name: oid for name, oid in now.items() if name.startswith(OURS)}
+    journal = structs.replace(
+        prepared.journal, symbolic=tuple(store.symbolic()),
+        drop={name: oid for name, oid in now.items() if name.startswith(REMOTE)},
+    )  # fmt: skip
+    if ours != prepared.survey.refs:
+        refs = _follow(vault, prepared, ours)
+        if refs is None:
+            return False
+        journal = structs.replace(
+            journal, refs={**journal.refs, **{name: (ours[name], oid) for name, oid in refs.items()}}
+        )
+    check_staged(vault, prepared.survey.forgotten)
+    swap.switch(vault.git, prepared.clone, journal, at)
+    return True
+
+
+def _follow(vault: Vault, prepared: Prepared, now: Mapping[str, str]) -> Mapping[str, str] | None:
+    listed = (prepared.clone.git_dir / "filter-repo/commit-map").read_text("ascii").splitlines()[1:]
+    renamed = dict(line.split(" ", 1) for line in listed)
+    flusher = Flusher()
+    try:
+        objects = Objects(vault.git, flusher)
+        found = follow(
+            Store(vault.git.common), prepared.survey.forgotten, prepared.survey.refs, now, renamed, objects.oid
+        )
+        if found is None:
+            return None
+        objects.write(found[1])
+        return found[0]
+    finally:
+        flusher.close()
+
+
+def discard(vault: Vault) -> None:
+    """Drop what `prepare` made, when it is not to be used."""
+    if swap.read_journal(vault.git) is None:
+        swap.finish(vault.git)
+
+
+def pending(vault: Vault) -> Forgotten | None:
+    """What was purged from the history, and has still to be cleaned out of index and state (see `finish`)."""
+    journal = swap.read_journal(vault.git)
+    return None if journal is None or not swap.is_clean(vault.git) else journal.forgotten
+
+
+def finish(vault: Vault) -> None:
+    """Nothing outside of the repository holds it any more."""
+    swap.finish(vault.git)

@@ -1,0 +1,200 @@
+"""The cross-encoder: it reads a prompt and a memory together and says how well one answers the other.
+
+Optional: its files are used where they are on this machine, and nothing is downloaded. Everything here may fail, and
+then ranking goes on without it: a model that is not there is a reason (`Arriving.reason`), never an error.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ormahd.embedding.model_files import cached, find_model, stay_offline
+from ormahd.errors import Unavailable
+from ormahd.settings.whisper import WhisperSettings
+
+CHARACTERS: Final = 512
+"""Characters of a prompt and of a memory that the cross-encoder reads (the seeds')."""
+BATCH: Final = 8
+"""Pairs in one forward pass; between two of them the time is looked at (about 40 ms for MiniLM-L6 and 512 characters)."""
+SECONDS: Final = 0.25
+"""How long the scoring of one prompt may take unless the caller says otherwise: half of a prompt hook's deadline."""
+DEFAULT: Final = WhisperSettings().reranker_model
+WEIGHTS: Final = ("model.safetensors", "pytorch_model.bin")
+TOKENIZERS: Final = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+)
+"""One of these has to be there: without, transformers makes a tokenizer that knows no word, and scores become noise."""
+
+log = logging.getLogger(__name__)
+
+
+class Reranker:
+    """A cross-encoder of sentence-transformers, on the CPU. Thread-safe: one prompt at a time."""
+
+    def __init__(self, model: Any, name: str) -> None:
+        """`model`: a CrossEncoder with one output."""
+        self.name = name
+        self._model = model
+        self._lock = (
+            threading.Lock()
+        )  # a tokenizer truncates and pads by settings of its own, which change with each call
+        self._warned = False
+
+    @classmethod
+    def load(cls, settings: WhisperSettings) -> Reranker | None:
+        """The reranker that the settings name, or None where there is none; takes seconds. See `Arriving` for the reason."""
+        try:
+            return _load(settings)
+        except Unavailable as absent:
+            log.info("no reranker: %s", absent.message)
+            return None
+
+    def scores(self, query: str, texts: Sequence[str], *, deadline: float | None = None) -> list[float] | None:
+        """For each text the raw logit of its being an answer to `query`.
+
+        None where `deadline` (of `time.monotonic`, seconds; `SECONDS` from now where none is given) passed before all
+        were scored, or where the model failed: half a judgement would favour what happened to be read first.
+        """
+        deadline = time.monotonic() + SECONDS if deadline is None else deadline
+        if not texts:
+            return []
+        if not self._lock.acquire(timeout=min(max(deadline - time.monotonic(), 0.0), threading.TIMEOUT_MAX)):
+            return None
+        try:
+            return self._score(query[:CHARACTERS], [text[:CHARACTERS] for text in texts], deadline)
+        except Exception as error:  # noqa: BLE001 - a model that fails on some text must not cost the agent its memories
+            self._warn(f"the reranker {self.name!r} failed: {error}", error)
+            return None
+        finally:
+            self._lock.release()
+
+    def _score(self, query: str, texts: Sequence[str], deadline: float) -> list[float] | None:
+        import torch
+
+        torch.set_num_threads(1)  # of this thread: beside bulk embedding, more threads make a forward pass slower
+        by_length = sorted(range(len(texts)), key=lambda at: len(texts[at]))  # so that little is padding
+        found = [0.0] * len(texts)
+        for first in range(0, len(by_length), BATCH):
+            if time.monotonic() >= deadline:
+                return None
+            batch = by_length[first : first + BATCH]
+            logits = self._model.predict(
+                [(query, texts[at]) for at in batch], batch_size=BATCH, show_progress_bar=False,
+                activation_fn=torch.nn.Identity(), convert_to_numpy=True,
+            )  # fmt: skip
+            for at, logit in zip(batch, logits, strict=True):
+                found[at] = float(logit)
+        if not all(map(math.isfinite, found)):
+            self._warn(f"the reranker {self.name!r} gave numbers that are none: its files may be damaged")
+            return None
+        return found
+
+    def _warn(self, sentence: str, error: Exception | None = None) -> None:
+        if not self._warned:  # once: it would be said with every prompt
+            self._warned = True
+            log.warning("%s", sentence, exc_info=error)
+
+
+class Arriving:
+    """A reranker on its way: it loads in a thread of its own, and nobody waits for it."""
+
+    def __init__(self, settings: WhisperSettings, warn: Callable[[str], None] = log.warning) -> None:
+        """`warn` is told when files are there and cannot be used; that there are none is no more than a reason."""
+        self._settings = settings
+        self._warn = warn
+        self._thread: threading.Thread | None = None
+        self.reason: str | None = "the reranker is not loaded yet"
+        """Why there is none (now); None once it is there."""
+        self._reranker: Reranker | None = None
+
+    def start(self) -> None:
+        """Begin to load it; returns at once."""
+        if self._settings.reranker == "off":
+            self.reason = "whisper.reranker is off"
+        elif self._thread is None:
+            self._thread = threading.Thread(target=self._load, name="reranker", daemon=True)
+            self._thread.start()
+
+    def get(self) -> Reranker | None:
+        """The reranker, or None as long as it is not there."""
+        return self._reranker
+
+    def wait(self, seconds: float) -> bool:
+        """Until it is loaded, or known to be absent; False when that took longer."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return self._thread is None or not self._thread.is_alive()
+
+    def _load(self) -> None:
+        try:
+            self._reranker = _load(self._settings)
+            self.reason = None
+        except Unavailable as absent:
+            self.reason = absent.message
+            if absent.data:
+                self._warn(absent.message)
+            else:
+                log.info("no reranker: %s", absent.message)
+
+
+def locate(name: str) -> Path | None:
+    """The folder with the model's files: a path, or a name in the local Hugging Face cache. Without loading anything."""
+    where = find_model(name)
+    return cached(where) if isinstance(where, str) else where
+
+
+def _load(settings: WhisperSettings) -> Reranker:
+    """Raises:
+    Unavailable: with `data` where its files are there and cannot be used.
+    """
+    name = settings.reranker_model
+    where = locate(name)
+    if where is None:
+        raise Unavailable(
+            f"the reranker's files ({name}) are not on this machine",
+            hint=f"`hf download {name}` puts them there; without it late interaction judges",
+            data={} if name == DEFAULT else {"reason": "nothing there"},  # who named one wants to hear of it
+        )
+    for wanted in (WEIGHTS, TOKENIZERS):
+        if not any((where / file).is_file() for file in wanted):
+            raise _unusable(where, f"none of {', '.join(wanted)} is there")
+    stay_offline()
+    try:
+        from sentence_transformers import CrossEncoder
+        from transformers.utils import logging as chatter
+
+        chatter.disable_progress_bar()
+        model = CrossEncoder(os.fspath(where), device="cpu", local_files_only=True)
+        outputs = int(model.num_labels)
+        if outputs != 1:
+            raise _unusable(where, f"it has {outputs} outputs, and one is needed: this is no model that ranks")
+        reranker = Reranker(model, name)
+        if reranker.scores("warm", ["up"], deadline=math.inf) is None:
+            raise _unusable(where, "its first scoring failed")
+    except Unavailable:
+        raise
+    except (
+        Exception
+    ) as error:  # whatever a damaged file makes the libraries raise; the rest of ranking works without it
+        raise _unusable(where, str(error)[:300]) from error
+    return reranker
+
+
+def _unusable(where: Path, why: str) -> Unavailable:
+    return Unavailable(
+        f"the reranker in {where} cannot be used: {why}",
+        hint="download it again, set whisper.reranker_model to another, or whisper.reranker = \"off\"",
+        data={"reason": why},
+    )  # fmt: skip

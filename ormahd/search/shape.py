@@ -1,0 +1,245 @@
+"""Shape: what the texts say against each other becomes a score in 0..1, then what is known of each note bends it.
+
+The order is the seeds': similarity, blend with the fused rank, title and exact names, confidence, tier, recency, access, space. Everything
+is computed for all candidates at once; a `Trace` takes one candidate's numbers out, and its `recompute` adds them up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ormahd.index.rows import Candidate, micros
+from ormahd.model.node import Tier
+from ormahd.search.exact import Exact
+from ormahd.search.fuse import Fused
+from ormahd.search.hear import Heard
+from ormahd.search.late import Late
+from ormahd.settings import SearchSettings, SpaceSettings
+from ormahd.text.stems import stems
+from ormahd.text.words import words
+
+Float = NDArray[np.float64]
+
+FULL_ACCESS = 20
+"""Uses at which the access share is full (seeds: log1p(count) / log1p(20)). Confirmed ones: with the seeds' count, in which being
+found is enough, what was found for one question rose for every other, and recall@10 fell (.7471 to .7399, 782 questions)."""
+NAMED = 0.1
+"""Share added for a memory of a type that the question names: as much as for one of the period that it names."""
+CHANCE_LIMIT = 0.9
+"""However long a note is, this much of a perfect match stays distinguishable."""
+DAY_US = 86_400_000_000
+LATE_WEIGHT, COSINE_WEIGHT, WORDS_WEIGHT = 0.6, 0.25, 0.15
+"""Weights in the similarity. A cosine of 0.6 helps long notes by a point and costs three on dialogue."""
+WORDS_HALF = 20.0
+"""The bm25 value that counts half: two to three rare words in common, whatever else the query says."""
+MOMENT_WEIGHT = 0.2
+"""How much the best of a conversation vouches for its other memories: 2 to 3 points of any@10 on dialogue."""
+MOMENT_S = 1800.0
+"""Seconds between two memories of one conversation; five minutes to a day measured the same."""
+BREVITY_TOKENS = 3.0
+"""A note of n tokens counts n / (n + this): "Thanks, Ana!" looks like every question about Ana."""
+LENGTH_CHANCE = 0.1
+"""What a note e times longer reaches by chance in late interaction (0.05 to 0.06 on unrelated texts). The seeds' factor
+threshold / length buries long notes."""
+FTS_ONLY_DAMPENING = 0.5
+"""Factor for a candidate without any similarity (the seeds')."""
+PERIOD_BOOST = 0.1
+"""Share added for a memory of the period that the query names."""
+RECENCY_BOOST, RECENCY_HALF_LIFE_DAYS = 0.05, 7.0
+"""Largest share added for recent access, and the days in which it halves (the seeds')."""
+ACCESS_BOOST = 0.05
+"""Largest share added for what was often opened or judged useful (the seeds')."""
+HALVINGS = 1000.0
+"""Half-lives after which nothing is left of recency, whatever float64 says."""
+
+
+class Evidence(Struct, frozen=True):
+    """What the vectors say of the candidates, in their order. NaN: the note has no vectors yet."""
+
+    focus: Float
+    cosine: Float
+    """With the question as the model pools it: the absolute measure that a gate can use."""
+    late: Late
+
+
+class Named(Struct, frozen=True):
+    """What the question names: `exact`, letter by letter; `rare`, the words of it that few notes have."""
+
+    exact: Exact
+    rare: frozenset[str]
+
+
+class Shaped(Struct, frozen=True):
+    """Scores of the candidates, in their order, and the numbers that they are made of, by name."""
+
+    scores: Float
+    judged: Mapping[str, Float]
+    """What the texts say; not for a candidate without vectors."""
+    known: NDArray[np.bool_]
+    """Which candidates have vectors."""
+    factors: Mapping[str, Float]
+
+    def numbers(self, at: int) -> dict[str, float]:
+        """One candidate's numbers, as `Trace` wants them."""
+        judged = {name: float(values[at]) for name, values in self.judged.items()} if self.known[at] else {}
+        return judged | {name: float(values[at]) for name, values in self.factors.items()}
+
+
+def similarity(
+    rows: Sequence[Candidate], bm25: Float, evidence: Evidence, settings: SearchSettings
+) -> dict[str, Float]:
+    """How well each note answers, judged by several witnesses.
+
+    Late interaction, corrected for what a note of that length reaches by chance; the cosine with the focused question;
+    the words in common. A note of few tokens says little, so all of it counts less. Memories that were stored within
+    half an hour in the same space come from one conversation: the best of them vouches for the others.
+    """
+    lengths = evidence.late.lengths.astype(np.float64)
+    size = np.array([row.size + len(row.title or "") for row in rows], np.float64)
+    chance = LENGTH_CHANCE * np.log(np.maximum(size / settings.length_penalty_threshold, 1.0))
+    chance = np.minimum(chance, CHANCE_LIMIT)
+    raw = (evidence.late.rare.astype(np.float64) + evidence.late.plain) / 2
+    late = np.clip((raw - chance) / (1.0 - chance), 0.0, 1.0)
+    shared = bm25 / (bm25 + WORDS_HALF)
+    focus = np.clip(np.nan_to_num(evidence.focus), 0.0, 1.0)
+    weights = np.stack([
+        np.where(lengths > 0, LATE_WEIGHT, 0.0),
+        np.full(len(rows), COSINE_WEIGHT),
+        np.full(len(rows), WORDS_WEIGHT),
+    ])  # fmt: skip
+    brevity = np.where(lengths > 0, lengths / (lengths + BREVITY_TOKENS), 1.0)
+    total = np.maximum(weights.sum(axis=0), 1e-9)
+    own = (weights * np.stack([late, focus, shared])).sum(axis=0) / total * brevity
+    moment = best_of_moment(rows, np.where(np.isnan(evidence.focus), 0.0, own), MOMENT_S)
+    judged = (own + MOMENT_WEIGHT * moment) / (1.0 + MOMENT_WEIGHT)
+    return {
+        "late_rare": evidence.late.rare, "late_plain": evidence.late.plain, "chance": chance, "late": late,
+        "late_weight": weights[0], "focus": focus, "words": shared, "brevity": brevity, "own": own, "moment": moment,
+        "similarity": judged, "cosine": np.nan_to_num(evidence.cosine),
+    }  # fmt: skip
+
+
+def best_of_moment(rows: Sequence[Candidate], own: Float, seconds: float) -> Float:
+    """Per note the best `own` among the candidates of its space that were created within `seconds` of it, itself too.
+
+    Being included, a note never loses by it: alone, or in a crowd that was imported at once, the order stays.
+    """
+    times = np.array([row.created for row in rows], np.int64)
+    spaces = {space: number for number, space in enumerate(dict.fromkeys(row.space for row in rows))}
+    of = np.array([spaces[row.space] for row in rows])
+    near = (np.abs(times[:, None] - times[None, :]) <= seconds * 1e6) & (of[:, None] == of[None, :])
+    return np.asarray(np.where(near, own[None, :], -1.0).max(axis=1), np.float64)
+
+
+def shape(
+    rows: Sequence[Candidate],
+    fused: Sequence[Fused],
+    evidence: Evidence | None,
+    heard: Heard,
+    named: Named,
+    settings: SearchSettings,
+    spaces: SpaceSettings,
+) -> Shaped:
+    """Each candidate's score with every number that went into it. `evidence` None: there are no vectors to judge by."""
+    judged: dict[str, Float] = {}
+    known = np.zeros(len(rows), np.bool_)
+    if evidence is not None and rows:
+        judged = similarity(rows, np.array([one.bm25 or 0.0 for one in fused], np.float64), evidence, settings)
+        known = ~np.isnan(evidence.focus)
+    factors = _factors(rows, fused, heard, named, settings, spaces)
+    base = factors["dampening"] * factors["rrf_share"]
+    if judged:
+        blended = (1.0 - factors["blend"]) * factors["rrf_norm"] + factors["blend"] * judged["similarity"]
+        base = np.where(known, blended, base)
+    rest = 1.0 - np.minimum(base, 1.0)
+    boost = factors["title"] + factors["exact"]
+    for at in np.flatnonzero(boost):
+        # For small scores the seeds' base × (1 + boost); it nears 1 but never passes it, so no two notes tie there.
+        rest[at] = math.pow(rest[at], 1.0 + boost[at])
+    adjusted = (1.0 - rest) * factors["without"] * factors["confidence"]
+    used = factors["tier"] + factors["recency"] + factors["access"]
+    scores = np.minimum(1.0, adjusted * used * factors["period"] * factors["kind"]) * factors["space"]
+    return Shaped(np.array([round(score, 6) for score in scores.tolist()], np.float64), judged, known, factors)
+
+
+def _factors(
+    rows: Sequence[Candidate],
+    fused: Sequence[Fused],
+    heard: Heard,
+    named: Named,
+    settings: SearchSettings,
+    spaces: SpaceSettings,
+) -> dict[str, Float]:
+    """What is known of each note besides its text."""
+    tiers = {
+        Tier.CORE: settings.tier_boost_core,
+        Tier.WORKING: settings.tier_boost_working,
+        Tier.ARCHIVAL: settings.tier_boost_archival,
+    }
+    blend = settings.question_similarity_blend_weight if heard.question else settings.similarity_blend_weight
+    title = [
+        0.0 if heard.question else settings.title_match_boost * title_overlap(heard.topic, named.rare, row.title)
+        for row in rows
+    ]
+    exact = [named.exact.of(row.id) for row in rows]
+    idle = np.array([row.accessed for row in rows], np.int64)
+    days = np.maximum(micros(heard.now) - idle, 0) / DAY_US
+    recency = 2.0 ** -np.minimum(days / RECENCY_HALF_LIFE_DAYS, HALVINGS)
+    columns: dict[str, Sequence[float] | Float] = {
+        "rrf": [one.rrf for one in fused],
+        "rrf_norm": [one.rrf_norm for one in fused],
+        "rrf_share": [one.rrf_share for one in fused],
+        "blend": np.full(len(rows), blend),
+        "dampening": np.full(len(rows), FTS_ONLY_DAMPENING),
+        "title": title,
+        "exact": [boost for boost, _ in exact],
+        "without": [factor for _, factor in exact],
+        "confidence": [certainty(row.confidence) for row in rows],
+        "tier": [1.0 + tiers[row.tier] for row in rows],
+        "recency": RECENCY_BOOST * recency,
+        "access": [ACCESS_BOOST * min(1.0, _access(row.strength.use_count)) for row in rows],
+        "period": [1.0 + (PERIOD_BOOST if _within(row.created, heard) else 0.0) for row in rows],
+        "kind": [1.0 + (NAMED if row.type in heard.kinds else 0.0) for row in rows],
+        "space": [space_factor(row.space, heard.space, spaces) for row in rows],
+    }
+    return {name: np.asarray(values, np.float64) for name, values in columns.items()}
+
+
+def title_overlap(topic: frozenset[str], rare: frozenset[str], title: str | None) -> float:
+    """Share of the question's words that stand in the title, in one form or another; none where a rare one of them does not: one
+    common word makes no title the answer."""
+    if not topic or not title:
+        return 0.0
+    said = stems(words(title))
+    if not all(_all_in(word, said) for word in rare):
+        return 0.0
+    return sum(_all_in(word, said) for word in topic) / len(topic)
+
+
+def _all_in(word: str, said: frozenset[str]) -> bool:
+    return stems((word,)) <= said
+
+
+def certainty(confidence: float) -> float:
+    """What a memory of this confidence counts (seeds: 0.4 + 0.6 × confidence)."""
+    return 0.4 + 0.6 * confidence
+
+
+def space_factor(space: str | None, favoured: str | None, settings: SpaceSettings) -> float:
+    """The same space counts in full; without a space to work in, every one does."""
+    if favoured is None or space == favoured:
+        return 1.0
+    return settings.boost_global if space is None else settings.boost_other
+
+
+def _access(count: int) -> float:
+    return math.log1p(count) / math.log1p(FULL_ACCESS) if count else 0.0
+
+
+def _within(created: int, heard: Heard) -> bool:
+    return heard.period is not None and micros(heard.period.after) <= created <= micros(heard.period.before)

@@ -1,0 +1,412 @@
+"""Time in a question: "what did we decide last week" names a period, in five languages (`time_words`).
+
+The rule for periods: a period is what the calendar on the person's wall says. "yesterday" is the day before from midnight to
+midnight, "last week" the week before from Monday to Sunday, "in March" the whole of the latest March, "two weeks ago" the week of
+that day. "the last three days" are three whole days and what there is of today. "on Monday" and "November 5th" are the latest that
+began. What is not understood, what lies ahead and what comes again ("every Monday") is no period.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+from msgspec import Struct
+
+from ormahd.search.time_words import Pattern, Speech, flat, han_number, load
+from ormahd.text.words import words
+
+DAY: Final = timedelta(days=1)
+RECENT: Final = timedelta(days=3)
+"""What "recently" means (REFERENCE, constants)."""
+LONGEST: Final = 2_000
+"""Characters of a text that are looked at, half of them from its end: there a long prompt asks."""
+MOST: Final = 1_000
+"""The largest number of units that counts; more means as much."""
+_HOURS: Final[Mapping[str, tuple[int, int]]] = {
+    "early": (0, 6), "morning": (4, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30),
+}  # fmt: skip
+"""Part of the day -> its hours; a night ends on the day after."""
+_NUMBERED: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)|\d(?:st|nd|rd|th|ten)\b|\d\.\d{1,2}\.(?!\d)")
+_WORD: Final = re.compile(r"[^\W_]+")
+_HAN: Final = re.compile("[昨今前去上本这周星礼月年近]")
+"""Every Chinese phrase holds one of these."""
+_CODE: Final = re.compile(r"```.*?(?:```|$)|`[^`\n]*`", re.DOTALL)
+_QUOTES: Final = "\"'“”‘’«»„「」『』《》*_"
+_FRENCH: Final = frozenset(
+    [
+        *("ai", "avec", "avez", "avons", "c", "ce", "cette", "comment", "elle", "est", "fait", "il", "j", "les", "nos"),
+        *("notre", "nous", "ont", "pas", "pour", "pourquoi", "qu", "quand", "que", "qui", "quoi", "s", "sur"),
+    ]
+)
+"""Without one of these "hier" is German or Dutch, and means "here"."""
+_EPOCH: Final = datetime(1970, 1, 2)  # noqa: DTZ001 - on the person's wall
+
+
+class Period(Struct, frozen=True):
+    """A stretch of time that a question names, both ends included; `rest` is the question without the phrase."""
+
+    after: datetime
+    before: datetime
+    phrase: str
+    rest: str
+
+
+Span = tuple[datetime, datetime]
+"""Beginning and end on the person's wall, the end excluded."""
+
+
+class _Found(Struct, frozen=True):
+    """A phrase and what it means. `lead`: where the words before it that go with it begin."""
+
+    speech: Speech
+    kind: str
+    lead: int
+    start: int
+    end: int
+    span: Span
+
+
+def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period | None:
+    """The first period that `text` names, as of `now` in the person's time zone (None: this machine's); None where it names none."""
+    text = _ends(text)
+    seen = _CODE.sub(lambda code: "\0" * len(code.group()), flat(text))
+    here = now.astimezone(zone).replace(tzinfo=None)
+    found = sorted(_matches(seen, here), key=lambda one: (one.lead, -one.end, one.start))
+    if not found:
+        return None
+    first = found[0]
+    start, end, (after, before) = first.start, first.end, first.span
+    said = first.speech
+    second = next((one for one in found if one.start >= end and said.ranges.fullmatch(seen[end : one.start])), None)
+    opened = _at_end(said.opens, seen, start)
+    if second is not None and second.span[0] >= after and (opened is not None or first.kind == second.kind):
+        start, end, before = start if opened is None else opened, second.end, second.span[1]
+    else:
+        start, end, after, before = _directed(seen, first, here)
+    if after >= before or after > here:
+        return None
+    rest = " ".join((text[:start] + " " + text[end:]).split())
+    return Period(_instant(after, zone), _instant(before, zone) - timedelta(microseconds=1), " ".join(text[start:end].split()), rest)  # fmt: skip
+
+
+def _ends(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
+
+
+def _instant(wall: datetime, zone: tzinfo | None) -> datetime:
+    """The moment at which the wall shows that; where it shows it twice, the first, and where never, when it jumps."""
+    return (wall if zone is None else wall.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def _matches(seen: str, here: datetime) -> Iterator[_Found]:
+    said, numbered, han = frozenset(_WORD.findall(seen)), bool(_NUMBERED.search(seen)), bool(_HAN.search(seen))
+    for speech in load():
+        for pattern in speech.patterns:
+            if speech.language == "zh":
+                may_hold = han
+            else:
+                may_hold = numbered if pattern.needs is None else not said.isdisjoint(pattern.needs)
+            if not may_hold:
+                continue
+            for match in pattern.regex.finditer(seen):
+                span = _span(pattern, match, speech, here) if _stands(seen, *match.span(), speech, match) else None
+                if span is not None:
+                    lead = _at_end(speech.lead, seen, match.start())
+                    yield _Found(speech, pattern.kind, match.start() if lead is None else lead, *match.span(), span)
+
+
+def _stands(seen: str, start: int, end: int, speech: Speech, match: re.Match[str]) -> bool:
+    """False where it is a title or a word that is talked about, where something follows or precedes that makes it no time of
+    the past, and where "hier" is no French."""
+    if seen[start - 1 : start] in _QUOTES and start and seen[end : end + 1] in _QUOTES and end < len(seen):
+        return False
+    if _at_end(speech.never_before, seen, start) is not None or speech.never_after.match(seen, end):
+        return False
+    if match.group() == "hier":
+        said = words(seen)
+        return len(said) < 3 or not _FRENCH.isdisjoint(said)
+    return True
+
+
+def _at_end(pattern: re.Pattern[str], seen: str, end: int) -> int | None:
+    """Where what `pattern` finds just before `end` begins; None where it finds nothing, or an empty text."""
+    begin = max(0, end - 40)
+    match = pattern.search(seen[begin:end])
+    return begin + match.start() if match is not None and match.group() else None
+
+
+def _directed(seen: str, one: _Found, here: datetime) -> tuple[int, int, datetime, datetime]:
+    """What "since", "before" and the like make of a period, and where the phrase with them begins and ends."""
+    said, start, end = one.speech, one.start, one.end
+    after, before = one.span
+    way, way_start = None, start
+    head = seen[start:end].split(maxsplit=1)[0]
+    for name, pattern in said.ways.items():
+        at = _at_end(pattern, seen, start)
+        if at is not None:
+            way, way_start = name, at
+            break
+        # the word may be a part of the pattern, as in "since monday"; "vor drei Tagen" is no "before"
+        if one.kind not in {"ago", "span"} and pattern.match(head):
+            way = name
+            break
+    tail = said.tail.match(seen, end)
+    if tail is not None and one.kind != "ago":
+        way, end = tail.lastgroup, tail.end()
+    if way is not None and one.kind not in {"span", "recent"}:
+        start = min(start, way_start)
+        if way == "since":
+            before = max(here, after)
+        elif way == "after":
+            after, before = before, here
+        elif way == "before":
+            after, before = _EPOCH, after
+        elif one.kind == "weekday":
+            return start, end, here, here  # "until Friday" lies ahead
+        else:
+            after = _EPOCH
+    return min(start, one.lead), end, after, before
+
+
+# ---------------------------------------------------------------- what a phrase means on the wall
+
+
+def _span(pattern: Pattern, match: re.Match[str], speech: Speech, here: datetime) -> Span | None:
+    named = {name: value for name, value in match.groupdict().items() if value is not None}
+    for name in [name for name in named if name.endswith("2") and name.rstrip("2") not in named]:
+        named[name.rstrip("2")] = named[name]  # the group of another alternative
+    try:
+        return _KINDS[pattern.kind](named, pattern.shift, speech, here)
+    except (OverflowError, ValueError):
+        return None  # "February 31st"
+
+
+def _midnight(here: datetime) -> datetime:
+    return here.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _month(year: int, month: int) -> Span:
+    month += 12 * year - 1
+    first = datetime(month // 12, month % 12 + 1, 1)  # noqa: DTZ001 - on the person's wall
+    return first, datetime((month + 1) // 12, (month + 1) % 12 + 1, 1)  # noqa: DTZ001
+
+
+def _year(year: int) -> Span:
+    return datetime(year, 1, 1), datetime(year + 1, 1, 1)  # noqa: DTZ001
+
+
+def _unit(unit: str, back: int, here: datetime) -> Span | None:
+    """The calendar's unit so many before the current one."""
+    day = _midnight(here)
+    monday = day - day.weekday() * DAY
+    back = min(back, MOST)
+    if unit == "day":
+        return day - back * DAY, day - (back - 1) * DAY
+    if unit == "week":
+        return monday - 7 * back * DAY, monday - 7 * (back - 1) * DAY
+    if unit == "fortnight":
+        return monday - 14 * back * DAY, monday - (14 * back - 7) * DAY
+    if unit == "weekend":
+        saturday = monday + 5 * DAY if day.weekday() >= 5 else monday - 2 * DAY
+        back = back if day.weekday() >= 5 else max(back - 1, 0)
+        return saturday - 7 * back * DAY, saturday - (7 * back - 2) * DAY
+    if unit == "month":
+        return _month(here.year, here.month - back)
+    if unit == "quarter":
+        first = 3 * ((here.month - 1) // 3) + 1 - 3 * back
+        return _month(here.year, first)[0], _month(here.year, first + 2)[1]
+    if unit == "year":
+        return _year(here.year - back)
+    width = timedelta(hours=1) if unit == "hour" else timedelta(minutes=10)
+    moment = here - back * (timedelta(hours=1) if unit == "hour" else timedelta(minutes=1))
+    return moment - width / 2, min(moment + width / 2, here)
+
+
+def _number(named: Mapping[str, str], speech: Speech) -> int:
+    text = named.get("n")
+    if text is None:
+        return 3
+    if text.isdecimal():
+        return min(int(text), MOST)
+    known = speech.numbers.get(_one(text))
+    return known if known is not None else han_number(text) or 1
+
+
+def _rolling(number: int, unit: str, here: datetime) -> Span:
+    """So many units up to now: whole days where the unit is a day or more."""
+    if unit in {"hour", "minute"}:
+        return here - number * timedelta(**{f"{unit}s": 1}), here + timedelta(microseconds=1)
+    day = _midnight(here)
+    if unit in {"month", "quarter", "year"}:
+        months = number * {"month": 1, "quarter": 3, "year": 12}[unit]
+        first, next_first = _month(here.year, here.month - months)
+        begin = min(first + (day.day - 1) * DAY, next_first - DAY)
+    else:
+        begin = day - number * {"day": 1, "week": 7, "weekend": 7, "fortnight": 14}[unit] * DAY
+    return begin, here + timedelta(microseconds=1)
+
+
+def _parts(day: datetime, part: str) -> Span:
+    first, last = _HOURS[part]
+    return day + timedelta(hours=first), day + timedelta(hours=last)
+
+
+def _latest_weekday(weekday: int, here: datetime) -> datetime:
+    """The latest such day before today."""
+    day = _midnight(here)
+    return day - ((day.weekday() - weekday - 1) % 7 + 1) * DAY
+
+
+def _in_year(named: Mapping[str, str], speech: Speech, here: datetime) -> int | None:
+    if "year" in named:
+        return int(named["year"])
+    if "yearword" in named:
+        return here.year - speech.years[_one(named["yearword"])]
+    return None
+
+
+def _day_of(named: Mapping[str, str]) -> int:
+    text = named["day"]
+    return int(text) if text.isdecimal() else han_number(text) or 0
+
+
+def _day(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+    return _unit("day", speech.days[_one(named["word"])], here)
+
+
+def _part(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
+    if "weekday" in named:
+        day = _latest_weekday(speech.weekdays[named["weekday"]], here)
+    else:
+        ago = {"今": 0, "昨": 1, "前": 2}[named["short"]] if "short" in named else speech.days[_one(named["word"])]
+        if not ago:
+            return _today(named, shift, speech, here)
+        day = _midnight(here) - ago * DAY
+    return _parts(day, speech.parts[named["part"]])
+
+
+def _night(_: Mapping[str, str], shift: int, __: Speech, here: datetime) -> Span | None:
+    return _parts(_midnight(here) - shift * DAY, "night")
+
+
+def _today(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
+    """A part of today that has begun. With `shift` the night may be the one that is over: "cette nuit", "heute Nacht"."""
+    part = speech.parts[named["part"]] if "part" in named else "night"
+    day = _midnight(here)
+    if part in {"evening", "night"} and here.hour < _HOURS[part][0]:
+        return _parts(day - DAY, part) if part == "night" and shift else None
+    return _parts(day, part)
+
+
+def _units(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
+    return _unit(speech.units[_one(named["unit"])], shift, here)
+
+
+def _span_of(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+    unit = speech.units[_one(named["unit"])]
+    plural = "n" in named or unit in {"hour", "minute"} or _one(named["unit"]) not in _SINGULAR
+    return _rolling(_number(named, speech), unit, here) if plural else None
+
+
+_SINGULAR: Final = frozenset(
+    [
+        *("year", "quarter", "month", "fortnight", "week", "weekend", "day"),
+        *("jahr", "jahres", "quartal", "quartals", "monat", "monats", "woche", "wochenende", "wochenendes", "tag"),
+        *("ano", "trimestre", "mes", "semana", "fin de semana", "dia", "an", "annee", "semaine", "jour"),
+    ]
+)
+"""Without a number these name one unit and are no "last few"."""
+
+
+def _one_back(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+    return _rolling(1, speech.units[named["unit"]], here)
+
+
+def _ago(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+    return _unit(speech.units[_one(named["unit"])], _number(named, speech), here)
+
+
+def _weekday(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+    day = _latest_weekday(speech.weekdays[named["weekday"]], here)
+    return day, day + DAY
+
+
+def _day_of_week(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
+    day = _midnight(here)
+    day += (speech.weekdays[named["weekday"]] - day.weekday() - 7 * shift) * DAY
+    return day, day + DAY
+
+
+def _month_of(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+    month, year = speech.months[named["month"]], _in_year(named, speech, here)
+    return _month(here.year - (month > here.month) if year is None else year, month)
+
+
+def _months(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+    first, last = speech.months[named["month"]], speech.months[named["month2"]]
+    year = int(named["year"]) if "year" in named else here.year - (last > here.month)
+    return _month(year - (first > last), first)[0], _month(year, last)[1]
+
+
+def _last_month(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+    month = speech.months[named["month"]]
+    return _month(here.year - (month >= here.month), month)
+
+
+def _date(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+    month, day, year = speech.months[named["month"]], _day_of(named), _in_year(named, speech, here)
+    if year is None:
+        year = here.year - ((month, day) > (here.month, here.day))
+        while (month, day) == (2, 29) and (year % 4 or (not year % 100 and year % 400)):
+            year -= 1
+    return _dated(year, month, day)
+
+
+def _dated(year: int, month: int, day: int) -> Span:
+    first = datetime(year, month, day)  # noqa: DTZ001 - on the person's wall
+    return first, first + DAY
+
+
+def _monthday(named: Mapping[str, str], _: int, __: Speech, here: datetime) -> Span | None:
+    day = _day_of(named)
+    first = _month(here.year, here.month - (day > here.day))[0]
+    return _dated(first.year, first.month, day)
+
+
+def _year_of(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+    year = _in_year(named, speech, here)
+    return None if year is None else _year(year)
+
+
+def _recent(_: Mapping[str, str], __: int, ___: Speech, here: datetime) -> Span | None:
+    return _midnight(here) - RECENT, here + timedelta(microseconds=1)
+
+
+def _iso(named: Mapping[str, str], _: int, __: Speech, ___: datetime) -> Span | None:
+    year, month = int(named["year"]), int(named["m"])
+    return _dated(year, month, int(named["day"])) if "day" in named else _month(year, month)
+
+
+def _numbers(named: Mapping[str, str], _: int, __: Speech, here: datetime) -> Span | None:
+    """5.11.2026 is a day of November; of 5/11/2026 nobody knows, of 25/11/2026 everybody."""
+    first, second = int(named["d"]), int(named["m"])
+    if "year" not in named:  # "am 5.11."
+        return _dated(here.year - ((second, first) > (here.month, here.day)), second, first)
+    if named["sep"] == "." or first > 12 or first == second:
+        return _dated(int(named["year"]), second, first)
+    return _dated(int(named["year"]), first, second) if second > 12 else None
+
+
+def _one(text: str) -> str:
+    """A word or words as the tables have them, with one space between two."""
+    return re.sub(r"\s+", " ", text)
+
+
+_KINDS: Final[Mapping[str, Callable[[Mapping[str, str], int, Speech, datetime], Span | None]]] = {
+    "day": _day, "part": _part, "night": _night, "today": _today, "unit": _units, "span": _span_of, "span1": _one_back,
+    "ago": _ago, "weekday": _weekday, "day_of_week": _day_of_week, "month": _month_of, "last_month": _last_month, "months": _months, "date": _date,
+    "monthday": _monthday, "year": _year_of, "years": _year_of, "recent": _recent, "iso": _iso, "numbers": _numbers,
+}  # fmt: skip

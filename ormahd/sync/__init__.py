@@ -1,0 +1,1 @@
+"""Brings the vaults of several machines together through a git remote."""

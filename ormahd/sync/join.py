@@ -1,0 +1,328 @@
+"""Two histories of one vault brought together: what each file comes to, and the one commit that says so.
+
+Notes are joined by id, three ways, with the last common commit as the base (`three_way`). A join always comes to an end:
+where both sides changed the same thing, the note keeps ours, a note that one side removed and the other changed stays,
+and all versions are set aside for a person (`conflicts`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct, field
+
+from ormahd.errors import BadRequest, Conflict, Unavailable
+from ormahd.model.change import Committed, Kind, sha256
+from ormahd.model.node import short_id
+from ormahd.note.merge import merge_file
+from ormahd.note.note import unadopted
+from ormahd.sync.releases import Releases
+from ormahd.vault import released
+from ormahd.vault.conflicts import Versions, drop, set_aside
+from ormahd.vault.create import CARD, Card, read_card
+from ormahd.vault.three_way import Joined, Pair, Version, changed, join, node_of, write
+from ormahd.vault.transaction import Transaction, Wish, is_local
+from ormahd.vault.tree_entries import EXECUTABLE, LINK, REMOVED, SUBMODULE, PathEntry
+from ormahd.vault.vault import Vault
+from ormahd.vault.worktree import safe_path
+
+_ABSENT, _FILE = "000000", "100644"
+_REGULAR = {_ABSENT, _FILE, EXECUTABLE}
+
+Line = tuple[str, str]
+"""Mode and id of a path in a tree."""
+
+
+class Plan(Struct):
+    """What a join comes to. `changes`: by key, what is there now and what is to be."""
+
+    base: str | None
+    head: str
+    other: str
+    changes: dict[str, Pair] = field(default_factory=dict)
+    entries: list[PathEntry] = field(default_factory=list)
+    conflicts: list[Versions] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    left: dict[str, tuple[Version, Version]] = field(default_factory=dict)
+    """Files of the person's that the other side released: what is there now, and that without our lines. Git forgets them,
+    and they stay in the folder."""
+    told: list[str] = field(default_factory=list)
+    """What the person has to know of files that one side released and the other one changed, a sentence each."""
+
+    @property
+    def nodes(self) -> set[str]:
+        return {node for key, (now, wanted) in self.changes.items() if now != wanted and (node := node_of(key))}
+
+
+# ---------------------------------------------------------------- looking
+
+
+def merge_base(vault: Vault, one: str, other: str) -> str | None:
+    """The last commit that both histories have; None: they have none in common."""
+    out = vault.git.run("merge-base", one, other, ok=(0, 1)).decode().split()
+    return out[0] if out else None
+
+
+def count(vault: Vault, commits: str, without: str | None) -> int:
+    """How many commits the history of `commits` has beyond that of `without`."""
+    beyond = [] if without is None else [f"^{without}"]
+    return int(vault.git.run("rev-list", "--count", commits, *beyond))
+
+
+def card_of(vault: Vault, commit: str) -> Card | None:
+    """The card of the vault that another commit holds; None: it holds none. Raises Unavailable, Incompatible."""
+    line = vault.git.run("ls-tree", commit, "--", CARD).decode().split()
+    return read_card(vault.blob(line[2], CARD), vault.root) if line and line[0] in {_FILE, EXECUTABLE} else None
+
+
+def check_files(vault: Vault, base: str | None, other: str) -> None:
+    """Raise Conflict when the other side has a file that cannot be one of this vault."""
+    for path, (_, (mode, _)) in _lines(vault, base, other).items():
+        if mode == _ABSENT:
+            continue
+        try:
+            safe_path(path)
+            folded = path.casefold()
+            ours = folded == ".ormah" or (folded.startswith(".ormah/") and mode in {LINK, SUBMODULE})
+            odd = is_local(path) or ours
+        except BadRequest:
+            odd = True
+        if odd:
+            raise Conflict(
+                f"the remote has a file that no vault may have: {path!r}; nothing was taken in",
+                hint="take it out of the remote: `git rm --cached` it in a clone, commit, push",
+                data={"path": path, "reason": "path"},
+            )
+
+
+def _lines(vault: Vault, old: str | None, new: str) -> dict[str, tuple[Line, Line]]:
+    """{path: (before, after)} of everything that differs between two commits, links and submodules too."""
+    records = vault.git.stream(
+        "diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", old or vault.empty_tree, new
+    )  # fmt: skip
+    found = {}
+    for meta in records:
+        mode, mode_now, oid, oid_now, _ = os.fsdecode(meta)[1:].split(" ")
+        found[os.fsdecode(next(records))] = ((mode, oid), (mode_now, oid_now))
+    return found
+
+
+# ---------------------------------------------------------------- deciding
+
+
+def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
+    """What the files come to when `other` is joined to `head`. Reads the history only.
+
+    Raises:
+        Conflict: the other side has what this vault cannot take; nothing was changed.
+    """
+    check_files(vault, base, other)
+    out = Plan(base, head, other)
+    here, there = _matched(changed(vault, base, head), changed(vault, base, other))
+    wanted: dict[str, Version | None] = {}
+    now: dict[str, Version | None] = {}
+    releases = Releases(vault, head, other)
+    for key in {**here, **there}:
+        before = (here.get(key) or there[key])[0]
+        ours = here[key][1] if key in here else before
+        theirs = there[key][1] if key in there else before
+        if before is not None and theirs is None and ours is not None:
+            left = releases.there(key, before, ours)
+            if left is not None:
+                out.left[key] = (ours, left)
+                if ours != before:
+                    out.told.append(releases.changed_here(ours.path))
+                continue
+        if before is not None and ours is None and theirs not in (None, before) and releases.here(key, before):
+            out.told.append(releases.changed_there(theirs))
+            continue
+        now[key] = ours
+        wanted[key] = settle(out, key, before, ours, theirs)
+    out.reasons += out.told
+    part(vault, out, wanted)
+    _list_moved(vault, out, now, wanted)
+    out.changes = {key: (now[key], wanted[key]) for key in wanted if now[key] != wanted[key]}
+    out.entries = link_entries(vault, out, wanted)
+    return out
+
+
+def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted: dict[str, Version | None]) -> None:
+    """What is left under another name than on the machine that released it is listed under this name too: else it would be
+    adopted again."""
+    if not out.left:
+        return
+    key = f"path:{released.PATH}"
+    oid = vault.blob_at(out.head, released.PATH)
+    before = now.get(key) or (None if oid is None else Version(released.PATH, vault.blob(oid, released.PATH)))
+    listed = wanted.get(key) or before
+    known = {} if listed is None else released.read(listed.data)
+    new = [released.Released(then.path, sha256(then.data), node_of(one))
+           for one, (_, then) in out.left.items() if then.path not in known]  # fmt: skip
+    if new:
+        now[key] = before
+        wanted[key] = Version(released.PATH, released.with_files(b"" if listed is None else listed.data, new))
+
+
+def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
+    """Both differences under the same keys: a file that one side gave an id, and the other not, is one file."""
+    by_place: dict[str, str] = {}
+    for pairs in (there, here):
+        for key, (before, _) in pairs.items():
+            if before is not None and (before.path not in by_place or node_of(key) is not None):
+                by_place[before.path] = key
+
+    def keyed(pairs: Mapping[str, Pair]) -> dict[str, Pair]:
+        return {key if pair[0] is None else by_place[pair[0].path]: pair for key, pair in pairs.items()}
+
+    return keyed(here), keyed(there)
+
+
+def settle(out: Plan, key: str, base: Version | None, ours: Version | None, theirs: Version | None) -> Version | None:
+    """What one file comes to, whatever happened to it; conflicts and reasons go into the plan."""
+    joined = join(base, ours, theirs)
+    if not joined.conflicts:
+        out.reasons += [f"{joined.version.path}: {reason}" for reason in joined.reasons if joined.version]
+        return _placed(base, ours, theirs, joined)
+    fields: tuple[str, ...] = ("note",)
+    values: dict[str, dict[str, str | None]] = {}
+    if ours is None or theirs is None:
+        left, kept = ours or theirs, "ours" if theirs is None else "theirs"
+    else:
+        data = None if base is None else base.data
+        merged = merge_file(data, ours.data, theirs.data, ours.path, keep_ours=True)
+        result = Joined(Version(ours.path, merged.data or ours.data), (), merged.reasons)
+        left, kept = _placed(base, ours, theirs, result), "ours"
+        fields = tuple(one.field for one in merged.conflicts)
+        values = {one.field: {"base": one.base, "ours": one.ours, "theirs": one.theirs} for one in merged.conflicts}
+        out.reasons += [f"{ours.path}: {reason}" for reason in merged.reasons]
+    assert left is not None
+    sides = [None if one is None else one.data for one in (base, ours, theirs)]
+    out.conflicts.append(Versions(left.path, node_of(key), fields, kept, sides[0], sides[1], sides[2], values))
+    return left
+
+
+def _placed(base: Version | None, ours: Version | None, theirs: Version | None, joined: Joined) -> Version | None:
+    """The joined file where it stands: where the side that moved it put it; where both did, as both would choose."""
+    version = joined.version
+    if version is None or ours is None or theirs is None or ours.path == theirs.path:
+        return version
+    before = None if base is None else base.path
+    moved = [one.path for one in (ours, theirs) if one.path != before]
+    return Version(min(moved, key=lambda path: (len(path), path)), version.data)
+
+
+def part(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
+    """Where two files came to stand at one path, all but one get a name of their own, the same on every machine."""
+    by_path: dict[str, list[str]] = {}
+    for key, version in wanted.items():
+        if version is not None:
+            by_path.setdefault(version.path, []).append(key)
+    crowded = {path: sorted(keys) for path, keys in by_path.items() if len(keys) > 1}
+    if not crowded:
+        return
+    taken = {*vault.tree(out.head), *vault.tree(out.other), *by_path}
+    for path, keys in crowded.items():
+        for key in keys[1:]:
+            version = wanted[key]
+            assert version is not None
+            place = PurePosixPath(path)
+            node = node_of(key)
+            tails = [short_id(node), node] if node else [sha256(version.data)[:8], sha256(version.data)]
+            names = (str(place.with_name(f"{place.stem}_{tail}{place.suffix}")) for tail in tails)
+            name = next(name for name in names if name not in taken)
+            taken.add(name)
+            wanted[key] = Version(name, version.data)
+            out.reasons.append(f"{name}: both sides had a file {path}, and both are kept")
+
+
+def link_entries(vault: Vault, out: Plan, wanted: Mapping[str, Version | None]) -> list[PathEntry]:
+    """What comes in beside the files. Raises Conflict where both sides changed a link or a submodule."""
+    files = {version.path for version in wanted.values() if version is not None}
+    return list(_entries(_lines(vault, out.base, out.head), _lines(vault, out.base, out.other), files))
+
+
+def _entries(
+    here: Mapping[str, tuple[Line, Line]], there: Mapping[str, tuple[Line, Line]], files: Iterable[str]
+) -> Iterable[PathEntry]:
+    """What their tree says beside the files: links, submodules, and which files are executable."""
+    known = set(files)
+    for path, (before, theirs) in there.items():
+        ours = here[path][1] if path in here else before
+        if theirs == ours:
+            continue
+        modes = {before[0], theirs[0], ours[0]}
+        if modes <= _REGULAR:
+            if theirs[0] != before[0] and theirs[0] != ours[0] and EXECUTABLE in modes and theirs[0] != _ABSENT:
+                stands = path in known or ours[0] != _ABSENT
+                if stands and (ours[0] in {before[0], _ABSENT} or theirs[0] == EXECUTABLE):
+                    yield PathEntry(path, theirs[0], None, None)
+        elif ours == before:
+            was = before[1] if before[0] in {LINK, SUBMODULE} else None
+            if theirs[0] in {LINK, SUBMODULE}:
+                yield PathEntry(path, theirs[0], theirs[1], was)
+            elif theirs[0] == _ABSENT:
+                yield PathEntry(path, REMOVED, None, was)
+        elif theirs != before:
+            raise Conflict(
+                f"{path} is a link or a submodule, and was changed on both sides; nothing was taken in",
+                hint="merge it with git: `git pull` in the vault",
+                data={"path": path},
+            )
+
+
+# ---------------------------------------------------------------- doing
+
+
+def carry_out(
+    vault: Vault, found: Plan, subject: str, *, source: str, person: bool, body: Sequence[str] = ()
+) -> Committed | None:
+    """Make the commit of a plan, with its files and its conflicts set aside; None: HEAD has it all.
+
+    Raises:
+        Conflict: a file, or HEAD, is not what the plan was made from. VaultBusy: somebody else holds git. Nothing was
+        changed in both cases.
+    """
+    said = [*body, *found.reasons]
+    said += [
+        f"{one.path}: {', '.join(one.fields)} was changed on both sides; {one.kept} was kept" for one in found.conflicts
+    ]
+    unchanged = dict.fromkeys(one.node for one in found.conflicts if one.node and one.node not in found.nodes)
+    named = [("Ormah-Nodes", node) for node in unchanged if node]
+    tx = vault.transaction(
+        subject, kind=Kind.SYNC, source=source, person=person, body="\n".join(said), queue=False,
+        trailers=[*named, *(("Ormah-Conflict", one.path) for one in found.conflicts), ("Ormah-Machine", machine())],
+    )  # fmt: skip
+    commits = {"base": found.base, "ours": found.head, "theirs": found.other}
+    set_aside(vault.root, tx.op, found.conflicts, commits)
+    try:
+        with tx:
+            write(tx, found.changes)
+            for key, (now, then) in found.left.items():
+                tx.leave(then.path, then.data, node_id=node_of(key), expect=sha256(now.data), held=None)
+            _as_it_is(vault, tx)
+            tx.join(found.other, on=found.head, entries=found.entries)
+    finally:
+        if tx.committed is None and not vault.stands(tx.op):
+            drop(vault.root, tx.op)
+    return tx.committed
+
+
+def machine() -> str:
+    """By what name this machine goes in the commits of its syncs."""
+    return " ".join(socket.gethostname().split())[:60] or "unnamed"
+
+
+def _as_it_is(vault: Vault, tx: Transaction) -> None:
+    """A file that git does not know here is not in the way where it has just what comes in, or that without the lines of an
+    adoption: another machine adopted it."""
+    for path, wish in tx.wishes.items():
+        if wish.expect is None and wish.data is not None and os.path.lexists(vault.root / path):
+            try:
+                there = vault.read(path)
+            except (Conflict, Unavailable):
+                continue  # the transaction says it better
+            if there in (wish.data, unadopted(wish.data, path)):
+                tx.wishes[path] = Wish(wish.node_id, sha256(there), wish.data)

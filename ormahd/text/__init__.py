@@ -1,0 +1,1 @@
+"""What a text holds, pure: words, statements, secrets, quoting, and which two texts say the same."""

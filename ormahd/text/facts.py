@@ -1,0 +1,125 @@
+"""What a summary must not lose: numbers, dates, addresses, paths, code and names that stand in the texts it sums up.
+
+A model that shortens drops first what cannot be made up again, a port, a version, a person. Nothing here understands a
+text: what stands in the sources has to stand in the summary, in the same digits and letters. Where a form is another
+("21 November" for "2026-11-21") the answer is that it is lost, which costs a summary and never a fact. In scripts
+without capitals names cannot be told from words; there only the other kinds count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from ormahd.text.words import FUNCTION_WORDS, fold
+
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s<>\"'`|\\^{}\[\]]+", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_CODE = re.compile(r"(?<!`)`([^`\n]{1,200})`(?!`)")
+_PATH = re.compile(
+    r"(?<![\w/.~:@%+-])(?:(?:~|\.{1,2})?(?:/[\w@%+=.-]+)+/?|[A-Za-z]:\\[\w\\.@ -]+|[\w@%+.-]+(?:/[\w@%+.-]+){2,}"
+    r"|[\w@%+.-]+/[\w@%+-]+\.[A-Za-z]\w{0,7})(?![\w/])"
+)
+_FILE = re.compile(
+    r"(?<![\w./@-])(?!(?:\w\.)+\w(?!\w))(?:[\w-]+\.)+(?=[A-Za-z])\w{1,8}(?![\w/@-])|(?<![\w./@-])\.[A-Za-z][\w-]+(?![\w/@])"
+)
+_NUMBER = re.compile(r"\d+(?:[.,:/\u2019'-]?\d+)*")
+_WORD = re.compile(r"[^\W\d_][\w'\u2019+#&-]*")
+_SENTENCE_END = re.compile(r"(?:[.!?…:]['\")\]»”]*|^|\n)\s*(?:[-*#>]+\s*|\d+[.)]\s+)*['\"(\[«“]*$")
+_TRAILING = ".,;:!?…)]}»”'\""
+_VERB_ENDINGS = ("s", "ed", "ing", "es")
+_STEM = 4
+"""Letters at least that a word at the beginning of a sentence must share with a word of the summary: prefers, preferred."""
+_LATER = 3
+"""Letters at its end that may differ."""
+
+
+def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
+    """What stands in `sources` (title, content) and not in `summary`, as it is written there, in order, each once."""
+    texts = [text for title, content in sources for text in (title or "", content)]
+    whole = "\n".join(texts)
+    there = _There(summary)
+    found: dict[str, None] = {}
+    for text in texts:
+        rest = text
+        for pattern in (_URL, _ADDRESS, _CODE, _PATH, _FILE):
+            for match in pattern.finditer(rest):
+                said = match[match.lastindex or 0].strip().rstrip(_TRAILING)
+                if said and not there.literally(said):
+                    found[said] = None
+            rest = pattern.sub(lambda match: " " * len(match[0]), rest)
+        found |= dict.fromkeys(number for number in _numbers(rest) if _plain(number) not in there.numbers)
+    lower = frozenset(word for word in _WORD.findall(whole) if word[0].islower())
+    for text in texts[1::2]:
+        found |= dict.fromkeys(name for name, sure in _names(text, lower) if not there.named(name, sure=sure))
+    return list(found)
+
+
+class _There:
+    """A summary, taken apart once."""
+
+    def __init__(self, summary: str) -> None:
+        self._folded = fold(summary)
+        self.numbers = {_plain(number) for number in _numbers(summary)}
+        self._words = {fold(word.rstrip("-&")) for word in _WORD.findall(summary)}
+        self._words |= {part for word in self._words for part in re.split(r"['\u2019&-]", word) if part}
+
+    def literally(self, said: str) -> bool:
+        return fold(said) in self._folded
+
+    def named(self, name: str, *, sure: bool) -> bool:
+        folded = fold(name)
+        if folded in self._words:
+            return True
+        if sure:  # a plural or a genitive of it names it too
+            return any(f"{folded}{ending}" in self._words for ending in ("s", "es")) or (
+                folded.endswith("s") and folded[:-1] in self._words
+            )
+        stem = folded[: max(_STEM, len(folded) - _LATER)]
+        return any(word.startswith(stem) for word in self._words)
+
+
+def _numbers(text: str) -> Iterator[str]:
+    return (match[0] for match in _NUMBER.finditer(text))
+
+
+def _plain(number: str) -> str:
+    """1,000 and 1'000 are 1000; dates, versions and fractions stay what they are."""
+    thousands = re.fullmatch(r"\d{1,3}(?:[,\u2019']\d{3})+", number)
+    return re.sub(r"[,\u2019']", "", number) if thousands else number
+
+
+def _names(text: str, lower: frozenset[str]) -> Iterator[tuple[str, bool]]:
+    """Words that look like names, without their genitive, and whether they are sure to be: not only the beginning of a
+    sentence makes them so. `lower`: words that the texts also write in small letters."""
+    for match in _WORD.finditer(text):
+        word = re.sub(r"['\u2019](?:s|re|ve|ll|d|m|t)?$", "", match[0]).rstrip("-&")
+        if not word or fold(word) in FUNCTION_WORDS:
+            continue
+        inner = any(letter.isupper() for letter in word[1:])
+        if inner:
+            yield word, True
+        elif word[0].isupper() and len(word) > 1 and word.lower() not in lower:
+            first = _SENTENCE_END.search(text[max(0, match.start() - 40) : match.start()]) is not None
+            if not first:
+                yield word, True
+            elif match[0] != word or not _verb_like(word, text[match.end() : match.end() + 2]):
+                yield word, False
+
+
+def _verb_like(word: str, after: str) -> bool:
+    """`Uses uv`, `Decided to`: in notes a sentence often begins with what somebody does."""
+    return word.endswith(_VERB_ENDINGS) and len(after) == 2 and after[0] == " " and not after[1].isupper()
+
+
+def sentences(text: str, most: int, characters: int = 200) -> Sequence[str]:
+    """The first sentences of a text, at most `most`, each cut to `characters`; headings and marks of lists without their signs."""
+    found: list[str] = []
+    for line in text.splitlines():
+        clean = line.strip().lstrip("#>*-+ \t").strip()
+        for sentence in re.split(r"(?<=[.!?…])\s+|(?<=[。！？])", clean):
+            if any(letter.isalnum() for letter in sentence):
+                found.append(sentence[:characters].strip())
+            if len(found) == most:
+                return found
+    return found

@@ -1,0 +1,265 @@
+"""What a person wrote in a prompt, and what the harness put there: its tags, banners, records of commands, whole prompts.
+
+As seen in the transcripts and sources of Claude Code, Codex CLI and Gemini CLI. Nothing is taken for the harness's that
+is merely mentioned: a tag counts with its end, a banner only at the very beginning.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ormahd.text.harness_words import HTML, MACHINES
+from ormahd.text.injected import strip
+from ormahd.text.words import FUNCTION_WORDS
+
+READ_HEAD, READ_TAIL = 96_000, 32_000
+"""Characters of a longer prompt that are looked at, from its beginning and its end: enough for the largest reminder that
+a harness puts before what was typed (a project's instructions), and a pasted file of 10 MB costs no more than that."""
+KEPT_HEAD, KEPT_TAIL = 8_000, 4_000
+"""Characters that are kept of what the person wrote: a model reads its window's worth of both ends (2,000 characters
+each), and what a prompt asks for stands at its beginning or its end."""
+GAP = "\n…\n"
+
+
+class Author(StrEnum):
+    PERSON = "person"
+    COMMAND = "command"
+    """A slash command or a shell line, typed by the person and meant for the harness."""
+    MACHINE = "machine"
+    """A notification, a hook's, a scheduler's or another agent's text: nobody asked."""
+
+
+class Prompt(Struct, frozen=True):
+    """A prompt, read. `text`: what the person wrote, whoever the author is taken for."""
+
+    text: str
+    author: Author
+
+
+_NOBODY = (
+    r"task[-_]notification|subagent_notification|agent-(?:message|notification)|teammate-message|cross-session-message"
+    r"|scheduled[-_]task|tick|turn_aborted|codex_internal_context|goal_context|ci-monitor-event|fork-boilerplate"
+    r"|hook_prompt|(?:pre|post)-tool-use-hook|new-diagnostics"
+)
+"""Elements that are a prompt of the harness's own: with one of them at the beginning, nobody asked."""
+_TYPED = r"command-(?:name|message|args|contents)|bash-input|user_shell_command|user-memory-input"
+"""Records of what the person typed for the harness."""
+_AROUND = (
+    r"system[-_]reminder|user-prompt-submit-hook|ide_\w+|environment_(?:context|details)|user_info"
+    r"|(?:skills|plugins|apps)_instructions|recommended_plugins|app-context|multi_agent_mode"
+    r"|additional[-_]context|(?:session|project|hook|internal_model|persisted)[-_]context|context_(?:summary|window)"
+    r"|(?:token|rollout)_budget|local-command-\w+|bash-std(?:out|err)|manually_attached_skills|agent_transcripts"
+    r"|open_and_recently_viewed_files"
+)
+"""What stands around a prompt, or is shown instead of one."""
+_OF_ONE = {"codex": r"user_instructions|permissions|collaboration_mode|skill"}
+"""The same for one harness: from any other these are a person's own tags, as prompting guides advise them."""
+
+
+def _tag(more: str = "") -> re.Pattern[str]:
+    names = "|".join(filter(None, (_NOBODY, _TYPED, _AROUND, more)))
+    return re.compile(rf"<(?P<end>/?)(?P<name>{names})(?![\w-])[^<>\n]{{0,300}}>", re.IGNORECASE)
+
+
+_TAG = _tag()
+_TAGS_OF = {harness: _tag(names) for harness, names in _OF_ONE.items()}
+_NOBODY_FIRST = re.compile(rf"<(?:{_NOBODY})(?![\w-])", re.IGNORECASE)
+_TYPED_NAME = re.compile(_TYPED, re.IGNORECASE)
+_EVENTS = (
+    r"(?:Stop|SubagentStop|PreToolUse|PostToolUse|PostToolUseFailure|UserPromptSubmit|SessionStart|SessionEnd|PreCompact"
+    r"|Notification|PermissionRequest|TeammateIdle|TaskCompleted|BeforeAgent|AfterAgent|BeforeTool|AfterTool)"
+)
+_BANNER = re.compile(
+    r"\[Request interrupted by user"
+    r"|This session is being continued from a previous conversation"
+    rf"|(?:{_EVENTS}(?::[^\s:]{{1,80}})? )?hook (?:feedback|success|error|blocking error|additional context):"
+    rf"|{_EVENTS} operation blocked by hook"
+    r"|Caveat: The messages below were generated"
+    r"|\[(?:SYSTEM NOTIFICATION|ASYNC TASK|Subagent |Background (?:task|agent|command) |Scheduled task)"
+    r"|(?:Another Claude session|The coordinator) sent a message[^\n<]{0,40}\n?\s*<"
+    r"|Base directory for this skill:"
+    r"|The following is the Codex agent history"
+    r"|Read HEARTBEAT\.md\b"
+    r"|Automation: [^\n]{0,200}\nAutomation ID:"
+    r"|<<autonomous-loop"
+    r"|System: (?:Please continue|Potential loop)"
+    r"|Message Type: [^\n]{0,200}\n(?:Task name|Sender|Payload): ",
+    re.IGNORECASE,
+)
+_PROJECT_FILE = re.compile(
+    r"^# (?:AGENTS|CLAUDE|GEMINI)\.md instructions[^\n]*\s*(?:<INSTRUCTIONS>.*?</INSTRUCTIONS>)?",
+    re.MULTILINE | re.DOTALL,
+)
+"""A project's instructions, put before what was typed."""
+_READ_RESULT = re.compile(r"Read the output file to retrieve the result:[^\n]*")
+_EDITOR = re.compile(r"# (?:Context from my IDE setup|Files mentioned by the user):")
+_REQUEST = "## My request for Codex:"
+_REFERENCED = ("--- Content from referenced files ---", "--- End of content ---")
+_WRAPPED = re.compile(r"<(channel\s+source=|user[-_]query|user_prompt|USER_REQUEST)[^<>\n]{0,300}>")
+_PLACEHOLDERS = re.compile(
+    r"\[Image(?: #\d+|: source: [^\]\n]{0,300})\]|\[Pasted text #\d+(?: \+\d+ lines)?\]"
+    r"|\[\.\.\.Truncated text #\d+[^\]\n]{0,60}\]|<image name=[^<>\n]{0,300}>|</image>"
+)
+_ELEMENT = re.compile(r"<([A-Za-z]\w*[-_][\w-]*)(?:\s[^<>]{0,300})?>")
+_OUTLINE = re.compile(r"</?([A-Za-z][\w-]{0,60})>")
+_FENCE = re.compile(r"\A```(?P<language>\w*)\n(?P<inside>.*)\n```\Z", re.DOTALL)
+_PROSE = frozenset({"", "md", "markdown", "text", "txt", "plaintext", "xml"})
+"""Languages of a code block that may hold a question."""
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,300}(?:\x07|\x1b\\)|[@-Z\\^_])")
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+_SLASH = re.compile(r"/(?P<name>[a-z][\w.:-]*)(?=\s|\Z)", re.IGNORECASE)
+_DIRECTORIES = frozenset(
+    [
+        *("applications", "bin", "boot", "dev", "etc", "home", "lib", "lib64", "library", "media", "mnt", "nix", "opt"),
+        *("private", "proc", "root", "run", "sbin", "srv", "sys", "system", "tmp", "users", "usr", "var", "volumes"),
+    ]
+)
+"""A prompt that begins with one of these after the slash begins with a path."""
+_SHELL = re.compile(r"!\s*[\w./~$({\[-]")
+_MEMORY = re.compile(
+    r"#\s*(?!(?:define|elif|else|endif|error|if|ifdef|ifndef|include|line|pragma|region|undef)\b)[^\W\d]"
+)
+"""`# always use uv`: Claude Code's shortcut for its own memory; neither `#123` nor a line of C."""
+_SKILL = re.compile(r"\$[a-z][\w:-]*")
+_SHELL_MARKS = re.compile(r"[|;&<>$`\"'=\\]|\s--?\w|(?:^|\s)\.?\.?/\S")
+_FUNCTION_LEAST, _WORDS_LEAST, _LETTERS_LEAST = 2, 4, 6
+"""Words of a sentence, and those among them that only sentences have (the, how, we, is); letters beyond ASCII, which commands
+do not have."""
+
+
+def read(prompt: str, harness: str | None = None) -> Prompt:
+    """Read a prompt that came through `harness`. Never raises, whatever the text; linear in its length, which is bounded
+    first."""
+    whole = len(prompt) <= READ_HEAD + READ_TAIL
+    text = strip(_plain(prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:])).strip()
+    if _BANNER.match(text) or _NOBODY_FIRST.match(text):
+        return Prompt(_kept(_without_blocks(text, harness)[0]), Author.MACHINE)
+    rest, blocks = _without_blocks(text, harness)
+    if not rest and blocks:
+        typed = any(_TYPED_NAME.fullmatch(name) for name in blocks)
+        return Prompt("", Author.COMMAND if typed else Author.MACHINE)
+    if _is_data(rest, whole=whole):
+        return Prompt(_kept(rest), Author.MACHINE)
+    if _is_command(rest):
+        return Prompt(_kept(rest), Author.COMMAND)
+    return Prompt(_kept(_unwrapped(rest)), Author.PERSON)
+
+
+def _plain(text: str) -> str:
+    """Without escape sequences, control characters and halves of characters."""
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    return _CONTROLS.sub(" ", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+
+
+def _unwrapped(text: str) -> str:
+    """The prompt without the code block around all of it, and without the tags by which its author divided it."""
+    fenced = _FENCE.match(text)
+    if fenced and "```" not in fenced["inside"] and fenced["language"].lower() in _PROSE:
+        text = fenced["inside"].strip()
+    first = _OUTLINE.match(text)
+    if first is None or first[1].lower() in HTML:
+        return text
+    ends = {found[1] for found in _OUTLINE.finditer(text) if found[0].startswith("</")}
+    inside = _OUTLINE.sub(
+        lambda found: "\n" if found[1] in ends and found[1].lower() not in HTML else found[0], text
+    ).strip()
+    return inside or text
+
+
+def _without_blocks(text: str, harness: str | None) -> tuple[str, tuple[str, ...]]:
+    """The text without what the harness put in, and the names of the elements that were taken out."""
+    names: list[str] = []
+    if ".md instructions" in text:
+        text, found = _PROJECT_FILE.subn("", text)
+        names += ["instructions"] * found
+    if "<" in text:
+        text, elements = _without_elements(text, _TAG if harness is None else _TAGS_OF.get(harness, _TAG))
+        names += elements
+        if names:
+            text = _READ_RESULT.sub("", text)
+        wrapped = _WRAPPED.match(text.strip())
+        if wrapped and text.strip().endswith(f"</{wrapped[1].split()[0]}>"):
+            text = text.strip()[wrapped.end() :].rpartition("</")[0]
+    if _EDITOR.match(text) and _REQUEST in text:
+        text = text.partition(_REQUEST)[2]
+    first, end = _REFERENCED
+    if first in text:
+        before, _, after = text.partition(first)
+        text = before + after.partition(end)[2]
+    return _PLACEHOLDERS.sub(" ", text).strip(), tuple(names)
+
+
+def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str]]:
+    """One walk over the tags: an element reaches from its tag to the first end of the same name; without an end it is
+    only mentioned."""
+    tags = list(tag_of.finditer(text))
+    last_end = {tag["name"].lower(): tag.start() for tag in tags if tag["end"]}
+    parts: list[str] = []
+    names: list[str] = []
+    inside: str | None = None
+    end = 0
+    for tag in tags:
+        name = tag["name"].lower()
+        if inside is None and not tag["end"] and last_end.get(name, -1) > tag.start():
+            parts.append(text[end : tag.start()])
+            names.append(name)
+            inside = name
+        elif tag["end"] and inside == name:
+            inside = None
+            end = tag.end()
+    return " ".join([*parts, text[end:]]).strip() if parts else text, names
+
+
+def _is_data(text: str, *, whole: bool) -> bool:
+    """True for a body that a program wrote: JSON, or one element with a program's name, and nothing else."""
+    fenced = _FENCE.match(text)
+    if fenced:
+        text = fenced["inside"].strip()
+    if text[:1] in {"{", "["} and text[-1:] in {"}", "]"}:
+        if not whole:
+            return text.startswith(('{"', "[{", '["'))
+        try:
+            return isinstance(json.loads(text), dict | list)
+        except (ValueError, RecursionError):
+            return False
+    element = _ELEMENT.match(text)
+    if element is None or not text.endswith(f"</{element[1]}>"):
+        return False
+    return not MACHINES.isdisjoint(re.split(r"[-_]", element[1].lower()))
+
+
+def _is_command(text: str) -> bool:
+    """True for what is meant for the harness. A sentence is meant for the agent, whatever sign it begins with."""
+    slash = _SLASH.match(text)
+    if slash:
+        return slash["name"].lower() not in _DIRECTORIES and not _is_question(text[slash.end() :])
+    if "\n" in text or _is_sentence(text[1:]):
+        return False
+    return bool(_SHELL.match(text) or _MEMORY.match(text) or _SKILL.fullmatch(text))
+
+
+def _is_question(text: str) -> bool:
+    return text.rstrip().endswith(("?", "？", "؟", "\u037e")) and len(text.split()) >= _WORDS_LEAST
+
+
+def _is_sentence(text: str) -> bool:
+    """True for a question, and for a line of words as people write them, without signs of a shell."""
+    if text.rstrip().endswith(("?", "？", "؟")):
+        return True
+    if _SHELL_MARKS.search(text):
+        return False
+    said = text.casefold().split()
+    few = sum(word.strip(",.:!") in FUNCTION_WORDS for word in said)
+    letters = sum(character.isalpha() and not character.isascii() for character in text)
+    return (len(said) >= _WORDS_LEAST and (few >= _FUNCTION_LEAST or letters > 0)) or letters >= _LETTERS_LEAST
+
+
+def _kept(text: str) -> str:
+    return text if len(text) <= KEPT_HEAD + len(GAP) + KEPT_TAIL else text[:KEPT_HEAD] + GAP + text[-KEPT_TAIL:]

@@ -1,0 +1,186 @@
+"""The shape of a text that we put into an agent's context, and how it is found again to be taken out.
+
+A harness saves what a hook injected in its transcript, and people paste it. Ingestion and the understanding of prompts
+take it out first, so that memory never feeds on itself. A block is known by its heading and first paragraph, goes on
+while its lines are of our few kinds, and ends with its mark; where a harness cut it, it ends where the lines stop being
+ours. A content line cannot pretend to be any of these: each begins with `quoting.QUOTE`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ormahd.text.commands import Commands, shell
+
+SHELL: Final = shell()
+
+WHISPERS = "# Ormah whispers"
+REMEMBERS = "# Ormah remembers"
+"""Heading of what stands at the start of a session."""
+
+FRAMING = (
+    "Notes from the user's long-term memory that may bear on this, quoted as they were stored. They record facts and ask for "
+    "nothing; some may be out of date."
+)
+"""How the first paragraph begins; what is left of it names a command (`framing`). Statements only: harnesses take imperatives in injected text for an attack (REFERENCE G). ASCII without quotation marks,
+so that JSON leaves it as it is."""
+
+MARK = "<!-- ormah:whisper"
+"""How the last line begins; the event's id follows."""
+
+MAINTENANCE = "maintenance_due"
+NOTICE = "Ormah: "
+"""How a line begins that is said by us and quotes nobody."""
+REVIEW = "## A memory held back earlier"
+ENTRY = "- **["
+
+_STARTS = (FRAMING, REVIEW, MAINTENANCE, NOTICE, ENTRY)
+_LINE = re.compile(rf"[ \t]*(?:(?<=  )>|{'|'.join(map(re.escape, _STARTS))}|$)")
+_TAIL = re.compile(rf"  >|{re.escape(NOTICE)}|{re.escape(REVIEW)}|{MAINTENANCE}$|{re.escape(ENTRY)}.*\(id: ")
+_HEADING = re.compile("# Ormah (?:whispers|remembers)")
+_MARK = re.compile(rf"[ \t]*{re.escape(MARK)}(?: [\w-]*)? ?-->")
+_STRAY = re.compile(rf"{re.escape(MARK)}(?: [\w-]*)? ?-->")
+_BREAK = re.compile(r"(\\*)n|\r?\n")
+_STOP = re.compile(r'(?<!\\)(\\*)(["n]|\r?\n)')
+_ANGLE = re.compile(r"(?<!\\)\\+u003([ce])", re.IGNORECASE)
+_MARK_END = re.compile(r"--(?:>|\\+u003e)", re.IGNORECASE)
+_ESCAPED_MARK = "&lt;" + MARK[1:]
+_ESCAPED = re.compile(rf"(?:^|(?<=\\n))  &gt;(?= |$|\\)|&lt;({re.escape(MARK[1:])}(?: [\w-]*)? ?--)&gt;", re.MULTILINE)
+_PARAGRAPH = re.compile(r"([ \t>|│⎿]*)(.*)")
+
+
+def mark(event: str | None) -> str:
+    """The last line: by `event` feedback names the whisper exactly."""
+    return f"{MARK} {re.sub(r'[^A-Za-z0-9_-]', '', event)} -->" if event else f"{MARK} -->"
+
+
+def framing(commands: Commands) -> str:
+    """The paragraph that says what the block is, and how a whole note is read."""
+    return f"{FRAMING} The first stand in full, the rest by title: `{commands.show}` prints a whole one."
+
+
+def enclose(
+    lines: Iterable[str], *, commands: Commands = SHELL, heading: str = WHISPERS, event: str | None = None
+) -> str:
+    """The whole block. Each of `lines` must be of our kinds: an entry, a quotation, a notice, the review's heading."""
+    return "\n".join([heading, framing(commands), "", *lines, mark(event)])
+
+
+def alone(*lines: str, event: str | None = None) -> str:
+    """Lines of ours alone, where no memory stands above them."""
+    return "\n".join([*lines, mark(event)])
+
+
+def strip(text: str) -> str:
+    """`text` without the blocks that we injected: also indented, quoted, inside of JSON strings, cut off, several, and with
+    `&lt;` and `&gt;` for angle brackets, as Gemini CLI takes in what a hook says."""
+    if _ESCAPED_MARK in text:
+        text = _ESCAPED.sub(lambda found: f"<{found[1]}>" if found[1] else "  >", text)
+    if "# Ormah " in text:
+        kept, at = [], 0
+        for start, end in _blocks(text):
+            kept.append(text[at:start])
+            at = end
+        text = "".join([*kept, text[at:]])
+    return _without_stray_marks(text) if MARK in text else text
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    at = 0
+    while (heading := _HEADING.search(text, at)) is not None:
+        start, end = _block(text, heading, at)
+        if end > start:
+            yield start, end
+        at = max(end, heading.end())
+
+
+def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
+    """(start, end) of the block under a heading; an empty one where the heading is somebody else's."""
+    nothing = heading.start(), heading.start()
+    after = _BREAK.match(text, heading.end())
+    if after is None:  # cut off right here, or a heading of somebody's own
+        return heading.span() if heading.end() == len(text) else nothing
+    depth = len(after[1] or "")
+    at, start, end = after.end(), heading.start(), heading.end()
+    stop, following = _end_of_line(text, at, depth)
+    paragraph = _PARAGRAPH.match(text, at, stop)
+    if (
+        paragraph is None
+        or not (bare := paragraph[2].rstrip("\r"))
+        or not (bare.startswith(FRAMING) or FRAMING.startswith(bare))
+    ):
+        return nothing
+    indent = paragraph[1]
+    if start - len(indent) >= earliest and text.startswith(indent, start - len(indent)):
+        start -= len(indent)
+    while True:
+        line = (
+            text[at:stop] if depth == 0 else _ANGLE.sub(lambda found: "<" if found[1] in "cC" else ">", text[at:stop])
+        )
+        line = line.removesuffix("\r")
+        bare = line.removeprefix(indent) if line.startswith(indent) else line.removeprefix(indent.rstrip())
+        if _MARK.match(bare):
+            end = _after_mark(text, at, stop)
+            break
+        if not (_LINE.match(bare) or _begins_ours(bare) or (end == heading.end())):
+            break
+        if bare.strip() or (depth and following is None):
+            end = stop
+        if following is None:
+            break
+        at = following
+        stop, following = _end_of_line(text, at, depth)
+    if depth == 0 and text[max(start - 1, 0) : start] in {"", "\n"} and text[end : end + 1] == "\n":
+        end += 1  # the block's lines were whole ones
+    return start, end
+
+
+def _begins_ours(bare: str) -> bool:
+    """Whether a line that was cut off could have become one of ours."""
+    rest = bare.lstrip(" \t")
+    return any(start.startswith(rest) for start in (*_STARTS, MARK)) or (rest.startswith(MARK) and "-->" not in rest)
+
+
+def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
+    """(where this line ends, where the next one starts or None). `depth`: backslashes before the `n` of a line end.
+
+    Depth 0 is plain text. In a JSON string a line end is `\\n` (1), in a JSON string inside of another `\\\\n` (2), and so
+    on; backslashes of the content come in pairs of that, and the quotation mark that ends the string has one fewer.
+    """
+    if depth == 0:
+        end = text.find("\n", at)
+        return (len(text), None) if end < 0 else (end, end + 1)
+    for found in _STOP.finditer(text, at):
+        run, sign = len(found[1]), found[2]
+        if sign == "n" and run % (2 * depth) == depth:
+            return found.start(2) - depth, found.end()
+        if sign == '"' and run % (2 * depth) == depth - 1:
+            return found.start(2) - (depth - 1), None
+        if sign.endswith("\n"):
+            return found.start(), None
+    return len(text), None
+
+
+def _after_mark(text: str, at: int, stop: int) -> int:
+    """Where the mark on this line ends."""
+    found = _MARK_END.search(text, at, stop)
+    return stop if found is None else found.end()
+
+
+def _without_stray_marks(text: str) -> str:
+    """Marks whose block lost its beginning, or never had one, with the lines of ours right before them."""
+    kept: list[str] = []
+    for line in text.split("\n"):
+        found = _STRAY.search(line)
+        if found is None:
+            kept.append(line)
+            continue
+        if not line[: found.start()].strip():
+            while kept and (_TAIL.match(kept[-1]) or (not kept[-1].strip() and _TAIL.match("".join(kept[-2:-1])))):
+                kept.pop()
+        rest = _STRAY.sub("", line)
+        if rest.strip():
+            kept.append(rest)
+    return "\n".join(kept)

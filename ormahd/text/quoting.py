@@ -1,0 +1,199 @@
+"""A memory's text as data: what may stand in a prompt, a terminal or a judge's question without acting there.
+
+Notes come from agents, web pages and imports, so any of them may hold escape sequences, a harness's tags, our own
+mark, or text that a person cannot see. What acts is made visible in a form that does not act; what is merely invisible
+goes. Everything that a person reads stays: Arabic and Hebrew with their marks, Persian with its joiners, Indic
+conjuncts, emoji put together from several, CJK variants.
+
+What becomes what: `ESC` is `␛`, other controls likewise (`␇`), C1 and overrides of direction are `‹U+009B›`; tags that
+mean something to a harness or a model are `‹system-reminder›`, comments `‹!--`; a run of invisible characters is
+`‹12 hidden characters›`, up to three of them just go, so that a word hidden by joiners reads as the word.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from ormahd.text.prose import beginning
+
+
+def _set(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+QUOTE = "  > "
+"""Before each line of a content. A markdown quotation rather than bare indentation, because every line then says of
+itself that it is quoted: a heading, list item or fence in it stays inside, however the text goes on or is cut."""
+
+ELLIPSIS = " …"
+_HIDDEN_AT_MOST = 3
+_ACCENTS_AT_MOST = 8
+
+_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202d\u202e]")
+_NOT_CHARACTERS = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_ACCENT = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
+_ACCENTS = re.compile(f"({_ACCENT}{{{_ACCENTS_AT_MOST}}}){_ACCENT}+")
+_REGION_FLAG = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"  # Scotland and its like
+_INVISIBLE = re.compile(
+    f"{_REGION_FLAG}|["
+    "\u00ad\u034f\u061c\u115f\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202c\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+)
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_JOINS = re.compile(  # scripts in which a joiner or non-joiner changes how a word is written
+    "[\u0600-\u08ff\ufb50-\ufdff\ufe70-\ufefc\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\ua840-\ua87f\ua980-\uaaff]"
+)
+_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_MARKS_OF_DIRECTION = "\u200e\u200f\u061c"
+_JOINERS = "\u200c\u200d"
+
+_TAG = re.compile(r"<(\s*/?\s*)([A-Za-z_][\w.-]{0,60}(?::[\w.-]{1,60})?)(?=[\s/>]|$)([^<>\n]{0,300})(>?)")
+_MEANT_FOR_MACHINES = _set(
+    """
+    admin agent ai answer assistant claude command context conversation data developer document documents env
+    environment example examples function functions hook human important injected input instruction instructions invoke
+    memories memory message messages notification ormah output parameter parameters plan policy prompt query reasoning
+    reminder response result results rules scratchpad secret session skill system task thinking tool tools transcript
+    untrusted user whisper whispers
+    """
+)
+_SPEAKERS = frozenset({"system", "assistant", "human", "developer"})
+_OPENINGS = re.compile(r"<(?=!--|!\[|\|)|(?<=\|)>")
+_TURNS = re.compile(r"\[(/?(?:INST|SYS|SYSTEM))\]|<<(/?SYS)>>")
+_OUR_HEADING = re.compile(r"#(?=[ \t]*Ormah[ \t]+(?:whispers|remembers)\b)", re.IGNORECASE)
+_OUR_ID = re.compile(r"\((id):(?=[ \t]*[0-9a-f]{4})", re.IGNORECASE)
+_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
+
+
+def harmless(text: str) -> str:
+    """`text` with everything that acts made visible. Line ends become `\\n`; nothing else that is read changes."""
+    text = _LINE_ENDS.sub("\n", text)
+    if not (text.isascii() and text.isprintable()):
+        text = _NOT_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)
+        text = _CONTROLS.sub(_picture, text)
+        text = _ACCENTS.sub(r"\1", text)
+        both = _RIGHT_TO_LEFT.search(text) is not None
+        text = _INVISIBLE.sub(lambda found: _visible(found, both), text)
+    text = _OUR_HEADING.sub(r"\\#", text)
+    if "<" in text or "[" in text or ">" in text:
+        text = _TURNS.sub(lambda found: f"({found[1]})" if found[1] else f"‹‹{found[2]}››", text)
+        text = _TAG.sub(_tag, text)
+        text = _OPENINGS.sub(lambda found: "‹" if found[0] == "<" else "›", text)
+    return text
+
+
+def _picture(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"‹U+{code:04X}›"
+
+
+def _visible(found: re.Match[str], right_to_left: bool) -> str:
+    """What stays of a run of invisible characters: the one that belongs to what stands before it."""
+    run, text, start, end = found[0], found.string, found.start(), found.end()
+    if run[0] == "\U0001f3f4":
+        return run
+    before, after = text[start - 1 : start], text[end : end + 1]
+    kept = ""
+    if "\ufe00" <= run[0] <= "\ufe0f" or "\U000e0100" <= run[0] <= "\U000e01ef" or "\u180b" <= run[0] <= "\u180d":
+        kept = run[0] if _takes_variant(before, run[0]) else ""
+    joiner = run[len(kept) : len(kept) + 1]
+    if joiner and (
+        (joiner in _JOINERS and _joined(before, after)) or (joiner in _MARKS_OF_DIRECTION and right_to_left)
+    ):
+        kept += joiner
+    hidden = len(run) - len(kept)
+    return f"{kept}‹{hidden} hidden characters›" if hidden > _HIDDEN_AT_MOST else kept
+
+
+def _takes_variant(before: str, variant: str) -> bool:
+    if not before or before.isspace():
+        return False
+    if variant in "\ufe0e\ufe0f":  # a symbol as text or as a picture; keycaps are digits
+        return not before.isalpha() or _HAN.match(before) is not None
+    if variant < "\ufe00":
+        return "\u1800" <= before <= "\u18af"
+    return _HAN.match(before) is not None or unicodedata.category(before) == "Sm"
+
+
+def _joined(before: str, after: str) -> bool:
+    if before and _JOINS.match(before):
+        return not after or after.isspace() or _JOINS.match(after) is not None
+    return _picture_part(before) and _picture_part(after)
+
+
+def _picture_part(character: str) -> bool:
+    """Of an emoji: a symbol, a skin colour."""
+    return bool(character) and unicodedata.category(character) in {"So", "Sk", "Sm", "Mn", "Me"}
+
+
+def _tag(found: re.Match[str]) -> str:
+    slash, name, rest, end = found[1], found[2], found[3], found[4]
+    told = name.casefold()
+    ours = told in _MEANT_FOR_MACHINES or any(sign in told for sign in "-_:")
+    generic = (
+        not slash.strip()
+        and told.isalnum()
+        and told not in _SPEAKERS
+        and found.string[max(found.start() - 1, 0) : found.start()].isalnum()
+    )
+    if not ours or generic:  # `Vec<User>`, `<div>`, `<branch>` stay as they are written
+        return found[0]
+    return f"‹{slash}{name}{rest}{'›' if end else ''}"
+
+
+# ---------------------------------------------------------------- cut and laid out
+
+
+def shortened(text: str, characters: int) -> str:
+    """At most `characters` of `text`, cut between words (in a script without spaces: between characters)."""
+    if len(text) <= characters:
+        return text
+    room = max(characters - len(ELLIPSIS), 0)
+    cut = text[:room]
+    if not text[room : room + 1].isspace():
+        space = max(cut.rfind(" "), cut.rfind("\n"))
+        if space > room * 0.6:
+            cut = cut[:space]
+        else:  # no space near: at least what is put together stays together
+            while cut and (
+                unicodedata.combining(text[len(cut)]) or text[len(cut)] in "\u200d\ufe0f" or cut[-1] == "\u200d"
+            ):
+                cut = cut[:-1]
+    return cut.rstrip() + ELLIPSIS
+
+
+def one_line(text: str, characters: int) -> str:
+    """A title, a source: harmless, on one line, without a look-alike of the id that we write behind it."""
+    line = " ".join(harmless(text[: 8 * characters + 200]).split())
+    return shortened(_OUR_ID.sub(r"(\1", line), characters)
+
+
+def quoted(text: str, characters: int) -> str:
+    """A content, harmless, at most `characters` of it, each line after `QUOTE`. A fence that the cut left open is closed.
+
+    "" where nothing is left to read. `text` may have any length: only its beginning is looked at, without what is no language.
+    """
+    cleaned = harmless(beginning(text, 8 * characters + 200))
+    cleaned = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in cleaned.split("\n"))).strip("\n")
+    lines = shortened(cleaned, characters).split("\n")
+    closing = _open_fence(lines)
+    if closing:
+        lines.append(closing)
+    return "\n".join((QUOTE + line).rstrip() for line in lines) if "".join(lines).strip() else ""
+
+
+def _open_fence(lines: list[str]) -> str:
+    fence = ""
+    for line in lines:
+        found = _FENCE.match(line)
+        if found is None:
+            continue
+        if not fence:
+            fence = found[1] if found[1][0] == "~" or "`" not in found[2] else ""
+        elif found[1].startswith(fence) and not found[2].strip():
+            fence = ""
+    return fence

@@ -1,0 +1,194 @@
+"""Whether two texts say the same in the same words: the rule by which two memories become one without anybody's judgement.
+
+Texts are compared word by word, in their order, after what never carries meaning is taken away: case, white space,
+punctuation between words, marks of emphasis. That is `EXACT`. `NEAR` also passes over what a second telling of the same
+sentence changes: articles, contractions (`don't`, `do not`), British and American spelling, hyphens between words, small
+numbers written out, and a title that repeats what the text says.
+
+Everything else has to be equal, so that two memories which differ in a number, a date, a name, a negation, a unit, a
+version, a path, an address or a word of code are never taken for one: those differ in a word, and a difference in one
+word is enough. Measured in tests/quality (README.md there, "Duplicates").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from functools import lru_cache
+
+from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS
+
+
+def _list(listed: str) -> list[str]:
+    return listed.split()
+
+
+def _set(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+class Same(StrEnum):
+    EXACT = "the same words"
+    NEAR = "the same words but for articles, spelling or punctuation"
+
+
+_FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})")
+_SPAN = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+_BOLD = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]+?)(?<=[^\s*])\1(?![\w*])")
+_DASH = re.compile(r"(?<!\d)\s*[\u2013\u2014]\s*|\s*[\u2013\u2014]\s*(?!\d)|\s+-{2,3}\s+")
+_BULLET = re.compile(r"^\s*(?:[-*\u2022](?=\s+\D)|#{1,6}(?=\s))\s*")
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+_QUOTES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc", "'") | dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"'))  # fmt: skip
+_OPENING, _CLOSING = "(\"'\u300c\u300e\uff08", ")\"'.,;:!\u2026\u3002\u3001\uff0c\uff01\uff1b\uff1a\u300d\u300f\uff09"
+_PLAIN = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
+_CAMEL = re.compile(r"[a-z]+[A-Z]")
+_ENDS = (".", "!", "?", ":", "\u2026")
+
+_LOUD = _set("am aids bat gnu id in ira it it's may me or os pa pet ram rest sat sting us who")
+"""Words that mean something else in capitals (IT, US, RAM)."""
+_CONTRACTED = {
+    "can't": "can not", "cannot": "can not", "won't": "will not", "shan't": "shall not", "i'm": "i am",
+    "it's": "it is", "that's": "that is", "there's": "there is", "here's": "here is", "he's": "he is", "she's": "she is",
+    "what's": "what is", "who's": "who is", "where's": "where is",
+} | {f"{one}n't": f"{one} not" for one in (
+    _set("do does did is are was were has have had could should would must need might")
+)} | {f"{who}'{short}": f"{who} {full}" for who in _set("i you we they it he she that")
+      for short, full in (("re", "are"), ("ve", "have"), ("ll", "will"))}  # fmt: skip
+_NUMBERS = {word: str(value) for value, word in enumerate(_list("two three four five six seven eight nine ten eleven twelve"), 2)}  # fmt: skip
+_OUR = _set("armour behaviour colour endeavour favour favourite flavour harbour honour humour labour neighbour odour parlour rumour vapour vigour")  # fmt: skip
+_SPELLED = {
+    "analyse": "analyze", "analysed": "analyzed", "analyses": "analyzes", "analysing": "analyzing", "artefact": "artifact",
+    "artefacts": "artifacts", "cancelled": "canceled", "cancelling": "canceling", "catalogue": "catalog",
+    "catalogues": "catalogs", "centre": "center", "centres": "centers", "defence": "defense", "dialogue": "dialog",
+    "dialogues": "dialogs", "grey": "gray", "greys": "grays", "labelled": "labeled", "labelling": "labeling",
+    "licence": "license", "licences": "licenses", "litre": "liter", "litres": "liters", "metre": "meter",
+    "metres": "meters", "modelled": "modeled", "modelling": "modeling", "programme": "program", "programmes": "programs",
+    "towards": "toward", "travelled": "traveled", "travelling": "traveling", "whilst": "while", "okay": "ok",
+}  # fmt: skip
+_ISE = re.compile(r"(.{3,})is(e|es|ed|ing|er|ers|ation|ations)")
+_ARTICLES = frozenset({"a", "an", "the"})
+_ENGLISH = _set("and are by for from has in is not of on that the to uses was when with")
+_FOREIGN = (FUNCTION_WORDS - STOP_WORDS) | _set("das de der des die el en et het il la las le les los op und")  # fmt: skip
+"""Where one of these stands, `a` and `an` may be no articles (`macht das Licht an`)."""
+
+
+def same(title: str | None, content: str, other_title: str | None, other_content: str) -> Same | None:
+    """How two memories say the same, or None: they may still, but that takes somebody who understands them."""
+    ours, theirs = list(tokens(content)), list(tokens(other_content))
+    if not ours or not theirs:
+        return None
+    if ours == theirs and list(tokens(title or "")) == list(tokens(other_title or "")):
+        return Same.EXACT
+    words = {*ours, *theirs}
+    english = bool(words & _ENGLISH) and not words & _FOREIGN
+    text = retold(ours, english)
+    if text != retold(theirs, english) or not text:
+        return None
+    one, other = (retold(list(tokens(said or "")), english) for said in (title, other_title))
+    return Same.NEAR if _titles_agree(one, other, text) else None
+
+
+@lru_cache(maxsize=1_000)
+def gist(content: str) -> int:
+    """A number that contents have in common where `same` finds the same in them. Where many are compared, each is read once for
+    it, and only what agrees in it is compared word by word."""
+    return hash(tuple(part for part in retold(list(tokens(content)), english=False) if part not in _ARTICLES))
+
+
+def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str, ...]) -> bool:
+    """The same title; or one has none, and the other's is taken from the text word for word. A title that says more than
+    the other parts them, whatever it says: `Ports` and `Ports of staging` may stand over the same line."""
+    if one == other:
+        return True
+    title = one or other
+    starts = range(len(text) - len(title) + 1)
+    return not (one and other) and any(text[at : at + len(title)] == title for at in starts)
+
+
+def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
+    """Tokens without what another telling of the same sentence would change. `a` is an article in English alone."""
+    out: list[str] = []
+    for token in tokens:
+        if token == "the" or (english and token in _ARTICLES):  # noqa: S105
+            continue
+        for part in _CONTRACTED.get(token, token).split():
+            if _PLAIN.fullmatch(part) and part.islower():
+                out.extend(_spelled(piece) for piece in part.split("-"))
+            else:
+                out.append(part)
+    return tuple(out)
+
+
+def _spelled(word: str) -> str:
+    if word in _NUMBERS:
+        return _NUMBERS[word]
+    if word in _SPELLED:
+        return _SPELLED[word]
+    bare = word[:-1] if word.endswith("s") else word.removesuffix("ed")
+    if bare in _OUR:
+        return word.replace("our", "or", 1) if bare != "favourite" else word.replace("favour", "favor")
+    found = _ISE.fullmatch(word)
+    return f"{found[1]}iz{found[2]}" if found else word
+
+
+def tokens(text: str) -> Iterator[str]:
+    """The words of a text and whatever else in it can carry meaning, in order. Code stays as it is written."""
+    fence: str | None = None
+    prose: list[str] = []
+    for line in _UNSEEN.sub("", text).split("\n"):
+        mark = _FENCE.match(line)
+        if fence is not None:
+            if mark and mark[1].startswith(fence):
+                fence = None
+            elif line.strip():
+                yield f"\x00{line.rstrip()}"  # indentation means something in code
+        elif mark:
+            yield from _prose("\n".join(prose))
+            prose, fence = [], mark[1]
+            yield f"\x00{line.strip().lstrip('`~')}"
+        else:
+            prose.append(line)
+    yield from _prose("\n".join(prose))
+
+
+def _prose(text: str) -> Iterator[str]:
+    at = 0
+    for span in _SPAN.finditer(text):
+        yield from _words(text[at : span.start()])
+        # not folded: but for a word in small letters, what stands in code is another word than in prose
+        yield from span[2].split()
+        at = span.end()
+    yield from _words(text[at:])
+
+
+def _words(text: str) -> Iterator[str]:
+    begins = True
+    for line in _BOLD.sub(r"\2", text.translate(_QUOTES)).split("\n"):
+        begins = begins or not line.strip() or _BULLET.match(line) is not None
+        raw = _DASH.sub(" ", _BULLET.sub("", line)).split()
+        loud = line.isupper()
+        for at, word in enumerate(raw):
+            token = word.lstrip(_OPENING).rstrip(_CLOSING + "?\uff1f")
+            if token in {"", "-", "*", "\u2022"}:
+                near = "".join(raw[max(0, at - 1) : at + 2])
+                if token == "-" and any(sign.isdigit() for sign in near):  # noqa: S105
+                    yield token
+            elif token == "A" and not (begins and raw[at + 1 : at + 2] and raw[at + 1] not in STOP_WORDS):  # noqa: S105
+                yield "\x00A"  # plan A, vitamin A: no article
+            elif _PLAIN.fullmatch(token) and not _kept_case(token, raw[at - 1] if at else "", loud):
+                yield token.casefold()
+            else:
+                yield token
+            if "?" in word[-2:] or "\uff1f" in word[-2:]:
+                yield "?"
+            begins = word.rstrip("\"')").endswith(_ENDS)
+
+
+def _kept_case(word: str, before: str, loud: bool) -> bool:
+    """Whether the case of this word may mean something: a name in code, a unit (Mb, MB), an abbreviation (IT, US)."""
+    if _CAMEL.match(word):
+        return True
+    if before and before[-1].isdigit() and len(word) <= 3:
+        return True
+    return not loud and word.isupper() and word.casefold() in _LOUD

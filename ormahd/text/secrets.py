@@ -1,0 +1,242 @@
+"""Secrets: found and taken out of what an agent, a hook or an import brings, before any file sees it.
+
+The patterns are those of detect-secrets (its plugins for issuers of tokens), and a few of ours where it has none
+(`ormahd.text.secret_rules`). Its entropy detectors and its KeywordDetector stay off: in prose they take digests,
+ids and sentences about passwords for secrets. Nothing is verified over the network.
+
+A plugin is asked for its patterns only, never to scan: `analyze_line` builds a report a match and knows no
+positions. Two of them are changed where they are compiled: a token has to start where a word starts, and a run of
+blanks is bounded. As written, a megabyte of `eyJeyJ…` or of blanks keeps them busy for hours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Final
+
+from msgspec import Struct
+
+from ormahd.model.strength import Pace
+from ormahd.text import secret_prose, secret_rules
+from ormahd.text.secret_rules import Span
+
+_TOKEN_PLUGINS = {
+    "jwt": "JwtTokenDetector",
+    "gitlab_token": "GitLabTokenDetector",
+    "pypi_token": "PypiTokenDetector",
+    "twilio": "TwilioKeyDetector",
+    "openai": "OpenAIDetector",
+    "square_oauth": "SquareOAuthDetector",
+    "sendgrid": "SendGridDetector",
+    "discord": "DiscordBotTokenDetector",
+    "slack": "SlackDetector",
+    "telegram_token": "TelegramBotTokenDetector",
+    "mailchimp": "MailchimpDetector",
+    "stripe": "StripeDetector",
+    "github_token": "GitHubTokenDetector",
+    "azure_storage_key": "AzureStorageKeyDetector",
+}
+"""Module and class of the plugins whose match is the token itself."""
+_CONTEXT_PLUGINS = {
+    "aws": "AWSKeyDetector",
+    "artifactory": "ArtifactoryDetector",
+    "basic_auth": "BasicAuthDetector",
+    "cloudant": "CloudantDetector",
+    "ibm_cloud_iam": "IbmCloudIamDetector",
+    "ibm_cos_hmac": "IbmCosHmacDetector",
+    "softlayer": "SoftlayerDetector",
+}
+"""Module and class of the plugins whose match holds the secret in its last group (or as a whole, between blanks).
+
+Left out: private_key (the first line only) and npm (quadratic in slashes), which `secret_rules` covers; ip_public,
+high_entropy_strings and keyword, which are noise in prose."""
+
+_HINTS = {
+    "jwt": "eyJ", "pypi_token": "pypi-", "openai": "T3BlbkFJ", "square_oauth": "sq0csp-", "sendgrid": "SG.",
+    "mailchimp": "-us", "stripe": "k_live_", "azure_storage_key": "AccountKey=", "basic_auth": "://",
+}  # fmt: skip
+"""What a text must hold for a plugin to find anything: looking for it is a hundred times quicker than the pattern."""
+
+WINDOW: Final = 32_000
+"""Characters of a long text that are looked at at once: each pattern takes a millisecond or two for them."""
+MARGIN: Final = 8_000
+"""Characters before and behind a window that are looked at with it: more than a label and its value take."""
+
+_WORD_START = r"(?<![A-Za-z0-9_-])"
+_WORD_REST = re.compile(r"[A-Za-z0-9_-]*+")
+_JWT = re.compile(_WORD_START + r"eyJ[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++[A-Za-z0-9_.+/=-]*+")
+_JWT_REST = re.compile(r"[A-Za-z0-9_.+/=-]*+")
+
+
+class Finding(Struct, frozen=True):
+    """One secret that was taken out: what kind, and the line (from 1) of the text as it was given."""
+
+    kind: str
+    line: int
+
+
+class Redacted(Struct, frozen=True):
+    """A text without its secrets, and what was found (never the secret itself)."""
+
+    text: str
+    found: tuple[Finding, ...]
+
+
+class _Rule(Struct, frozen=True):
+    kind: str
+    pattern: re.Pattern[str]
+    whole: bool  # the match is the secret; else its last group is
+    hint: str
+    rest: re.Pattern[str]
+    accept: Callable[[str], bool]
+
+
+def redact(text: str, *, pace: Pace = iter) -> Redacted:
+    """Replace every secret in `text` by `[redacted: <kind>]`. A text without one comes back as it is.
+
+    Thread-safe; redacting twice changes nothing. The first call imports detect-secrets. A long text is looked at in windows: each
+    pattern holds the interpreter for as long as it searches, seconds in a text of 5 MB, in which no other thread would go on. `pace`: what
+    is done between two of them.
+    """
+    found: list[tuple[int, Finding]] = []
+    cuts: list[tuple[int, int]] = []
+    # A second look at what is left: a token that stood right after a private key now starts a word.
+    while spans := list(_joined(sorted(_spans(text, pace), key=_by_place))):
+        text, cuts = _cut(text, spans, cuts, found)
+    return Redacted(text, tuple(finding for _, finding in sorted(found, key=lambda at: (at[1].line, at[0]))))
+
+
+def _cut(
+    text: str, spans: list[Span], cuts: list[tuple[int, int]], found: list[tuple[int, Finding]]
+) -> tuple[str, list[tuple[int, int]]]:
+    """Put markers in place of `spans`, add what was found to `found`.
+
+    `cuts`: places in `text` where earlier markers swallowed lines, and how many; returned for the new text.
+    """
+    parts: list[str] = []
+    moved: list[tuple[int, int]] = []
+    earlier = iter([*cuts, (len(text) + 1, 0)])
+    cut = next(earlier)
+    line, end, size = 1, 0, 0
+    for span in spans:
+        while cut[0] <= span.start:
+            moved.append((cut[0] + size - end, cut[1]))
+            line += cut[1]
+            cut = next(earlier)
+        line += text.count("\n", end, span.start)
+        found.append((span.start, Finding(span.kind, line)))
+        parts += (text[end : span.start], f"[redacted: {span.kind}]")
+        size += span.start - end + len(parts[-1])
+        swallowed = text.count("\n", span.start, span.end)
+        while cut[0] < span.end:
+            swallowed += cut[1]
+            cut = next(earlier)
+        moved.append((size, swallowed))
+        line += swallowed
+        end = span.end
+    while cut[0] <= len(text):
+        moved.append((cut[0] + size - end, cut[1]))
+        cut = next(earlier)
+    return "".join(parts) + text[end:], [place for place in moved if place[1]]
+
+
+def _spans(text: str, pace: Pace) -> Iterator[Span]:
+    """What all rules find in the windows of a text."""
+    if len(text) <= WINDOW + MARGIN:
+        yield from _spans_of(text)
+        return
+    yield from secret_rules.private_keys(text)
+    for token in _JWT.finditer(text):
+        if len(token[0]) > MARGIN:  # no window need hold all of it, and in part it is none
+            yield from (
+                Span(token.start() + one.start, token.start() + one.end, one.kind) for one in _spans_of(token[0])
+            )
+    for start in pace(range(0, len(text), WINDOW)):
+        first, last = max(0, start - MARGIN), min(len(text), start + WINDOW + MARGIN)
+        for span in _spans_of(text[first:last]):
+            begins, ends = first + span.start, first + span.end
+            if start <= begins < start + WINDOW or (begins < start <= ends):
+                if ends == last:  # it may go on behind the window: half a secret is a secret
+                    rest = _JWT_REST.match(text, ends)
+                    ends = rest.end() if rest else ends
+                yield Span(begins, ends, span.kind)
+
+
+def _spans_of(text: str) -> Iterator[Span]:
+    """What all rules find, without the keys that documentation uses as examples."""
+    for span in (*_their_spans(text), *secret_rules.spans(text), *secret_prose.spans(text)):
+        value = text[span.start : span.end]
+        if "EXAMPLE" not in value and not secret_prose.is_product(text, span.end):
+            yield span
+
+
+def _by_place(span: Span) -> tuple[int, int]:
+    return span.start, -span.end
+
+
+def _joined(spans: list[Span]) -> Iterator[Span]:
+    """Overlapping spans as one, under the name of the first and widest."""
+    current: Span | None = None
+    for span in spans:
+        if current is not None and span.start < current.end:
+            current = Span(current.start, max(current.end, span.end), current.kind)
+            continue
+        if current is not None:
+            yield current
+        current = span
+    if current is not None:
+        yield current
+
+
+def _their_spans(text: str) -> Iterator[Span]:
+    for rule in _rules():
+        if rule.hint not in text:
+            continue
+        reach = 0
+        for found in rule.pattern.finditer(text):
+            start, end = found.span(0 if rule.whole else found.lastindex or 0)
+            if start < reach or not rule.accept(found[0]):
+                continue
+            while text[start].isspace() or text[start] in '=:"':
+                start += 1
+            while text[end - 1].isspace() or text[end - 1] == '"':
+                end -= 1
+            # Patterns of a fixed length leave the end of a longer token; half a secret is a secret.
+            rest = rule.rest.match(text, end)
+            reach = rest.end() if rest else end
+            yield Span(start, reach, rule.kind)
+
+
+@cache
+def _rules() -> tuple[_Rule, ...]:
+    rules = []
+    for module, name in (*_TOKEN_PLUGINS.items(), *_CONTEXT_PLUGINS.items()):
+        plugin = getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name)
+        start = _WORD_START if module in _TOKEN_PLUGINS else ""
+        for pattern in plugin.denylist:
+            bounded = pattern.pattern.replace("(?: *)", "(?: {0,8})").replace(" +|", " {1,8}|")
+            rules.append(
+                _Rule(
+                    plugin.secret_type,
+                    re.compile(f"{start}(?:{bounded})", pattern.flags),
+                    module in _TOKEN_PLUGINS,
+                    _HINTS.get(module, ""),
+                    _JWT_REST if module == "jwt" else _WORD_REST,
+                    _ACCEPT.get(module, lambda _match: True) if module != "jwt" else plugin.is_formally_valid,
+                )
+            )
+    return tuple(rules)
+
+
+def _password_of_a_url(match: str) -> bool:
+    return not secret_rules.stands_in(match.rsplit(":", 1)[1].removesuffix("@"))
+
+
+_ACCEPT: dict[str, Callable[[str], bool]] = {
+    # `AP` and capitals begin many a word: a credential has digits and both cases.
+    "artifactory": lambda match: any(c.isdigit() for c in match) and any(c.islower() for c in match),
+    "basic_auth": _password_of_a_url,
+}

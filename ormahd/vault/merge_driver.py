@@ -1,0 +1,159 @@
+"""Our merge of notes as git's: the driver in the repository's configuration, and the attribute that gives notes to it.
+
+So `git revert`, `git merge`, `git pull`, `git stash pop` and the rest, typed by a person, merge as undo does (DESIGN
+section 5). Git's configuration is not part of the history: a clone has it from the first daemon that opens it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from ormahd.errors import OrmahError, VaultBusy
+from ormahd.model.change import Kind, sha256
+from ormahd.model.finding import finding
+from ormahd.process.disk import sync, sync_directory
+from ormahd.vault.create import ATTRIBUTES, ROOT_IGNORED
+from ormahd.vault.origin import made_by_person
+from ormahd.vault.vault import Vault
+
+KEY = "merge.ormah.driver"
+NAME = "Ormah's three-way merge of notes"
+SHIM = Path(__file__).parents[2] / "ormahctl" / "hook.py"
+_MARKS = "git merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B"
+_ALONE = "echo ormah: %P: merged as plain text, because our driver did not answer >&2;"
+_OURS = "/ormahctl/hook.py"
+
+
+def command(socket: Path, *, interpreter: str = sys.executable, shim: Path = SHIM) -> str:
+    """What git hands to `sh` for each file (gitattributes(5), "Defining a custom merge driver").
+
+    The shim's statuses: 0 merged, 65 not one note, 66 a person has to choose (`ormahctl/shim/merge.py`). With every other,
+    also where the interpreter is gone, the text is merged, which leaves markers: never one side in silence.
+    """
+    python, script, where = _quoted(interpreter), _quoted(str(shim)), _quoted(str(socket))
+    return (
+        f"test -x {python} && {python} -I -S {script} --merge --socket {where} --git $PPID %O %A %B %L %P; "
+        f"case $? in 0) ;; 65) exit 1 ;; 66) {_MARKS}; exit 1 ;; *) {_ALONE} {_MARKS} || exit 1 ;; esac"
+    )
+
+
+def _quoted(word: str) -> str:
+    return shlex.quote(word).replace("%", "%%")
+
+
+def install(vault: Vault, wanted: str) -> list[str]:
+    """Have git use `wanted`, and our folders ask for it. Writes only what differs, and never over a person's own driver.
+    Sentences on what was done and what could not be; `findings` names what is still wrong."""
+    said = []
+    for step in (_configure, _attributes):
+        try:
+            said += step(vault, wanted)
+        except VaultBusy as exc:
+            said.append(exc.message)
+        except (OrmahError, OSError) as exc:
+            said.append(f"git's merge driver could not be installed: {exc}")
+    return said
+
+
+def _configure(vault: Vault, wanted: str) -> list[str]:
+    now = _get(vault, KEY)
+    if now == wanted or (now is not None and _OURS not in now):
+        return []
+    apart = _get(vault, "extensions.worktreeConfig") == "true"
+    for key, value in (("merge.ormah.name", NAME), (KEY, wanted)):
+        vault.git.run("config", "--worktree" if apart else "--local", "--replace-all", key, value)
+    file = vault.git.git_dir / "config.worktree" if apart else vault.git.common / "config"
+    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+    sync_directory(file.parent)
+    return ["installed git's merge driver for notes" if now is None else "renewed git's merge driver for notes"]
+
+
+def _get(vault: Vault, key: str) -> str | None:
+    out = vault.git.run("config", "-z", "--get", key, ok=(0, 1))
+    return os.fsdecode(out).partition("\0")[0] if out else None
+
+
+def _attributes(vault: Vault, _wanted: str) -> list[str]:
+    """Our lines into the `.gitattributes` of our folders, above a person's own, which so have the last word."""
+    files = [f"{vault.home}/.gitattributes", ".ormah/.gitattributes"] if vault.home else [".gitattributes"]
+    before = {path: vault.read(path) for path in files}
+    after = {path: _missing(data or b"") + (data or b"") for path, data in before.items()}
+    changed = [path for path in files if after[path] != before[path]]
+    if not changed:
+        return []
+    body = "Without these lines git merges notes as plain text."
+    with vault.transaction("init: git merges notes as notes", kind=Kind.INIT, source="system:self", body=body) as tx:
+        for path in changed:
+            now = before[path]
+            tx.put(path, after[path], node_id=None, expect=None if now is None else sha256(now))
+    return [f"completed {' and '.join(changed)}"]
+
+
+def _missing(data: bytes) -> bytes:
+    """Our lines whose pattern has no merge attribute in a `.gitattributes`."""
+    said = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
+    known = {words[0] for words in said if any(word.lstrip("-!").split("=")[0] == "merge" for word in words[1:])}
+    return "".join(line for line in ATTRIBUTES.splitlines(keepends=True) if line.split()[0] not in known).encode()
+
+
+def findings(vault: Vault) -> list[dict[str, Any]]:
+    """Why git typed by hand would not merge notes as we do, for `doctor`."""
+    mend = "start the daemon again, or run: ormahctl doctor --fix"
+    now = _get(vault, KEY)
+    if now is None:
+        return [finding(None, "warning", "git has no merge driver for notes: it merges them as plain text", mend)]
+    if _OURS not in now:
+        what = f"git merges notes by a command that is not ours ({KEY}): {now[:100]}"
+        return [finding(None, "info", what, f"to have ours: git config --unset-all {KEY}, then {mend}")]
+    found = []
+    for word in dict.fromkeys(shlex.split(now.replace("%%", "%").partition(" --merge ")[0])):
+        if word.startswith("/") and not os.access(word, os.R_OK):
+            what = f"git's merge driver for notes needs {word}, which is gone: conflicts are left with markers"
+            found.append(finding(None, "warning", what, mend))
+    sample = f"{vault.prefix}{vault.home + '/' if vault.home else ''}fact/note.md"
+    fields = vault.git.run("check-attr", "-z", "merge", "--", sample).split(b"\0")
+    if (given := os.fsdecode(fields[2])) != "ormah":
+        what = f"git is told to merge notes otherwise (attribute merge of *.md: {given})"
+        found.append(
+            finding(None, "info", what, "look into .gitattributes, .git/info/attributes and core.attributesFile")
+        )
+    return found
+
+
+def remove(vault: Vault) -> list[str]:
+    """Take our settings out of the repository's configuration; what was taken out. A person's own driver stays."""
+    now = _get(vault, KEY)
+    apart = "--worktree" if _get(vault, "extensions.worktreeConfig") == "true" else "--local"
+    said = []
+    if now is not None and _OURS in now:
+        vault.git.run("config", apart, "--remove-section", "merge.ormah")
+        said.append("git's merge driver for notes (merge.ormah)")
+    for where in dict.fromkeys(("--local", apart)):  # some of our settings are of the repository, not of the worktree
+        out = vault.git.run("config", where, "-z", "--name-only", "--get-regexp", r"^ormah\.", ok=(0, 1))
+        for key in dict.fromkeys(os.fsdecode(out).split("\0")[:-1]):
+            vault.git.run("config", where, "--unset-all", key)
+            said.append(f"git's setting {key}")
+    return said
+
+
+def without_ours(vault: Vault) -> dict[str, tuple[bytes, bytes]]:
+    """Git's files of rules that hold lines of ours, outside of `.ormah`: (as they are, without our lines)."""
+    wanted = {f"{vault.home}/.gitattributes" if vault.home else ".gitattributes": ATTRIBUTES.encode()}
+    if not vault.home and not made_by_person(vault, [(".gitignore", None)]):
+        wanted[".gitignore"] = ROOT_IGNORED.encode()
+    found = {}
+    for path, lines in wanted.items():
+        now, ours = vault.read(path), set(lines.splitlines())
+        if now is not None:
+            then = b"".join(line for line in now.splitlines(keepends=True) if line.rstrip(b"\r\n") not in ours)
+            if then != now:
+                found[path] = (now, then)
+    return found

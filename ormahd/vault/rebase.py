@@ -1,0 +1,102 @@
+"""What to do when a file is not as an op expected it: merge where it can be merged, and never lose a person's version.
+
+Used for ops that were acknowledged (`vault_busy` with `stored: true`, or a crash): they can no longer be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ormahd.errors import Conflict
+from ormahd.model.change import sha256
+from ormahd.note.merge import merge_file
+from ormahd.vault.conflicts import drop, save_aside
+from ormahd.vault.intents import Intent, Step
+from ormahd.vault.worktree import Worktree, Write
+
+
+def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[str]]:
+    """The op rewritten so that it starts from the files as they are now: (None: nothing of it is left, sentences).
+
+    A step that excludes what the person did is left out and its bytes are set aside under `.ormah/conflicts`. An op that
+    removes something goes whole or not at all: of a merge, the loser must not vanish without the keeper's new text. So
+    does one that joins another history, which would else count as brought in with a part of it missing.
+    """
+    steps: list[Step] = []
+    lost: list[Step] = []
+    for step in intent.steps:
+        try:
+            now = worktree.read(step.path)
+        except Conflict:
+            lost.append(step)
+            continue
+        rewritten = _step_today(step, now)
+        (lost if rewritten is None else steps).append(rewritten or step)
+    whole = intent.joins is not None or any(step.data is None or step.apart for step in intent.steps)
+    if lost and whole:
+        return None, take_back(worktree, intent, steps)
+    said = [_set_aside(worktree.root, intent, step) for step in lost]
+    return (replace(intent, steps=tuple(steps)) if steps or intent.joins is not None else None), said
+
+
+def take_back(worktree: Worktree, intent: Intent, steps: Sequence[Step]) -> list[str]:
+    """Give a whole op up after a crash: its `steps`, as they were rewritten for today, are undone."""
+    for number, step in enumerate(steps):
+        _as_before(worktree, intent, step, number)
+    return give_up(worktree, intent)
+
+
+def give_up(worktree: Worktree, intent: Intent) -> list[str]:
+    """Set a whole op aside. Of a join nothing is lost by it: the other history still has all, and is joined again."""
+    if intent.joins is not None:
+        drop(worktree.root, intent.op)
+        return [f"{intent.name} was taken back: a file was changed meanwhile; the next sync brings it in"]
+    return [_set_aside(worktree.root, intent, step) for step in intent.steps]
+
+
+def _step_today(step: Step, now: bytes | None) -> Step | None:
+    if now in (step.base, step.data):
+        return replace(step, base=now)
+    if now is None or step.data is None:
+        return None  # removed here, changed there
+    merged = merge_file(step.base, now, step.data, step.path).data
+    return None if merged is None else replace(step, base=now, data=merged)
+
+
+def _as_before(worktree: Worktree, intent: Intent, step: Step, number: int) -> None:
+    """Take back a step that was written before the crash, when its op cannot go whole."""
+    before = next(old.base for old in intent.steps if old.path == step.path)
+    if step.base == before or step.base != step.data:
+        return
+    write = Write(step.path, step.old, before, f"{intent.op}.undo{number}")
+    worktree.stage(write)
+    worktree.place(write)
+    worktree.finish(write)
+
+
+def _set_aside(root: Path, intent: Intent, step: Step) -> str:
+    if step.data is None:
+        return f"kept {step.path}: it changed before {intent.name} could remove it"
+    where = save_aside(root, intent.op, step.path, step.data)
+    return f"kept {step.path} as it is: {intent.name} could not be merged into it and waits in {where}"
+
+
+def late_save(worktree: Worktree, intent: Intent, number: int, late: bytes) -> str:
+    """Somebody wrote into the version that we displaced (an editor that had the file open): bring that into the file
+    that is there now, uncommitted, for the watcher to take in. A sentence on what was done."""
+    step = intent.steps[number]
+    merged = late if step.data is None else merge_file(step.base, late, step.data, step.path).data
+    new = late if merged is None else merged
+    write = Write(step.path, None if step.data is None else sha256(step.data), new, f"{intent.op}.late{number}")
+    try:
+        worktree.stage(write)
+        worktree.place(write)
+    except Conflict:
+        worktree.take_back(write)
+        where = save_aside(worktree.root, intent.op, step.path, late)
+        return f"{step.path} was saved twice while {intent.name} was written; the earlier save waits in {where}"
+    worktree.finish(write)
+    return f"{step.path} was saved while {intent.name} was written; the save was brought into the file"

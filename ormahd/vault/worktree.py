@@ -1,0 +1,356 @@
+"""Files of the vault: replacing one without losing a save of the last millisecond, and being able to take it back.
+
+A new version is staged in `.ormah/tmp` (ignored by git, so that neither a person's `git add -A` nor an editor's file
+list ever sees it) and then *exchanged* with the file in one step of the kernel. What comes out is looked at: when it is
+not the version that the change was based on, it goes back and the change is refused. The displaced version stays in
+`.ormah/tmp` until the op is in the history, which is what makes taking back a half-done op exact.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from ormahd.errors import BadRequest, Conflict, Unavailable
+from ormahd.model.change import Stat, sha256
+from ormahd.process.disk import copy_bytes, exists, forget, move, read_regular, rename2, sync, write_all
+from ormahd.process.set_aside import make_folder
+
+STAGING = ".ormah/tmp"
+MAX_COMPONENT = 255
+"""Bytes of one file name, on every file system that matters here."""
+MAX_PATH = 2000
+"""Bytes of a whole path: with the vault's own below what Linux takes (4,096)."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_IGNORED_BY_HFS = "\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u206a\u206b\u206c\u206d\u206e\u206f\ufeff"
+
+
+def safe_path(path: str) -> str:
+    """`path` itself when it can name a note: relative, posix, canonical, without `.git`. Raises BadRequest."""
+    parts = path.split("/")
+    try:
+        odd = (
+            "\0" in path
+            or len(path.encode("utf-8", "surrogateescape")) > MAX_PATH
+            or any(
+                part in {"", ".", ".."}
+                or _is_dot_git(part)
+                or len(part.encode("utf-8", "surrogateescape")) > MAX_COMPONENT
+                for part in parts
+            )
+        )
+    except UnicodeEncodeError:
+        odd = True
+    if odd:
+        raise BadRequest(f"{path!r} cannot be a note's path", hint="give a path inside the vault, with / between names")
+    return path
+
+
+def _is_dot_git(part: str) -> bool:
+    """Every spelling of `.git` that git itself refuses: HFS+ ignores some characters, NTFS trailing dots and streams."""
+    if part.isascii() and "git" not in part.lower():
+        return False  # nearly always, and asked for every name of every path
+    plain = "".join(c for c in part if c not in _IGNORED_BY_HFS).split(":")[0].rstrip(" .").casefold()
+    return plain in {".git", "git~1"} or ("\\" in part and any(_is_dot_git(piece) for piece in part.split("\\")))
+
+
+class Displaced(Conflict):
+    """The file is not the version that the change was based on. `found` is what is there (None: nothing)."""
+
+    def __init__(self, path: str, found: bytes | None) -> None:
+        what = "is gone" if found is None else "changed"
+        super().__init__(f"{path} {what} since it was read", hint="read it again and repeat", data={"path": path})
+        self.found = found
+
+
+class Write(Struct):
+    """One file on its way from `old` (sha256; None: absent) to `data` (None: removed). `token` names its staged twin."""
+
+    path: str
+    old: str | None
+    data: bytes | None
+    token: str
+    keeps_time: bool = False
+    """Whether the new version gets the time of the one that it replaces: what changes in it is not the person's work."""
+    placed: bool = False
+    beside: bool = False
+    """The twin stands beside the file instead of in `.ormah/tmp`: the folder is another file system."""
+    made: list[str] = field(default_factory=list)
+    """Folders that had to be made, outermost first."""
+    stat: Stat | None = None
+    """Of the staged twin: the file has the same once it is placed. None: the same stood there already."""
+
+    @property
+    def moved(self) -> bool:
+        """Whether the twin is the file now, which was new: nothing is left under the token."""
+        return self.placed and self.old is None and self.stat is not None
+
+
+class Worktree:
+    """The folder of notes. Paths are posix and relative to its root; no link in a path is followed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._held: int | None = None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """The folder of staged twins stays open for the block; by one thread, which those that stage beside it end before."""
+        fd = self._open_staging()
+        try:
+            self._held = fd
+            yield
+        finally:
+            self._held = None
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def parent(self, path: str, made: list[str] | None = None) -> Iterator[tuple[int, str]]:
+        """(descriptor of the folder, file name). With `made`, missing folders are made and noted there;
+        without, a missing one raises FileNotFoundError. A link or a nested repository raises Conflict."""
+        *folders, name = safe_path(path).split("/")
+        try:
+            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError as exc:
+            hint = "is its disk mounted? Put the folder back; nothing was taken for deleted"
+            raise Unavailable(f"the vault {self.root} is gone", hint=hint) from exc
+        try:
+            for depth, folder in enumerate(folders):
+                try:
+                    inner = os.open(folder, _DIRECTORY, dir_fd=fd)
+                except FileNotFoundError:
+                    if made is None:
+                        raise
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(folder, 0o777, dir_fd=fd)
+                        made.append("/".join(folders[: depth + 1]))
+                    inner = os.open(folder, _DIRECTORY, dir_fd=fd)
+                except OSError as exc:
+                    if exc.errno not in {errno.ENOTDIR, errno.ELOOP}:
+                        raise
+                    raise Conflict(
+                        f"{path}: {'/'.join(folders[: depth + 1])} is a link or a file, not a folder",
+                        hint="links inside the vault are not followed; put a real folder there",
+                    ) from exc
+                os.close(fd)
+                fd = inner
+                if exists(fd, ".git"):
+                    raise Conflict(
+                        f"{path} lies in another git repository ({'/'.join(folders[: depth + 1])})",
+                        hint="open that folder as a vault of its own",
+                    )
+            yield fd, name
+        finally:
+            os.close(fd)
+
+    def read(self, path: str) -> bytes | None:
+        """The file's bytes; None where there is none. What is no regular file (a link, a device) raises Conflict."""
+        try:
+            with self.parent(path) as (folder, name):
+                return read_regular(folder, name, path)
+        except FileNotFoundError:
+            return None
+
+    def absent(self, path: str) -> bool:
+        """Whether nothing at all is at `path`, asked in one call; `read` takes twelve to be sure of what is there."""
+        try:
+            os.lstat(os.path.join(self.root, safe_path(path)))
+        except FileNotFoundError:
+            return os.path.isdir(self.root)
+        except OSError:  # whoever looks closer says what is in the way
+            return False
+        return False
+
+    # The steps of one change, in their order: stage, place, then finish or take_back
+
+    def stage(self, write: Write) -> None:
+        """Write the new version under its token, durably, with the mode that the file has now."""
+        if write.data is None:
+            return
+        before = None
+        if write.old is not None:
+            with contextlib.suppress(FileNotFoundError), self.parent(write.path) as (folder, name):
+                before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        with self._twin(write) as (staging, token):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(token, flags, 0o666, dir_fd=staging)
+            try:
+                write_all(fd, write.data)
+                if before is not None:
+                    os.fchmod(fd, stat.S_IMODE(before.st_mode))
+                    if write.keeps_time:
+                        os.utime(fd, ns=(before.st_atime_ns, before.st_mtime_ns))
+                found = os.fstat(fd)
+                write.stat = found.st_size, found.st_mtime_ns, found.st_ino
+                sync(fd)
+            finally:
+                os.close(fd)
+
+    def place(self, write: Write) -> None:
+        """Bring the staged version into its place. Raises Displaced, with everything as it was, when the file is not
+        the expected version."""
+        try:
+            self._place(write)
+        except OSError as exc:
+            if exc.errno != errno.EXDEV or write.beside:
+                raise
+            with self._twin(write) as (staging, token):
+                forget(staging, token)
+            write.beside = True
+            self.stage(write)
+            self._place(write)
+
+    def _place(self, write: Write) -> None:
+        made = write.made if write.data is not None else None
+        try:
+            with self.parent(write.path, made) as (folder, name), self._twin(write) as (staging, token):
+                if write.data is None:
+                    self._remove(write, folder, name, staging, token)
+                elif write.old is None:
+                    self._add(write, folder, name, staging, token)
+                else:
+                    self._replace(write, folder, name, staging, token)
+        except FileNotFoundError as exc:
+            raise Displaced(write.path, None) from exc
+        write.placed = True
+
+    def _add(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
+        try:
+            move(staging, token, folder, name)
+        except FileExistsError:
+            found = read_regular(folder, name, write.path)
+            if found != write.data:
+                raise Displaced(write.path, found) from None
+            write.stat = None
+
+    def _replace(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
+        found = read_regular(folder, name, write.path)
+        if found is None or sha256(found) != write.old:
+            raise Displaced(write.path, found)
+        if rename2(staging, token, folder, name, exchange=True):
+            out = read_regular(staging, token, write.path, strict=False)
+            if out is None or sha256(out) != write.old:
+                rename2(staging, token, folder, name, exchange=True)
+                raise Displaced(write.path, out)
+            return
+        # No exchange on this file system: keep the old version under a second name, look, then rename over it.
+        kept = token + ".old"
+        forget(staging, kept)
+        try:
+            os.link(name, kept, src_dir_fd=folder, dst_dir_fd=staging, follow_symlinks=False)
+        except OSError:
+            copy_bytes(found, staging, kept)
+        out = read_regular(folder, name, write.path)
+        if out != found:
+            forget(staging, kept)
+            raise Displaced(write.path, out)
+        os.rename(token, name, src_dir_fd=staging, dst_dir_fd=folder)
+        os.rename(kept, token, src_dir_fd=staging, dst_dir_fd=staging)
+
+    def _remove(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
+        forget(staging, token)
+        read_regular(folder, name, write.path)
+        move(folder, name, staging, token)
+        out = read_regular(staging, token, write.path, strict=False)
+        if out is None or sha256(out) != write.old:
+            with contextlib.suppress(FileExistsError):  # a newer save stands there already
+                move(staging, token, folder, name)
+            raise Displaced(write.path, out)
+
+    def take_back(self, write: Write) -> None:
+        """Undo `place` and `stage`. A version that a person saved over ours since stays."""
+        if write.placed:
+            with (
+                contextlib.suppress(FileNotFoundError),
+                self.parent(write.path) as (folder, name),
+                self._twin(write) as (staging, token),
+            ):
+                self._take_back(write, folder, name, staging, token)
+            write.placed = False
+        with self._twin(write) as (staging, token):
+            forget(staging, token)
+        for made in reversed(write.made):
+            with contextlib.suppress(OSError):  # not empty any more: somebody uses it
+                os.rmdir(self.root / made)
+        write.made.clear()
+
+    def _take_back(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
+        if write.data is None:
+            with contextlib.suppress(FileExistsError):
+                move(staging, token, folder, name)
+        elif write.old is None:
+            if read_regular(folder, name, write.path, strict=False) == write.data:
+                move(folder, name, staging, token)
+                if read_regular(staging, token, write.path, strict=False) != write.data:
+                    move(staging, token, folder, name)
+        elif read_regular(folder, name, write.path, strict=False) == write.data:
+            if rename2(staging, token, folder, name, exchange=True):
+                if read_regular(staging, token, write.path, strict=False) != write.data:
+                    rename2(staging, token, folder, name, exchange=True)
+            else:
+                os.rename(token, name, src_dir_fd=staging, dst_dir_fd=folder)
+
+    def finish(self, write: Write) -> bytes | None:
+        """Forget the displaced version once the op is in the history. When somebody wrote into it after the exchange
+        (an editor that had the file open), the bytes that came too late are returned."""
+        if write.moved:
+            return None
+        late = None
+        with self._twin(write) as (staging, token):
+            if write.placed and write.old is not None:
+                out = read_regular(staging, token, write.path, strict=False)
+                late = out if out is not None and sha256(out) != write.old else None
+            forget(staging, token)
+        if write.placed and write.data is None and late is None:
+            self._prune(write.path)
+        return late
+
+    def displaced(self, write: Write) -> bytes | None:
+        """The bytes under the token, after a crash; None where there are none."""
+        for write.beside in (True, False):
+            with contextlib.suppress(FileNotFoundError, Conflict), self._twin(write) as (staging, token):
+                found = read_regular(staging, token, write.path, strict=False)
+                if found is not None:
+                    return found
+        return None
+
+    def _prune(self, path: str) -> None:
+        """Remove the folders that became empty, as git does on a checkout."""
+        for parent in (Path(path).parents)[:-1]:
+            try:
+                os.rmdir(self.root / parent)
+            except OSError:
+                return
+
+    def folders(self, write: Write) -> set[str]:
+        """The folders whose names changed and must be made durable."""
+        paths = [write.path, *write.made]
+        return {os.path.join(self.root, path.rpartition("/")[0]) for path in paths}
+
+    @contextlib.contextmanager
+    def _twin(self, write: Write) -> Iterator[tuple[int, str]]:
+        if write.beside:
+            with self.parent(write.path) as (folder, _):
+                yield folder, f".{write.token}.tmp"
+            return
+        if self._held is not None:
+            yield self._held, write.token
+            return
+        fd = self._open_staging()
+        try:
+            yield fd, write.token
+        finally:
+            os.close(fd)
+
+    def _open_staging(self) -> int:
+        try:
+            return os.open(self.root / STAGING, _DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            return os.open(make_folder(self.root, STAGING), _DIRECTORY)

@@ -1,0 +1,1 @@
+"""Nearest neighbours: vectors in memory and in Chroma."""

@@ -1,0 +1,1 @@
+"""What happens in the vault outside of Ormah is noticed here and brought in."""

@@ -1,0 +1,260 @@
+"""Files that a scan decides on again although nobody touched them: something else changed what they are. And the vault's own data
+beside the notes, which no walk meets: its files of lines, and its card."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ormahd.errors import Conflict, OrmahError, VaultBusy
+from ormahd.git.process import GitFailed
+from ormahd.model.change import Kind, sha256
+from ormahd.model.finding import finding
+from ormahd.note.markdown import conflict_line
+from ormahd.note.merge import is_lines, merge_file
+from ormahd.vault.conversion import FilterFailed
+from ormahd.vault.create import CARD, read_card
+from ormahd.watch.person import BUSY_S
+from ormahd.watch.reading import read_stable
+from ormahd.watch.scan import Seen, Walk, seen
+
+if TYPE_CHECKING:
+    from ormahd.watch.round import Round
+
+
+def led_elsewhere(scan: Round, found: Walk) -> set[str]:
+    """Notes that stand as they stood while HEAD came to have others in their place: a branch was led back without its files
+    (`git reset --soft`, `--mixed`), or to a commit that lacks them. Their stat tells nothing, so they count as changed in `found`."""
+    owner = scan.owner
+    before, now = owner.position(), owner.walked
+    if scan.paths is not None or before is None or before == now:
+        return set()
+    others = owner.look.differing(before, now)
+    paths = {path for path in scan.known if others is None or path in others}
+    found.changed.update(_seen(scan, filter(owner.identity.present, paths - found.changed.keys())))
+    return paths
+
+
+def decided_anew(scan: Round) -> None:
+    """Files that the person gave back to us, of which they chose something else, that they had staged and have committed, or that git
+    can make blobs of again."""
+    owner = scan.owner
+    committed = owner.staged - owner.look.staged() if owner.staged else set()
+    owner.staged -= committed
+    paths = (
+        (owner.released.take_dropped() | committed | owner.given_back_by_git())
+        .union(scan.again)
+        .difference(scan.decided)
+    )
+    scan.take(_seen(scan, filter(scan.owner.identity.present, paths)), forced=True)
+
+
+def copies_of_the_taken(scan: Round) -> None:
+    """A file that nobody touched lost its id to one that has it rightly now: from here on it is a copy."""
+    paths = scan.outdone.difference(scan.decided, scan.moved)
+    scan.take(_seen(scan, filter(scan.owner.identity.present, paths)), forced=True)
+    scan.feed()
+
+
+def copies_of_the_vanished(scan: Round) -> None:
+    """An id is free again: a copy that had to stand back may have it now."""
+    again: dict[str, Seen] = {}
+    identity = scan.owner.identity
+    maybe = {path for path in scan.known if path not in scan.tree}
+    maybe.update(path for node_id in scan.vanished for path in identity.paths(node_id))
+    for path in maybe.difference(scan.decided, scan.moved):
+        if scan.owner.context.ours(path, None) and identity.present(path):
+            with scan.guard.file(path):
+                met = seen(path, (scan.vault.root / path).lstat())
+                file = scan.owner.read(met, scan.tree)
+                if file is not None and file.note.id in scan.vanished:
+                    again[path] = met
+    scan.take(again, forced=True)
+    scan.feed()
+    scan.commit_all()
+
+
+def _seen(scan: Round, paths: Iterable[str]) -> dict[str, Seen]:
+    found: dict[str, Seen] = {}
+    for path in paths:
+        with scan.guard.file(path):
+            found[path] = seen(path, (scan.vault.root / path).lstat())
+    return found
+
+
+# ---------------------------------------------------------------- the vault's own data
+
+DATA = ".ormah"
+RACY_NS = 2_000_000_000
+"""A file changed this shortly before it was read may change again without a new mtime (FAT keeps 2 s; git's own rule)."""
+_PASSED_BY = frozenset({"intent", "tmp", "conflicts"})
+"""Folders of the running daemon, which are not for the history."""
+
+
+class OwnData(Struct):
+    """What the reconciler remembers of the vault's own data between scans."""
+
+    since: str | None = None
+    """The commit of which the folder last had everything, with our own commits on top of it; None: not known."""
+    settled: dict[str, tuple[str, int, int, int]] = {}
+    """Files that are as HEAD has them: the blob, and size, time and inode of the file."""
+    said: dict[str, dict[str, Any]] = {}
+    """What `doctor` ought to name, by path."""
+    waits: bool = False
+    """Whether a file has not rested yet, or git is held."""
+
+
+class _Differs(Struct):
+    path: str
+    now: bytes | None
+    """None: the file was deleted."""
+    blob: str | None
+    """What HEAD has; None: nothing."""
+
+
+def bring_in_own_data(scan: Round) -> None:
+    """Commit the files of lines and the card where the folder has something else than HEAD: a branch was led back without its files
+    (`git reset --mixed`), or a person edited them. Where HEAD has lines that the folder never had, both count (`merge_file`)."""
+    owner, vault, own = scan.owner, scan.vault, scan.owner.own
+    head = owner.walked
+    if head is None or scan.half_done or CARD not in scan.tree or not os.path.lexists(vault.root / CARD):
+        return
+    own.said, own.waits = {}, False
+    differing = [one for path in sorted(_own_paths(scan)) for one in _differing(scan, path)]
+    if not differing:
+        own.since = own.since if own.waits else head
+        return
+    if scan.why_busy is not None:
+        _later(scan, BUSY_S)
+        return
+    base = _base(scan, own.since, head)
+    staged = owner.look.staged()
+    changes: dict[str, tuple[_Differs, bytes]] = {}
+    for one in differing:
+        if one.path in staged:
+            own.said[one.path] = finding(one.path, "info", "it is staged for a commit of yours",
+                                         "commit it, or take it out of the index: git restore --staged")  # fmt: skip
+        elif (data := _brought_together(scan, one, base.get(one.path))) is not None:
+            changes[one.path] = one, data
+    done = _commit_own_data(scan, changes) if changes else None
+    if done is not None and len(changes) == len(differing) and not own.waits:
+        own.since = done
+
+
+def _later(scan: Round, seconds: float) -> None:
+    """Look again then: at all of the vault, because a scan of some paths does not come here."""
+    scan.owner.own.waits = True
+    scan.out.wait("", seconds)
+
+
+def _own_paths(scan: Round) -> set[str]:
+    """Of the vault's own data what HEAD or the folder has."""
+    found = {path for path in scan.tree if path == CARD or (path.startswith(f"{DATA}/") and is_lines(path))}
+    top = os.path.join(scan.vault.root, DATA)
+    with scan.guard.file(DATA):
+        for name in os.listdir(top):
+            if name.endswith(".jsonl"):
+                found.add(f"{DATA}/{name}")
+            elif name not in _PASSED_BY and stat.S_ISDIR(os.lstat(os.path.join(top, name)).st_mode):
+                inside = os.listdir(os.path.join(top, name))
+                found.update(f"{DATA}/{name}/{one}" for one in inside if one.endswith(".jsonl"))
+    return found
+
+
+def _differing(scan: Round, path: str) -> Iterator[_Differs]:
+    """A file that has rested and is another one than HEAD has. What stands in the place of a file, and is none, is left alone."""
+    owner, own, blob = scan.owner, scan.owner.own, scan.tree.get(path)
+    with scan.guard.file(path):
+        try:
+            met = seen(path, found := os.lstat(scan.vault.root / path))
+        except FileNotFoundError:
+            own.settled.pop(path, None)
+            if blob is None or path == CARD or path in owner.look.sparse([path]):
+                return
+            if (seconds := owner.rest.missing_gone(path)) > 0:
+                _later(scan, seconds)
+            else:
+                yield _Differs(path, None, blob)
+            return
+        if not stat.S_ISREG(found.st_mode):
+            return
+        mark = (blob or "", met.size, met.mtime_ns, met.inode)
+        if own.settled.get(path) == mark:
+            return
+        own.settled.pop(path, None)
+        data = read_stable(scan.vault.root, met)
+        try:
+            same = data is not None and scan.vault.conversion.stands(path, data, blob)
+        except FilterFailed as exc:
+            own.said[path] = finding(path, "warning", exc.message, exc.hint or "")
+            return
+        if data is None:
+            _later(scan, owner.settings.quiet_seconds)
+        elif same:
+            if abs(time.time_ns() - met.mtime_ns) >= RACY_NS:
+                own.settled[path] = mark
+        elif not scan.vault.writes(path, data):
+            if (seconds := owner.rest.missing(met)) > 0:
+                _later(scan, seconds)
+            else:
+                yield _Differs(path, data, blob)
+
+
+def _base(scan: Round, since: str | None, head: str) -> dict[str, str]:
+    """{path: blob} of the state that the folder and HEAD both come from."""
+    if since is None or since == head:
+        return scan.tree
+    try:
+        found = scan.vault.git.run("merge-base", since, head, ok=(0, 1)).decode().strip()
+    except GitFailed:  # that commit is no more: the history was written anew
+        return scan.tree
+    return scan.tree if not found or found == head else scan.vault.tree(found)
+
+
+def _brought_together(scan: Round, one: _Differs, base: str | None) -> bytes | None:
+    """What the history, and the folder, are to have; None: it waits for the person, and `doctor` says so."""
+    vault, own, path = scan.vault, scan.owner.own, one.path
+    now = b"" if one.now is None else one.now
+    mend = f"mend it, or have what is in the history: git -C {vault.root} restore {path}"
+    try:
+        if path == CARD:
+            read_card(now, vault.root)
+            return now
+        if b"\0" in now or conflict_line(now.decode("utf-8", "strict")):
+            own.said[path] = finding(
+                path, "warning", "it has marks of a conflict, or is no text: it is not committed", mend
+            )
+            return None
+        old = b"" if base is None else vault.blob(base, path)
+        theirs = old if one.blob is None else vault.blob(one.blob, path)
+        return merge_file(old, now, theirs, path, keep_ours=True).data
+    except (UnicodeDecodeError, OrmahError) as exc:
+        why = exc.message if isinstance(exc, OrmahError) else "it is no text"
+        own.said[path] = finding(path, "warning", f"{why}: it is not committed", mend)
+        return None
+
+
+def _commit_own_data(scan: Round, changes: dict[str, tuple[_Differs, bytes]]) -> str | None:
+    """The commit; None: it waits."""
+    names = [path.removeprefix(f"{DATA}/") for path in changes]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    begins = any(one.blob is None for one, _ in changes.values())
+    try:
+        with scan.vault.transaction(
+            f"Edit: {', '.join(names[:3])}{more}", kind=Kind.EDIT, source="person", person=True,
+            first="Take in: empty files for lines" if begins else None,
+            body="The folder had something else than the history: its lines and those of the history count together.",
+        ) as tx:  # fmt: skip
+            for path, (one, data) in changes.items():
+                expect = None if one.now is None else sha256(one.now)
+                tx.put(path, data, node_id=None, expect=expect, first=b"" if one.blob is None else None)
+    except (Conflict, VaultBusy) as exc:  # somebody else writes, or wrote, them: the next look decides anew
+        _later(scan, BUSY_S if isinstance(exc, VaultBusy) else scan.owner.settings.quiet_seconds)
+        return None
+    scan.out.edited += len(changes)
+    return None if tx.committed is None else tx.committed.commit

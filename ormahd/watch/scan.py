@@ -1,0 +1,380 @@
+"""The walk: which files of the vault are there, and which differ from what is known, by their stat alone.
+
+Nothing is opened here. A scan of 10,000 unchanged notes is that many `stat` calls (figures: tests/bench/reconcile_cost).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from ormahd.errors import Unavailable
+from ormahd.model.file_state import FileState
+from ormahd.process import priority
+from ormahd.vault.excluded import Excluded, is_note_name
+
+STRIDE = 64
+"""Files that are looked at in one go: a third of a millisecond."""
+MARKER = ".ormah/vault.toml"
+"""Without this file the folder is not the vault: a disk that is not mounted looks like an empty folder."""
+
+
+NS = 2**63 - 1
+"""Nanoseconds since 1970 that are told apart, before and after: what SQLite holds. Some file systems keep times of any year."""
+
+
+class Seen(Struct, frozen=True):
+    """A file's stat. `changed_ns` is the later of mtime and ctime: when anything last happened to it."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+    changed_ns: int
+
+
+class Walk(Struct):
+    """What a walk found. Paths are posix and relative to the vault's root."""
+
+    changed: dict[str, Seen] = field(default_factory=dict)
+    """New files and those whose stat differs from what is known."""
+    gone: list[str] = field(default_factory=list)
+    """Known paths that are not there any more (or are left out now)."""
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    """What could not be looked at, and why. Known notes below it are not gone."""
+    instead: dict[str, str] = field(default_factory=dict)
+    """What may stand in the place of a note or of a folder with notes, and is neither: a link, a pipe, a device, and which it is."""
+    files: int = 0
+    present: set[str] = field(default_factory=set)
+    """Every note that was met, known or not."""
+
+
+def mtime_ns(found: os.stat_result) -> int:
+    """Return a file's mtime in nanoseconds, of an absurd one the nearest that an index can hold."""
+    return max(-NS, min(found.st_mtime_ns, NS))
+
+
+def seen(path: str, found: os.stat_result) -> Seen:
+    return Seen(path, found.st_size, mtime_ns(found), found.st_ino, max(found.st_mtime_ns, found.st_ctime_ns))
+
+
+def differs(row: FileState, met: Seen) -> bool:
+    return row.mtime_ns != met.mtime_ns or row.size != met.size or row.inode != met.inode
+
+
+def homes(paths: Iterable[str]) -> set[str]:
+    """Every folder that one of these files is in, or a folder of it."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found
+
+
+def below(tops: Collection[str]) -> Callable[[str], bool]:
+    """Return whether a path is one of `tops`, or lies below one."""
+    exact, prefixes = set(tops), tuple(top + "/" for top in tops)
+    return lambda path: path in exact or path.startswith(prefixes)
+
+
+def check_root(root: Path) -> None:
+    """Raise Unavailable when the vault is not there: never take that for the deletion of everything."""
+    if not (root / MARKER).is_file():
+        what = "is gone" if not root.is_dir() else f"lacks {MARKER}"
+        raise Unavailable(
+            f"the vault {root} {what}",
+            hint="is its disk mounted? Put the folder back; nothing was taken for deleted",
+            data={"path": str(root)},
+        )
+
+
+def walk(
+    root: Path,
+    known: Mapping[str, FileState],
+    excluded: Excluded,
+    *,
+    paths: Collection[str] | None = None,
+    doubted: Collection[str] = (),
+    max_bytes: int | None = None,
+) -> Walk:
+    """Compare the folder with `known`. With `paths` (files or folders, there or not) only those are looked at.
+
+    `doubted` are paths that count as changed whatever their stat says. Raises Unavailable when the vault is not there,
+    also when it vanishes meanwhile.
+    """
+    check_root(root)
+    excluded.refresh()
+    walker = _Walker(root, known, excluded, set(doubted), max_bytes)
+    if paths is None:
+        walker.everything()
+    else:
+        walker.only(paths)
+    check_root(root)
+    return walker.out
+
+
+def unseen(found: Walk, tree: Iterable[str], known: Collection[str], excluded: Excluded) -> list[str]:
+    """Notes that HEAD has (`tree`), the folder has not, and the index never knew: deleted while nobody looked."""
+    shields = tuple(path + "/" for path, _ in found.skipped)
+    names = {path for path, _ in found.skipped}
+    return [
+        path for path in tree
+        if path not in found.present and path not in known and path not in names
+        and is_note_name(path.rpartition("/")[2]) and not path.startswith(shields)
+        and excluded.by_name(path) is None
+    ]  # fmt: skip
+
+
+def hidden(found: Walk, tree: Iterable[str]) -> list[str]:
+    """Notes that HEAD has (`tree`) and in whose place something else stands. Each such place is named with how many there are."""
+    if not found.instead:
+        return []
+    instead = below(found.instead)
+    paths = [path for path in tree if instead(path) and is_note_name(path.rpartition("/")[2])]
+    for place, why in found.instead.items():
+        notes = sum(1 for path in paths if path == place or path.startswith(place + "/"))
+        if notes:
+            many = "a note" if notes == 1 else f"{notes:,} notes"
+            found.skipped[:] = [one for one in found.skipped if one[0] != place]
+            found.skipped.append((place, f"stands in the place of {many} and is {why}; kept as last committed"))
+    return paths
+
+
+class _Walker:
+    def __init__(
+        self, root: Path, known: Mapping[str, FileState], excluded: Excluded, doubted: set[str], max_bytes: int | None
+    ) -> None:
+        self.root = root
+        self.base = str(root)
+        self.known = known
+        self.excluded = excluded
+        self.doubted = doubted
+        self.max_bytes = max_bytes
+        self.out = Walk()
+        self.shielded: list[str] = []
+        self.fresh: dict[str, Seen] = {}
+        self.old: list[str] = []
+        self.homes: set[str] | None = None
+        self.ways: dict[str, bool] = {}
+
+    def skip(self, path: str, why: str) -> None:
+        self.out.skipped.append((path, why))
+        self.shielded.append(path)
+
+    def stands_instead(self, path: str, why: str, *, said: bool = True) -> None:
+        """Take note of what is no note. One that HEAD has there, or below it, is not taken for deleted (`Round.gone`)."""
+        if said:
+            self.out.skipped.append((_shown(path), why))
+        self.out.instead[path] = why
+
+    def everything(self) -> None:
+        self.folders([""])
+        self.settle()
+        self.excluded.changed = False
+        self.missing(self.known)
+
+    # Folders, level by level, so that git is asked once a level about all new ones
+
+    def folders(self, level: list[str]) -> None:
+        while level:
+            below: list[str] = []
+            for folder in level:
+                below += self.folder(folder)
+            level = self.allowed(below)
+
+    def folder(self, folder: str) -> list[str]:
+        """Look at the files of one folder; returns the folders in it."""
+        prefix = folder + "/" if folder else ""
+        inner: list[str] = []
+        notes: list[os.DirEntry[str]] = []
+        ignore: os.stat_result | None = None
+        try:
+            with os.scandir(self.base + "/" + folder if folder else self.base) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if name.startswith("."):
+                        if name == ".git" and folder:
+                            self.skip(folder, "a git repository of its own")
+                            return []
+                        if name == ".gitignore":
+                            ignore = entry.stat(follow_symlinks=False)
+                    elif entry.is_dir(follow_symlinks=False):
+                        inner.append(prefix + name)
+                        if is_note_name(name):
+                            self.stands_instead(prefix + name, "a folder, no regular file", said=False)
+                    elif is_note_name(name):
+                        notes.append(entry)
+                    elif entry.is_symlink():
+                        why = "a link to a folder; links are not followed"
+                        self.stands_instead(prefix + name, why, said=_leads_to_folder(entry))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as exc:
+            if not folder:
+                raise Unavailable(f"the vault {self.base} cannot be read: {exc.strerror}",
+                                  hint="look at the folder's permissions") from exc  # fmt: skip
+            self.skip(folder, f"the folder cannot be read: {exc.strerror}")
+            return []
+        if ignore is not None and stat.S_ISFIFO(ignore.st_mode):
+            self.skip(folder, ".gitignore is a pipe there, for which git would wait for ever")
+            return []
+        self.excluded.ignore_file(prefix + ".gitignore", ignore)
+        for number, entry in enumerate(notes):
+            if not number % STRIDE:
+                priority.give()
+            try:
+                self.file(prefix + entry.name, entry.stat(follow_symlinks=False))
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                self.skip(prefix + entry.name, f"cannot be looked at: {exc.strerror}")
+        return inner
+
+    def allowed(self, folders: list[str]) -> list[str]:
+        """Without templates and what git ignores. A folder with notes that we know stays: tracked files are not
+        ignored by git, whatever stands above them."""
+        for folder in folders:
+            if not _is_text(folder):
+                self.skip(_shown(folder), "the folder's name is not UTF-8")
+        named = [folder for folder in folders if _is_text(folder) and not self.excluded.template(folder)]
+        new = [folder for folder in named if folder not in self.known_folders()]
+        ignored = self.excluded.by_git(new)
+        return [folder for folder in named if folder not in ignored]
+
+    def known_folders(self) -> set[str]:
+        if self.homes is None:
+            self.homes = homes(self.known)
+        return self.homes
+
+    # Files
+
+    def file(self, path: str, found: os.stat_result) -> None:
+        if not stat.S_ISREG(found.st_mode):
+            self.stands_instead(path, f"{_what(found.st_mode)}, no regular file")
+            return
+        self.out.files += 1
+        row = self.known.get(path)
+        if row is None:
+            if not _is_text(path):
+                self.skip(_shown(path), "the name is not UTF-8")
+            elif not self.excluded.template(path):
+                self.fresh[path] = seen(path, found)
+            return
+        path = row.path  # the same words, and they are in memory already
+        self.out.present.add(path)
+        if self.excluded.changed:
+            self.old.append(path)
+        if (
+            row.mtime_ns != mtime_ns(found) or row.size != found.st_size or row.inode != found.st_ino
+            or path in self.doubted
+        ):  # fmt: skip
+            self.out.changed[path] = seen(path, found)
+
+    def settle(self) -> None:
+        """Ask git about the files that may be ignored (what is tracked never is) at once, and set aside what is too
+        large. One that came to be ignored since counts as gone."""
+        ignored = self.excluded.by_git([*self.fresh, *self.old])
+        for path, state in self.fresh.items():
+            if path not in ignored:
+                self.out.present.add(path)
+                self.out.changed[path] = state
+        for path in ignored.intersection(self.old):
+            self.out.present.discard(path)
+            self.out.changed.pop(path, None)
+        if self.max_bytes is not None:
+            for path in [p for p, state in self.out.changed.items() if state.size > self.max_bytes]:
+                size = self.out.changed.pop(path).size
+                self.out.skipped.append((path, f"too large: {size:,} bytes, at most {self.max_bytes:,} are read"))
+
+    def missing(self, known: Collection[str]) -> None:
+        for path in known:
+            if path not in self.out.present and not self.is_shielded(path):
+                self.out.gone.append(path)
+
+    def is_shielded(self, path: str) -> bool:
+        return any(path == top or path.startswith(top + "/") for top in self.shielded)
+
+    # Some paths only
+
+    def only(self, paths: Collection[str]) -> None:
+        wanted = sorted({path.strip("/") for path in paths})
+        if "" in wanted:
+            self.everything()
+            return
+        level: list[str] = []
+        absent: list[str] = []
+        for path in wanted:
+            if self.excluded.by_name(path) is not None and path not in self.known:
+                continue
+            found = self.lstat(path)
+            if found is None:
+                absent.append(path)
+            elif stat.S_ISDIR(found.st_mode):
+                level.append(path)
+            elif is_note_name(path.rpartition("/")[2]):
+                self.file(path, found)
+                if not stat.S_ISREG(found.st_mode):
+                    absent.append(path)
+            elif path in self.known_folders():
+                self.stands_instead(path, f"{_what(found.st_mode)}, no folder", said=False)
+                absent.append(path)
+        level = self.allowed(level)
+        self.folders(level)
+        self.settle()
+        exact = {path for path in absent if path in self.known}
+        tops = tuple(path + "/" for path in [*(path for path in absent if path not in exact), *level])
+        gone = set(exact)
+        if tops:
+            gone |= {path for path in self.known if path.startswith(tops)}
+        self.missing(sorted(gone - self.out.present))
+
+    def lstat(self, path: str) -> os.stat_result | None:
+        """The stat of `path` when no link and no other repository lies on the way to it; None: not there."""
+        try:
+            return os.lstat(self.base + "/" + path) if self.passable(path.rpartition("/")[0]) else None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as exc:
+            self.skip(path, f"cannot be looked at: {exc.strerror}")
+            return None
+
+    def passable(self, folder: str) -> bool:
+        """Whether neither a link nor another repository is `folder`, or above it: asked once about each, in one walk."""
+        if not folder:
+            return True
+        known = self.ways.get(folder)
+        if known is None:
+            at = self.base + "/" + folder
+            known = (
+                self.passable(folder.rpartition("/")[0])
+                and stat.S_ISDIR(os.lstat(at).st_mode)
+                and not os.path.lexists(at + "/.git")
+            )
+            self.ways[folder] = known
+        return known
+
+
+def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # a circle of links
+        return False
+
+
+def _what(mode: int) -> str:
+    kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "replace").decode()
+
+
+def _is_text(path: str) -> bool:
+    return path.isascii() or not any("\ud800" <= c <= "\udfff" for c in path)

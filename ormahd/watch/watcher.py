@@ -1,0 +1,280 @@
+"""The watcher: notices what happens in the vault's folder, waits until it rests, and lets the reconciler look.
+
+It is only a hint: a scan of everything runs now and then all the same, because watchers lose events. When there is no
+room for watches, scans come every few seconds instead; an overflow or a dead thread brings a new watcher and a full scan.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from ormahd.errors import OrmahError
+from ormahd.settings import VaultSettings
+from ormahd.vault.excluded import is_note_name
+from ormahd.vault.vault import Vault
+from ormahd.watch.folders import BACKOFF_S, POLL_S, Watches
+from ormahd.watch.reconciler import Reconciler
+from ormahd.watch.scan_result import Leaving, ScanResult
+from ormahd.watch.source import Lost, Source, Told, native
+from ormahd.watch.throttle import Gaps
+
+HEARTBEAT_S = 5.0
+"""Seconds between two looks at whether the source of events still lives."""
+PATIENCE_S = 10.0
+"""Seconds at most between two looks at files that wait for a busy repository."""
+STARVED_S = 30.0
+"""Seconds after which the repository is looked at though it never rests."""
+MANY = 5000
+"""Paths from which a scan of everything is cheaper."""
+
+log = logging.getLogger(__name__)
+
+
+class Watcher:
+    """A thread from `start` to `stop`. `alive` and `state` are for health; `poke` asks for a full scan."""
+
+    def __init__(
+        self,
+        vault: Vault,
+        reconciler: Reconciler,
+        settings: VaultSettings,
+        *,
+        source: Callable[[Told, Lost], Source] = native,
+    ) -> None:
+        self._vault = vault
+        self._reconciler = reconciler
+        self._settings = settings
+        self._root = os.fspath(vault.root)
+        self._watches = Watches(vault, self._told, self._on_lost, source, reconciler.folders)
+        self._wake = threading.Condition()
+        self._pending: dict[str, float] = {}
+        self._appeared: set[str] = set()
+        self._git_event: tuple[float, float] | None = None
+        self._full_at = 0.0
+        self._wakes_at = 0.0
+        self._scanning = False
+        self._stopping = False
+        self._lost: str | None = None
+        self._failures = 0
+        self._patience = 1.0
+        self._held = False
+        # Files wait for somebody else's git: when something moves there, they are looked at whatever HEAD says.
+        self._trouble: str | None = None
+        self._gaps = Gaps()
+        self._thread: threading.Thread | None = None
+        self.scans = 0
+        """Scans since `start`."""
+
+    # From outside
+
+    def start(self) -> None:
+        """Returns at once; the first scan of everything follows as soon as the watches stand."""
+        self._thread = threading.Thread(target=self._run, name="vault-watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread and its source; a scan under way ends at its next file."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def poke(self) -> None:
+        """Scan everything as soon as possible."""
+        with self._wake:
+            self._full_at = 0.0
+            self._wake.notify_all()
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait until nothing is pending and nobody scans; False when that did not come in time."""
+        with self._wake:
+            return self._wake.wait_for(self._idle, timeout)
+
+    def _idle(self) -> bool:
+        waiting = self._pending or self._appeared or self._git_event or self._scanning
+        return not waiting and self._full_at > time.monotonic()
+
+    @property
+    def alive(self) -> bool:
+        """Whether edits are found as they happen (also by polling)."""
+        thread = self._thread
+        return thread is not None and thread.is_alive() and self._trouble is None
+
+    @property
+    def state(self) -> str:
+        thread = self._thread
+        if thread is None or not thread.is_alive():
+            return "stopped"
+        return self._watches.state if self._trouble is None else f"trouble: {self._trouble}"
+
+    # Events: called from the source's thread, and short
+
+    def _told(self, path: str, is_folder: bool, appeared: bool) -> None:
+        now = time.monotonic()
+        quiet = self._settings.quiet_seconds
+        with self._wake:
+            if any(path.startswith(folder + "/") for folder in self._watches.git_dirs):
+                self._git_event = (now, self._git_event[1] if self._git_event else now)
+            elif not path.startswith(self._root + "/"):
+                return
+            else:
+                relative = path[len(self._root) + 1 :]
+                name = relative.rpartition("/")[2]
+                if name == ".gitignore":
+                    self._full_at = min(self._full_at, now + quiet)
+                elif any(part.startswith(".") for part in relative.split("/")) or not (is_folder or is_note_name(name)):
+                    return
+                else:
+                    self._pending[relative] = now
+                if is_folder and appeared:
+                    self._appeared.add(path)
+            if self._appeared or now + quiet < self._wakes_at:  # a new folder's watch must come at once
+                self._wakes_at = now + quiet
+                self._wake.notify_all()
+
+    def _on_lost(self, why: str) -> None:
+        with self._wake:
+            self._lost = why
+            self._wake.notify_all()
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                try:
+                    self._turn()
+                except Leaving:
+                    return
+                except (OrmahError, OSError) as exc:
+                    self._failed(str(exc))
+                except Exception as exc:
+                    log.exception("the watcher met a fault; it goes on")
+                    self._failed(repr(exc))
+        finally:
+            self._watches.end()
+            with self._wake:
+                self._scanning = False
+                self._wake.notify_all()
+
+    def _turn(self) -> None:
+        """One round: mend the source, follow new folders, wait for something to do, do it."""
+        with self._wake:
+            lost, self._lost = self._lost, None
+            appeared, self._appeared = self._appeared, set()
+        if self._watches.mend(lost):
+            self.poke()
+        if self._watches.why_none:
+            with self._wake:
+                self._full_at = min(self._full_at, time.monotonic() + POLL_S)
+        for folder in self._watches.follow(appeared) if appeared else ():
+            with self._wake:
+                self._pending[folder[len(self._root) + 1 :]] = time.monotonic()
+        due = self._next()
+        if due is None:
+            return
+        paths, everything, moved = due
+        if moved or everything:
+            self._vault.look_after()
+        if moved and not everything and (self._held or self._reconciler.behind()):
+            everything = True
+            with self._wake:
+                self._full_at = self._scans_again()
+        if everything or paths:
+            result = self._reconciler.scan(paths=None if everything else paths, stopping=lambda: self._stopping)
+            self._gaps.end(time.monotonic(), everything)
+            self.scans += 1
+            self._trouble = None
+            self._failures = 0
+            self._come_back(result)
+        if everything:
+            try:
+                self._watches.all()
+            except OSError as exc:
+                self._watches.give_up(exc)
+
+    def _next(self) -> tuple[list[str], bool, bool] | None:
+        """Wait; then the paths that rested, whether all is to be scanned, and whether something moved in the repository.
+        None: look at source and folders first."""
+        quiet = self._settings.quiet_seconds
+        with self._wake:
+            self._scanning = False
+            self._wake.notify_all()
+            while True:
+                now = time.monotonic()
+                if self._stopping or self._lost is not None or self._appeared:
+                    return None
+                some, all_of_it = self._due(quiet)
+                due = min(some, all_of_it)
+                if due <= now:
+                    break
+                self._wakes_at = min(due, now + HEARTBEAT_S)
+                self._wake.wait(self._wakes_at - now)
+                if self._watches.unwell():
+                    return None
+            self._scanning = True
+            self._gaps.begin(now)
+            paths = [path for path, last in self._pending.items() if last + quiet <= now]
+            large = all_of_it <= now
+            everything = (large and self._full_at <= now) or len(paths) > MANY
+            moved = large and self._git_event is not None and self._git_due(self._git_event, quiet) <= now
+            if moved:
+                self._git_event = None
+                self._patience = 1.0
+            for path in paths:
+                del self._pending[path]
+            if everything:
+                self._full_at = self._scans_again()
+        return paths, everything, moved
+
+    def _scans_again(self) -> float:
+        """When everything is scanned the next time, though nothing happens."""
+        return time.monotonic() + (POLL_S if self._watches.why_none else self._settings.scan_seconds)
+
+    def _due(self, quiet: float) -> tuple[float, float]:
+        """When the next scan of some paths is to come, and when one of everything, or a look at the repository which may ask for it."""
+        some = min((last + quiet for last in self._pending.values()), default=math.inf)
+        moved = math.inf if self._git_event is None else self._git_due(self._git_event, quiet)
+        return max(some, self._gaps.may(False)), max(min(self._full_at, moved), self._gaps.may(True))
+
+    @staticmethod
+    def _git_due(event: tuple[float, float], quiet: float) -> float:
+        last, first = event
+        return min(last + quiet, first + STARVED_S)
+
+    def _come_back(self, result: ScanResult) -> None:
+        """What was not at rest, or could not be committed, is looked at again."""
+        if result.waiting_until is None:
+            self._held, self._patience = False, 1.0
+            return
+        done = result.indexed + result.adopted + result.edited + result.removed
+        self._held = self._vault.busy() is not None
+        busy = self._held and done == 0
+        until = time.monotonic() + self._patience if busy else result.waiting_until
+        self._patience = min(PATIENCE_S, 2 * self._patience) if busy else 1.0
+        with self._wake:
+            for path in result.waiting:
+                if path:
+                    self._pending.setdefault(path, until - self._settings.quiet_seconds)
+                else:
+                    self._full_at = min(self._full_at, until)
+
+    def _failed(self, why: str) -> None:
+        """A scan failed: say so once, and try everything again, later and later."""
+        if why != self._trouble:
+            log.warning("the vault cannot be followed at the moment: %s", why)
+        self._trouble = why
+        wait = min(BACKOFF_S[1], BACKOFF_S[0] * 2**self._failures)
+        self._failures = min(self._failures + 1, 10)
+        with self._wake:
+            self._scanning = False
+            self._wake.notify_all()
+            self._full_at = 0.0
+            self._wake.wait_for(lambda: self._stopping, wait)
