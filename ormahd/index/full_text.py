@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ormahd.index.links import stem
-from ormahd.index.rows import SPARE, Filter
+from ormahd.index.rows import Filter
 from ormahd.note.note import stem_short_id
 from ormahd.process import sql
 from ormahd.process.sql import Snapshot
 from ormahd.text.prose import findable
 from ormahd.text.words import fts_match, fts_text, query_terms
+from ormahd.vectors.nearest import SPARE
 
 WEIGHTS = (10.0, 1.0, 3.0)
 """Of title, content and tags in bm25: by position, one for each column of `words` (REFERENCE F 1: in the original the

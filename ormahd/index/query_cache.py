@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from ormahd.index import lookup
 from ormahd.index.edge_cache import KeptEdges
 from ormahd.index.full_text import COUNTED_ANEW, RANK, SCORED, SMALL, Frequencies, largest, split
-from ormahd.index.rows import SPARE, Candidate, Filter, micros
+from ormahd.index.rows import Candidate, Filter, micros
 from ormahd.index.standing_cache import KeptStandings
 from ormahd.index.token_cache import KeptTokens
 from ormahd.process import sql
 from ormahd.process.sql import Snapshot
 from ormahd.text.words import fts_match
+from ormahd.vectors.nearest import SPARE
 
 COUNTS = 1000
 """Filters whose count is remembered."""

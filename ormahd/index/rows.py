@@ -21,8 +21,6 @@ T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-SPARE = 8
-"""A share of the rows (one in so many) that is looked at beyond those asked for."""
 UNWRITTEN = f"('{NoteKind.INDEXED}', '{NoteKind.BROKEN}')"
 """In SQL: the kinds of memories into which nothing is written."""
 GLOBAL = "global"

@@ -15,9 +15,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.embedding.token_vectors import Float
-from ormahd.index.rows import SPARE
 from ormahd.vectors.prefilter import STEP, Front, Half, wide
 
+SPARE = 8
+"""A share of the rows (one in so many) that is looked at beyond those asked for."""
 DECIMALS = 6
 """Of a cosine: float16 vectors are good for three or four."""
 ROUNDED = 2.0 * 10**-DECIMALS

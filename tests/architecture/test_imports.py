@@ -8,74 +8,72 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-BELOW = {
-    "api",
-    "errors",
-    "faults",
-    "heap",
-    "line",
-    "paths",
-    "places",
-    "sqlite_files",
-    "turns",
-    "way",
-    "settings",
-    "config",
-    "core",
-    "__init__",
-}
+TOP = {"errors", "faults", "paths", "settings", "config", "__init__"}
+"""Modules beside the rooms that any room but `process` may import."""
+
 ROOMS: dict[str, set[str]] = {
-    "api": set(),
     "errors": set(),
     "faults": set(),
     "paths": {"errors"},
-    "places": set(),
-    "sqlite_files": {"places"},
-    "heap": set(),
-    "line": set(),
-    "turns": set(),
-    "way": set(),
     "settings": set(),
     "config": {"errors", "faults", "paths", "settings"},
-    "core": {"errors", "faults"},
-    "vault": BELOW,
-    "index": BELOW,
-    "journal": BELOW,
-    "judge": BELOW,
-    "learned": BELOW | {"vault", "index", "journal"},
-    "reworded": BELOW | {"vault", "index"},
-    "ormah": BELOW | {"vault", "index", "journal", "judge", "learned", "reworded", "mender", "fetch"},
-    "mender": BELOW | {"index", "journal"},
-    "fetch": BELOW | {"index", "vault"},
-    "ranking": BELOW | {"vault", "index", "journal", "judge", "ormah"},
-    "actions": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking"},
-    "whisper": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking", "actions"},
-    "jobs": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking", "actions"},
-    "ingest": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking", "actions"},
-    "rpc": BELOW | {"vault", "index", "journal", "judge", "ormah", "ranking", "actions", "whisper", "jobs", "ingest"},
+    "process": {"errors"},
+    "api": set(),
+    "model": {"process", "errors", "faults"},
+    "text": {"process", "model"},
+    "note": {"process", "model", "text", "errors", "faults"},
 }
-"""A room of ormahd and the rooms that it may import besides itself. `daemon`, `__main__` and `logs` may import all."""
+"""A room of ormahd, or a module beside the rooms, and those that it may import besides itself. `daemon`, `detach`, `__main__`,
+`offline_check`, `merge_driver` and `logs` may import all."""
+
+_PURE = TOP | {"process", "api", "model", "text", "note"}
+_VAULT = _PURE | {"git", "vault"}
+_PARTS = _VAULT | {"watch", "sync", "purge", "embedding", "vectors", "index", "state", "judge"}
+_HOUSE = _PARTS | {"learned_state", "reworded", "mender", "fetch", "ormah"}
+ROOMS |= {
+    "git": _PURE,
+    "vault": _PURE | {"git"},
+    "watch": _VAULT,
+    "sync": _VAULT,
+    "purge": _VAULT,
+    "embedding": _PURE,
+    "vectors": _PURE | {"embedding"},
+    "index": _PURE | {"embedding", "vectors"},
+    "state": _PURE,
+    "judge": _PURE,
+    "learned_state": _PARTS,
+    "reworded": _PARTS,
+    "mender": _PARTS,
+    "fetch": _PARTS,
+    "ormah": _HOUSE,
+    "search": _HOUSE,
+    "actions": _HOUSE | {"search"},
+    "whisper": _HOUSE | {"search", "actions"},
+    "jobs": _HOUSE | {"search", "actions"},
+    "ingest": _HOUSE | {"search", "actions"},
+    "rpc": _HOUSE | {"search", "actions", "whisper", "jobs", "ingest"},
+}
 
 CLIENT = {"api", "rpc.wire", "paths"}
 
 GUESTS: dict[str, tuple[str, ...]] = {
-    "git": ("ormahd/vault/git",),
-    "git_filter_repo": ("ormahd/vault/git_purge",),
-    "watchdog": ("ormahd/vault/watch",),
-    "chromadb": ("ormahd/index/vectors", "ormahd/index/chroma"),
-    "sentence_transformers": ("ormahd/index/embed", "ormahd/ranking/rerank"),
-    "torch": ("ormahd/index/embed", "ormahd/ranking/rerank"),
-    "transformers": ("ormahd/index/embed", "ormahd/ranking/rerank"),
-    "onnxruntime": ("ormahd/index/embed",),
-    "tokenizers": ("ormahd/index/embed",),
-    "huggingface_hub": ("ormahd/index/embed", "ormahd/ranking/rerank"),
+    "git": ("ormahd/git/",),
+    "git_filter_repo": ("ormahd/purge/",),
+    "watchdog": ("ormahd/watch/",),
+    "chromadb": ("ormahd/vectors/chroma",),
+    "sentence_transformers": ("ormahd/embedding/", "ormahd/search/rerank"),
+    "torch": ("ormahd/embedding/", "ormahd/search/rerank"),
+    "transformers": ("ormahd/embedding/", "ormahd/search/rerank"),
+    "onnxruntime": ("ormahd/embedding/",),
+    "tokenizers": ("ormahd/embedding/",),
+    "huggingface_hub": ("ormahd/embedding/", "ormahd/search/rerank"),
     "schedule": ("ormahd/jobs/timetable",),
     "daemon": ("ormahd/__main__", "ormahd/detach"),
-    "yaml": ("ormahd/core/",),
-    "merge3": ("ormahd/core/merge",),
-    "detect_secrets": ("ormahd/core/secret",),
-    "sdnotify": ("ormahd/daemon", "ormahd/supervisor"),
-    "rapidfuzz": ("ormahd/jobs/alike",),
+    "yaml": ("ormahd/note/",),
+    "merge3": ("ormahd/note/merge",),
+    "detect_secrets": ("ormahd/text/secret",),
+    "sdnotify": ("ormahd/daemon", "ormahd/process/supervisor"),
+    "rapidfuzz": ("ormahd/jobs/similarity",),
     "rich": ("ormahctl/",),
 }
 
