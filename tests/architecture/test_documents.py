@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
-import click
 import pytest
 
-from ormahctl.registry import cli
 from ormahd import config
+from tests.pages import fault
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
@@ -56,33 +54,8 @@ def test_links_of_a_document_resolve(document: Path) -> None:
 def test_commands_in_the_text_exist(document: Path) -> None:
     """Commands in code spans: each names a command and options that exist. Those in blocks are run (test_pages.py)."""
     for span in re.findall(r"`(ormahctl [^`]+)`", re.sub(r"\s*\n\s*", " ", _prose(document))):
-        fault = _fault(span)
-        assert fault is None, f"{document.name}: `{span}`: {fault}"
-
-
-def _fault(span: str) -> str | None:
-    """What is wrong with a command line as prose quotes it, with placeholders such as ID; None: nothing."""
-    words = shlex.split(span.replace("…", ""), comments=True)[1:]
-    command: click.Command = cli
-    context = click.Context(cli)
-    for word in words:
-        if word.startswith("-") and not re.fullmatch(r"[-+]?\d.*|-", word):
-            known = {
-                name
-                for one in (cli, command)
-                for option in one.params
-                for name in [*option.opts, *option.secondary_opts]
-            }
-            if word.partition("=")[0] not in known | {"-h", "--help"}:
-                return f"there is no option {word}"
-        elif isinstance(command, click.Group):
-            found = command.get_command(context, word)
-            if found is None:
-                if command is cli and word.isupper():
-                    return None  # `ormahctl COMMAND`
-                return f"there is no command {word}"
-            command = found
-    return None
+        wrong = fault(span)
+        assert wrong is None, f"{document.name}: `{span}`: {wrong}"
 
 
 def _prose(document: Path) -> str:
