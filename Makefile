@@ -3,7 +3,7 @@
 # make test   install and pass the whole suite (formatting, lint, types, tests): what has to hold before anything lands
 # make soak   the acceptance lines' full counts, and fifty times as many random examples, other ones each time (long)
 # make bench  figures, printed; kept by hand in tests/bench/README.md
-# make lint   formatting, lint and types alone; make format mends the first two
+# make lint   formatting, lint and types alone, and the size of the product; make format mends the first two
 
 PYTHON ?= python3
 VENV := .venv
@@ -35,6 +35,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@echo "product: $$(find ormahd ormahctl -name '*.py' | wc -l) files, $$(find ormahd ormahctl -name '*.py' -exec cat {} + | wc -l) lines"
 
 format: install
 	$(BIN)/ruff format .

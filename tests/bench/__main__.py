@@ -18,6 +18,7 @@ NAMES = {
     "jobs-recall": "jobs_recall",
     "embedding": "embedding",
     "rebuild": "rebuild",
+    "hops": "hops",
 }
 """What is asked for: the module with its `main`."""
 
