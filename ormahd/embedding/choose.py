@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from ormahd.embedding import token_vectors
 from ormahd.embedding.embedder import Embedder, Served
 from ormahd.errors import Unavailable
 from ormahd.process import memory
@@ -29,7 +30,7 @@ def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
     if settings.model == "hashing":
         from ormahd.embedding.hashing import Hashing
 
-        return Hashing(late_dimensions=settings.late_dimensions)
+        return Hashing(late_dimensions=token_vectors.DIMENSIONS)
     made = _load(settings, directory)
     made.give_back()
     memory.give_back()

@@ -25,6 +25,10 @@ from ormahd.embedding.token_vectors import Float
 from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings
 
+BATCH_SIZE = 32
+"""Texts in one forward pass; more is no faster on a CPU and takes memory."""
+MAX_PIECES = 64
+"""Pieces of at most the model's window in which one long note is embedded; the rest is found by words."""
 PASS_TOKENS = 512
 """Tokens (padding counted) in one forward pass: more is no faster on a CPU, and 4096 less than half as fast."""
 STEP_TOKENS = 256
@@ -70,8 +74,8 @@ class Model:
         basis is kept."""
         self.name = settings.model
         self.served = served
-        self._batch = settings.batch_size
-        self._most = settings.max_pieces
+        self._batch = BATCH_SIZE
+        self._most = MAX_PIECES
         self._threads = settings.threads or min(8, priority.cores())
         self._pool = ThreadPoolExecutor(self._threads, "embed")
         self._quiet = ThreadPoolExecutor(
@@ -91,9 +95,9 @@ class Model:
         self._window = about.window
         self._query_prefix = settings.query_prefix or about.query
         self._prefix = settings.document_prefix or about.document
-        self.fingerprint = self._fingerprint(identity, settings.late_dimensions)
+        self.fingerprint = self._fingerprint(identity, token_vectors.DIMENSIONS)
         self._basis: Float | None = None
-        self._basis = self._load_basis(directory, settings.late_dimensions)
+        self._basis = self._load_basis(directory, token_vectors.DIMENSIONS)
         self.dimensions = len(self.embed_query("dimensions").vector)
         self.late_dimensions = int(self._basis.shape[1])
 

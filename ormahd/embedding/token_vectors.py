@@ -3,8 +3,7 @@
 Late interaction compares each token of a question with each token of a note (ColBERT, arXiv:2004.12832). The token
 vectors of one text crowd in a part of the model's space, so a part of the directions holds them. A basis that comes
 from other texts than the vault's holds less of them than one of its own would (60 % of the energy in 128 directions,
-not 82 %), so more directions with fewer bits each are the better use of the same 128 bytes a token; what it gained
-stands beside `embedding.late_dimensions`. A fixed random rotation before quantising spreads each vector over all
+not 82 %), so more directions with fewer bits each are the better use of the same 128 bytes a token. A fixed random rotation before quantising spreads each vector over all
 directions, so that one step size fits them all.
 """
 
@@ -19,6 +18,8 @@ from numpy.typing import NDArray
 Float = NDArray[np.float32]
 Int8 = NDArray[np.int8]
 
+DIMENSIONS = 256
+"""Of a projected token vector, in 4 bits each: 128 bytes a token. On planted facts any@10 .874, with 128 in 8 bits .868."""
 LEVELS = 7
 """Steps on either side of 0: four bits, without the code -8."""
 SOME = 512

@@ -31,7 +31,7 @@ EXACT = 5_000
 WIDENINGS = 2
 """Times that Chroma is asked again for three times as much, because long notes fill the answer with their pieces."""
 FETCH = 100
-"""Pieces that Chroma is asked for at least: its graph looks at `search_ef` of them anyway, and near ties are decided
+"""Pieces that Chroma is asked for at least: its graph looks at `vectors.SEARCH_EF` of them anyway, and near ties are decided
 by the exact cosines."""
 REFILLS = 5
 """Times that Chroma is filled again for holding the wrong number of vectors, until it is done without."""

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ormahd.jobs")
 
+MAX_PROPOSALS = 200
+"""Proposals that are put before a person at a time; further ones come up when some of these were decided on."""
 BEHIND = 10
-"""Times `jobs.max_proposals` that are kept for when there is room; a job that has more to ask stops there."""
+"""Times `MAX_PROPOSALS` that are kept for when there is room; a job that has more to ask stops there."""
 NAMED = 120
 """Characters of what was proposed that an error quotes."""
 VERDICTS: Mapping[str, Verdict] = {
@@ -64,7 +66,7 @@ class Shown(Struct, frozen=True):
 
 
 class Listed(Struct, frozen=True):
-    """`behind`: pending ones beyond `jobs.max_proposals`, which come up when there is room."""
+    """`behind`: pending ones beyond `MAX_PROPOSALS`, which come up when there is room."""
 
     proposals: list[Shown]
     pending: int
@@ -106,7 +108,7 @@ class Proposals:
         before = book.of_key(self._ormah.state, key)
         if before is not None and before.status == PENDING:
             return Kept.KNOWN
-        if book.counts(self._ormah.state).get(PENDING, 0) >= BEHIND * self._ormah.settings.jobs.max_proposals:
+        if book.counts(self._ormah.state).get(PENDING, 0) >= BEHIND * MAX_PROPOSALS:
             return Kept.FULL
         if not dry:
             book.keep(
@@ -140,7 +142,7 @@ class Proposals:
         self.follow()
         rows = book.rows(self._ormah.state, STATUSES if status == "all" else (status,))
         waiting = [row.id for row in rows if row.status == PENDING]
-        behind = set(waiting[self._ormah.settings.jobs.max_proposals :])
+        behind = set(waiting[MAX_PROPOSALS:])
         shown = [row for row in reversed(rows) if row.id not in behind and type in (None, row.type)][:limit]
         notes, decided = self._notes([row.nodes for row in shown]), self._decisions()
         return Listed(

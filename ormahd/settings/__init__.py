@@ -7,7 +7,6 @@ The table in docs/configuration.md is generated from these descriptions (`ormahd
 from __future__ import annotations
 
 from ormahd.settings.base import Group
-from ormahd.settings.consolidating import ConsolidatingSettings
 from ormahd.settings.daemon import DaemonSettings, LogSettings, SyncSettings
 from ormahd.settings.decay import DecaySettings
 from ormahd.settings.jobs import JobSettings, MaintenanceSettings
@@ -24,7 +23,7 @@ from ormahd.settings.vault import (
 from ormahd.settings.whisper import AffinitySettings, FeedbackSettings, WhisperSettings
 
 __all__ = [
-    "ActivationSettings", "AffinitySettings", "ConsolidatingSettings", "DaemonSettings", "DecaySettings", "EmbeddingSettings", "FeedbackSettings", "Group",
+    "ActivationSettings", "AffinitySettings", "DaemonSettings", "DecaySettings", "EmbeddingSettings", "FeedbackSettings", "Group",
     "JobSettings", "LinkingSettings", "LogSettings", "MaintenanceSettings", "MergingSettings", "SearchSettings", "SecretSettings", "Settings", "SpaceSettings", "SyncSettings",
     "TierSettings", "VaultSettings", "VectorSettings", "WhisperSettings",
 ]  # fmt: skip
@@ -47,7 +46,6 @@ class Settings(Group):
     decay: DecaySettings = DecaySettings()
     jobs: JobSettings = JobSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
-    consolidating: ConsolidatingSettings = ConsolidatingSettings()
     merging: MergingSettings = MergingSettings()
     secrets: SecretSettings = SecretSettings()
     sync: SyncSettings = SyncSettings()

@@ -35,9 +35,3 @@ class DecaySettings(Group):
         default=0.3,
         description="Retrievability e^(-days/stability) below which a memory that was used goes to the archive. Lower: use lasts longer.",
     )
-    important: Share = Field(default=0.5, description="Importance from which a memory is spared for a while.")
-    important_days: Days = Field(
-        default=90.0,
-        description="Days since it was last found or opened until which importance spares a memory; 0: not at all. Without an end "
-        "50 uses and 20 connections kept one for ever (the original's issue 222); with a quarter, what is needed once a quarter stays.",
-    )

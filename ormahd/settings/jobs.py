@@ -29,10 +29,6 @@ class JobSettings(Group):
         description="Share of the vault's memories that one run of one job changes at most; 20 are always allowed. More wait "
         "for the next run, or for `--force`: a fault that would cost 1 in 10 memories is seen before it has cost them all.",
     )
-    max_proposals: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=200,
-        description="Proposals that are put before you at a time; further ones come up when some of these were decided on.",
-    )
     judge: Literal["none"] = Field(
         default="none",
         description="Who answers what arithmetic cannot. Without one, agents may judge (`ormahctl maintenance`).",
@@ -59,19 +55,4 @@ class MaintenanceSettings(Group):
     )
     pairs: Annotated[int, Field(ge=0, le=100)] = Field(
         default=8, description="Pairs of each kind (to link, to oppose, to merge) that are handed out at once, at most."
-    )
-    clusters: Annotated[int, Field(ge=0, le=20)] = Field(
-        default=4, description="Clusters that are handed out at once, at most."
-    )
-    characters: Annotated[int, Field(ge=4_000, le=1_000_000)] = Field(
-        default=40_000,
-        description="Characters of JSON that are handed out at most: harnesses cut or refuse a tool's answer above some 50,000. "
-        "Long texts are cut between words and marked; clusters and pairs that do not fit wait for the next time.",
-    )
-    receipt_minutes: Annotated[float, Field(ge=1.0, le=10_080.0, allow_inf_nan=False)] = Field(
-        default=60.0, description="Minutes within which the results of what was handed out are accepted."
-    )
-    seconds: Annotated[float, Field(ge=1.0, le=3_600.0, allow_inf_nan=False)] = Field(
-        default=30.0,
-        description="Seconds that are spent looking for candidates at most; what was found by then is handed out.",
     )

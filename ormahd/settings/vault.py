@@ -61,19 +61,6 @@ class EmbeddingSettings(Group):
     threads: Annotated[int, Field(ge=0, le=256)] = Field(
         default=0, description="Threads of the model; 0: one for each core, at most 8."
     )
-    batch_size: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=32, description="Texts in one forward pass; more is no faster on a CPU and takes memory."
-    )
-    max_pieces: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=64,
-        description="Pieces of at most the model's window in which one long note is embedded; the rest is found by words.",
-    )
-    late_dimensions: Annotated[int, Field(ge=16, le=1024, multiple_of=2)] = Field(
-        default=256,
-        description="Dimensions of the projected token vectors, in 4 bits each: 128 bytes a token. Measured through the daemon "
-        "against 128 in 8 bits, any@10 / MRR: planted facts .874 / .580 (.868 / .572), short dialogue in its own space .827 / "
-        ".561 (.829 / .564), pooled .795 / .539 (.794 / .542).",
-    )
 
 
 class VectorSettings(Group):
@@ -85,10 +72,6 @@ class VectorSettings(Group):
         default=250_000,
         description="Vectors up to which every one is compared, from memory (1.2 KB each); beyond that Chroma proposes. Measured "
         "for 100 neighbours, of 10,000: 0.7 ms against 2.3 ms; of 100,000: 3 ms against 5 ms, and no filter makes it slower.",
-    )
-    search_ef: Annotated[int, Field(ge=10, le=10_000)] = Field(
-        default=200,
-        description="Candidates that the nearest-neighbour graph keeps while searching; more finds more and takes longer.",
     )
 
 

@@ -26,6 +26,8 @@ from ormahd.embedding.token_vectors import Float
 from ormahd.process import own_files
 from ormahd.settings import VectorSettings
 
+SEARCH_EF = 200
+"""Candidates that the nearest-neighbour graph keeps while searching; more finds more and takes longer."""
 SYNC_THRESHOLD = 1000
 """Writes after which Chroma saves its graph. Small values write the graph again and again (MemPalace #2106)."""
 UNCLEAN_ENDS = 3
@@ -100,8 +102,8 @@ class Chroma:
             except NotFoundError:
                 return None
             marks = collection.metadata or {}
-            if collection.configuration_json["hnsw"]["ef_search"] != self._settings.search_ef:
-                collection.modify(configuration={"hnsw": {"ef_search": self._settings.search_ef}})
+            if collection.configuration_json["hnsw"]["ef_search"] != SEARCH_EF:
+                collection.modify(configuration={"hnsw": {"ef_search": SEARCH_EF}})
             if collection.count():  # loads the graph: damage shows here, and the first question need not wait
                 near = collection.get(limit=1, include=["embeddings"])["embeddings"]
                 collection.query(query_embeddings=near, n_results=1, include=["distances"])
@@ -126,7 +128,7 @@ class Chroma:
                 configuration={
                     "hnsw": {
                         "space": "cosine",
-                        "ef_search": self._settings.search_ef,
+                        "ef_search": SEARCH_EF,
                         "sync_threshold": SYNC_THRESHOLD,
                     }
                 },

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ormahd.embedding import choose, model_files
+from ormahd.embedding import choose, model_files, token_vectors
 from ormahd.embedding.embedder import DocumentVectors, Embedder, Piece, QueryVectors
 from ormahd.embedding.token_vectors import calibration, quantise, unit
 from ormahd.embedding.torch_model import Torch
@@ -40,7 +40,7 @@ class Random:
     """Vectors in 300 clusters, as many tokens as a text of English has."""
 
     name = fingerprint = "random"
-    dimensions, late_dimensions = 384, EmbeddingSettings().late_dimensions
+    dimensions, late_dimensions = 384, token_vectors.DIMENSIONS
 
     def __init__(self) -> None:
         self._random = np.random.default_rng(0)

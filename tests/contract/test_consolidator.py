@@ -11,7 +11,7 @@ import pytest
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
 from ormahd.jobs.consolidation.change import TAG
-from ormahd.jobs.consolidation.job import clusters
+from ormahd.jobs.consolidation.job import Consolidator, clusters
 from ormahd.judge.port import JudgeGone, Shown, Summary
 from ormahd.model.node import EdgeType, NodeType, Tier
 from tests.contract.consolidating import JOB, Says, deploys, near, united, whole
@@ -115,11 +115,11 @@ def test_runs_until_nothing_is_left_end(house: JobsHouse) -> None:
 
 
 def test_at_most_so_many_a_run(house: JobsHouse) -> None:
-    with open_jobs_house(**{"consolidating.max_clusters": 1}) as small:
-        for space in ("one", "two"):
-            for name in "ab":
-                small.remember(**near(f"{name}{space}", space=space))
-        assert [small.run(JOB, ScriptedJudge()).applied for _ in range(3)] == [1, 1, 0]
+    one_a_run = Consolidator(max_clusters=1)
+    for space in ("one", "two"):
+        for name in "ab":
+            house.remember(**near(f"{name}{space}", space=space))
+    assert [house.run(one_a_run, ScriptedJudge()).applied for _ in range(3)] == [1, 1, 0]
 
 
 def test_what_is_denied_is_remembered_and_what_is_open_is_asked_again(house: JobsHouse) -> None:

@@ -316,14 +316,14 @@ def test_the_least_alive_go_first_and_the_limit_holds() -> None:
 
 def test_days_and_threshold_are_settings() -> None:
     settings: dict[str, Any] = {
-        "decay.fact_days": 3.0, "decay.archive_below": 0.1, "decay.important_days": 0.0, "decay.idle_share": 1.0,
+        "decay.fact_days": 100.0, "decay.archive_below": 0.1, "decay.idle_share": 1.0,
     }  # fmt: skip
     with open_jobs_house(**settings) as house:
         node_id = important(house)
-        house.go(days=3 * spread(node_id) + 0.1)
+        house.go(days=100 * spread(node_id) + 0.1)
         house.run(ImportanceScorer())
-        assert house.run(DecayManager()).applied == 0  # used on its first day: ln(0.1) / ln(0.3) as long, 5.7 days
-        house.go(days=3 * spread(node_id))
+        assert house.run(DecayManager()).applied == 0  # used on its first day: ln(0.1) / ln(0.3) as long, 191 days
+        house.go(days=100 * spread(node_id))
         assert house.run(DecayManager()).applied == 1
         assert tier(house, node_id) is Tier.ARCHIVAL
 

@@ -47,9 +47,7 @@ def compared(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(model: Path | str, directory: Path, runtime: str = "auto") -> Model:
-    settings = EmbeddingSettings.model_validate(
-        {"model": str(model), "runtime": runtime, "late_dimensions": 16, "precision": "fp32"}
-    )
+    settings = EmbeddingSettings.model_validate({"model": str(model), "runtime": runtime, "precision": "fp32"})
     made = choose.load(settings, directory)
     assert isinstance(made, Model)
     return made

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ormahd.jobs")
 
+MAX_CLUSTERS = 10
+"""Consolidations that one run plans at most (the seeds')."""
+SIMILARITY = 0.6
+"""Cosine from which memories of one space are shown to the judge together (the seeds')."""
 BATCH = 10
 """Clusters in one question."""
 CHARACTERS = 12_000
@@ -39,11 +43,15 @@ Cluster = dict[str, "NodeRow"]
 class Consolidator:
     name = "consolidator"
 
+    def __init__(self, max_clusters: int = MAX_CLUSTERS) -> None:
+        """`max_clusters`: consolidations that one run plans at most."""
+        self._max_clusters = max_clusters
+
     def plan(self, turn: Turn) -> Iterator[Step]:
         if turn.judge is None:
             return
         work = _Work(turn)
-        left = turn.ormah.settings.consolidating.max_clusters
+        left = self._max_clusters
         questions = turn.ormah.settings.jobs.judge_questions
         try:
             while batch := work.batch(min(BATCH, left, questions)):
@@ -127,10 +135,10 @@ class _Work:
 
     def _cluster(self, seed: str, taken: set[str]) -> Cluster | None:
         """The memory and its nearest that may become one with it, itself first; None: not now, look again another day."""
-        index, floor = self.turn.ormah.index, self.turn.ormah.settings.consolidating.similarity
+        index = self.turn.ormah.index
         near = [
             other for other, cosine in self.turn.near.of(seed)
-            if cosine >= floor and other in self.texts and other not in taken
+            if cosine >= SIMILARITY and other in self.texts and other not in taken
         ]  # fmt: skip
         rows = {one: row for one, row in index.notes([seed, *near], connections=False).items() if self._same(row)}
         first = rows.get(seed)

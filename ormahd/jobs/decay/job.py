@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
 _NEVER = datetime.min.replace(tzinfo=UTC)
 DAY = timedelta(days=1)
+IMPORTANT = 0.5
+"""Importance from which a memory is spared for a while (the seeds')."""
+IMPORTANT_DAYS = 90.0
+"""Days since it was last found or opened until which importance spares it: without an end 50 uses kept one for ever."""
 
 
 class Faded(Struct, frozen=True):
@@ -183,10 +187,9 @@ def fading(turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[
 def spared(turn: Turn, row: NodeRow, weight: float, idle: float) -> bool:
     """Whether a memory stays although nobody used it: it is about the user, a preference that holds, or important and found or
     opened lately (`idle`: days since)."""
-    decay = turn.ormah.settings.decay
     if row.about_self or (row.type is NodeType.PREFERENCE and not row.expired(turn.now)):
         return True
-    return weight >= decay.important and idle <= decay.important_days
+    return weight >= IMPORTANT and idle <= IMPORTANT_DAYS
 
 
 def leases(ormah: Ormah) -> Leases:

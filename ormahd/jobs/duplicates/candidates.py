@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 QUESTION = "duplicate"
 """Under what verdicts on pairs are remembered: {"same": bool, …}, or {"proposed": true}."""
+NEIGHBOURS = 6
+"""Nearest memories of the same type and space that a memory is compared with (REFERENCE 3.4)."""
+LEAST_COSINE = 0.25
+"""Cosine below which two memories are not compared at all (REFERENCE 3.4)."""
+LEAST_LIKENESS = 0.6
+"""Composite (0.6 cosine + 0.2 titles + 0.2 words in common) from which a judge is asked (REFERENCE 3.4)."""
 READ = 500
 """Notes read at a time."""
 
@@ -110,13 +116,12 @@ class Search(Struct):
     def _near(
         self, ids: Iterable[str], kinds: dict[str, tuple[NodeType, str | None]]
     ) -> Iterator[tuple[str, str, float]]:
-        settings = self.turn.ormah.settings.merging
         met: set[Two] = set()
-        floor = max(settings.least_cosine, (settings.least_likeness - (1 - COSINE)) / COSINE)
+        floor = max(LEAST_COSINE, (LEAST_LIKENESS - (1 - COSINE)) / COSINE)
         for node_id in ids:
             self.turn.give()
             kin = [hit for hit in self.turn.near.of(node_id) if kinds.get(hit[0]) == kinds[node_id]]
-            for other, cosine in kin[: settings.neighbours]:
+            for other, cosine in kin[:NEIGHBOURS]:
                 two = frozenset({node_id, other})
                 if cosine >= floor and two not in met and two not in self._open:
                     met.add(two)
@@ -124,7 +129,7 @@ class Search(Struct):
 
     def _pair(self, one: NodeRow, other: NodeRow, cosine: float) -> Found | None:
         like = likeness(one, other, cosine)
-        if like.composite < self.turn.ormah.settings.merging.least_likeness:
+        if like.composite < LEAST_LIKENESS:
             return None
         if why_apart(self.turn.ormah, one, other) is not None:
             return None

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DuplicateMerger", "candidates"]
 
+PROPOSE_LIKENESS = 0.65
+"""Composite from which a pair is proposed unasked: of memories told twice half reach it, of 571 unrelated ones none 0.5."""
 AT_ONCE = 20
 """Pairs that a judge is asked about in one question."""
 UNASKED = Duplicate(same=True, title=None, content=None, reason="")
@@ -65,12 +67,11 @@ class DuplicateMerger:
 
     def _unasked(self, turn: Turn, pairs: Sequence[Found], search: Search, gone: set[str]) -> Iterator[Step]:
         """Without a judge: proposals for what is very much alike and whose words say the same; for nothing that they part."""
-        least = turn.ormah.settings.merging.propose_likeness
         desk = _Desk(turn, search)
         for pair in sorted(pairs, key=_best_first):
             known = _known(turn, pair)
             answered = known is not None and not known.same  # an agent was asked
-            if answered or pair.ids & gone or pair.like.composite < least or not says_the_same(pair):
+            if answered or pair.ids & gone or pair.like.composite < PROPOSE_LIKENESS or not says_the_same(pair):
                 search.settle(pair)
             else:
                 yield from desk.propose(pair, UNASKED)

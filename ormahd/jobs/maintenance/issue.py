@@ -36,6 +36,8 @@ QUESTIONS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Under what a verdict on a batch's items is remembered (`Verdicts`)."""
 
+MAX_CLUSTERS: Final = 4
+"""Clusters that are handed out at once, at most (the seeds')."""
 TITLE: Final = 160
 """Characters of a title that are shown."""
 LEVELS: Final = ((1_600, 4_000), (800, 2_000), (400, 1_200), (400, 600), (250, 400), (120, 200))
@@ -116,7 +118,7 @@ def gather(turn: Turn, search: Search, settings: MaintenanceSettings, *, enough:
             if len(found[batch]) >= most:
                 return
 
-    most = {**dict.fromkeys(PAIRED, settings.pairs), CLUSTERS: settings.clusters}
+    most = {**dict.fromkeys(PAIRED, settings.pairs), CLUSTERS: MAX_CLUSTERS}
     with contextlib.suppress(Stopped):  # what was found by then is handed out; the rest is there the next time
         for batch in (*PAIRED, CLUSTERS):
             if most[batch] and not (enough and any(found.values())):

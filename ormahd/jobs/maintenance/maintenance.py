@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 
 LOOKS_ANEW = timedelta(hours=1)
 """How long it is believed that there is something to judge."""
+CHARACTERS = 40_000
+"""Characters of JSON that are handed out at most: harnesses cut or refuse a tool's answer above some 50,000."""
+RECEIPT = timedelta(minutes=60)
+"""How long the results of what was handed out are accepted."""
+SECONDS = 30.0
+"""How long candidates are looked for at most; what was found by then is handed out."""
 TRIES = 3
 """How often a question is asked whose answers are refused; then it counts as judged: no."""
 ANOTHER = "ask for the next candidates: agent.maintenance {} (ormahctl maintenance)"
@@ -91,7 +97,7 @@ class Maintenance:
             now = self._now()
             held = self._receipts.open(now)
             if held is not None:
-                again = show(self._ormah.index, Issued.from_json(held.issued), self._settings.characters)
+                again = show(self._ormah.index, Issued.from_json(held.issued), CHARACTERS)
                 if again.issued:
                     return self._handed(held, again.batches)
             if "vectors" in self._ormah.degraded():
@@ -99,9 +105,9 @@ class Maintenance:
                     "memories cannot be compared yet: not all have their vectors", hint="see: ormahctl status"
                 )
             progress(0, 0, "looking for candidates")
-            found = gather(self._turn(self._ormah.new_run(), self._settings.seconds), self._search, self._settings)
-            new = show(self._ormah.index, found, self._settings.characters)
-            expires = now + timedelta(minutes=self._settings.receipt_minutes)
+            found = gather(self._turn(self._ormah.new_run(), SECONDS), self._search, self._settings)
+            new = show(self._ormah.index, found, CHARACTERS)
+            expires = now + RECEIPT
             receipt = Receipt(str(uuid.uuid4()), now, expires, new.issued.as_json(), None)
             self._receipts.keep(receipt)
             self._looked = (now, bool(new.issued))
@@ -206,7 +212,7 @@ class Maintenance:
         interval = timedelta(hours=self._settings.interval_hours)
         return (last is None or now - last >= interval) and self._receipts.open(now) is None
 
-    def look(self, seconds: float | None = None) -> None:
+    def look(self, seconds: float = SECONDS) -> None:
         """Find out whether there is something to judge, where that is asked by now. `seconds`: no longer than that."""
         now = self._now()
         if not self._time():
@@ -214,6 +220,6 @@ class Maintenance:
             return
         if self._looked is not None and now - self._looked[0] < LOOKS_ANEW and self._looked[1]:
             return
-        turn = self._turn(self._ormah.new_run(), self._settings.seconds if seconds is None else seconds)
+        turn = self._turn(self._ormah.new_run(), seconds)
         found = gather(turn, self._search, self._settings, enough=True)
         self._looked = (now, bool(found))
