@@ -78,8 +78,9 @@ def import_(session: Session, file: BinaryIO) -> int:
     except KeyboardInterrupt:
         _how_far(tally, "stopped")
         return INTERRUPTED
-    except OrmahError:
+    except OrmahError as exc:
         _how_far(tally, "broken off")
+        exc.message = exc.message.replace("nothing was changed", "nothing of this batch was taken in")
         raise
     tally.failed.sort(key=lambda failure: failure.line)
     seconds = time.monotonic() - begun

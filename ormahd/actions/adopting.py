@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.actions.asking import UNASKED
+from ormahd.actions.partly import saying
 from ormahd.errors import BadRequest, NotFound, Unconfirmed
 from ormahd.model.change import Kind, sha256
 from ormahd.note.note import NoteKind
@@ -226,11 +227,18 @@ def _carry_out(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Mapping
     if folders and (wish.space is not None or wish.mode == "index"):
         redo |= set(chosen)  # also those that are memories already: their space may be another one now
     end = time.monotonic() + SETTLES_S
-    while redo:
-        redo = ormah.reconciler.take_again(redo, wanted=wish.mode == "all", run=run)
-        if not redo or time.monotonic() > end:
-            break
-        time.sleep(0.1)
+    with saying(
+        lambda: (
+            "the choice stands, and notes may be adopted already: ormahctl history"
+            if ormah.vault.head() != before
+            else ""
+        )
+    ):
+        while redo:
+            redo = ormah.reconciler.take_again(redo, wanted=wish.mode == "all", run=run)
+            if not redo or time.monotonic() > end:
+                break
+            time.sleep(0.1)
     since = itertools.takewhile(lambda entry: entry.commit != before, ormah.vault.oplog.view().entries)
     entries = [entry for entry in since if entry.run == run and not entry.first]
     ops = [entry.op for entry in entries if entry.nodes]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from ormahd.actions.caller import PERSON
+from ormahd.actions.partly import saying
 from ormahd.actions.purge_clean import BESIDE, Left, clean_beside, clean_derived, everywhere
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
 from ormahd.git import message
@@ -99,7 +100,8 @@ def purge(
         job = _Job(ormah, Forgotten(full, tuple(dict.fromkeys(texts))), caller, progress)
         out = job.look(dry_run=dry_run, rewrite_foreign=rewrite_foreign)
         if not dry_run:
-            job.act(out)
+            with saying(job.came_to, hint=job.way_on, op=lambda: out.op):
+                job.act(out)
     out.seconds = round(time.monotonic() - begun, 3)
     return out
 
@@ -135,6 +137,9 @@ class _Job:
         self.found: Survey
         self.naming: set[str] = set()
         """Files of today that name it, whether the history has them so or not."""
+        self.forgotten_by: str | None = None
+        """The commit that took it out of today's files."""
+        self.rewritten = False
 
     def taken(self, name: str) -> bool:
         """Whether a name leads to another memory."""
@@ -179,6 +184,20 @@ class _Job:
 
     # Acting
 
+    def came_to(self) -> str:
+        """What was done until now, as a clause."""
+        if self.rewritten:
+            return "its history is rewritten, and what is kept of it elsewhere is cleaned at the next start"
+        return "it is out of today's notes, and in the history as before" if self.forgotten_by else ""
+
+    def way_on(self) -> str:
+        if self.rewritten:
+            return "clean it now: ormahctl restart"
+        return (
+            f"repeat the command when that is mended; or have it back: git -C {self.vault.root} revert "
+            f"{(self.forgotten_by or '')[:8]}"
+        )
+
     def act(self, out: Purged) -> None:
         for attempt in range(ATTEMPTS):
             self._forget_today(out, everything=attempt > 0)
@@ -186,10 +205,8 @@ class _Job:
             if prepared is not None:
                 break
         else:
-            raise VaultBusy(
-                "the vault keeps changing; it is forgotten, but its history is not rewritten yet",
-                hint="repeat the command", data={"stored": False},
-            )  # fmt: skip
+            raise VaultBusy("the vault keeps changing", data={"stored": False})
+        self.rewritten = True
         head = self.vault.head()
         out.commit = head if out.op is not None else None
         self.ormah.index.apply({}, (), head=head)
@@ -226,6 +243,7 @@ class _Job:
                     tx.put(purge_records.FILE, data, node_id=None, expect=None if known is None else digest(known))
             if tx.committed is not None:
                 out.op = out.op or tx.op
+                self.forgotten_by = self.forgotten_by or tx.committed.commit
 
     def _clean(self, tx: Transaction, path: str, now: bytes | None, at_head: bytes) -> None:
         """One file of today without it. `now` None: a person has deleted it, and nobody has taken that in yet."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ormahd.actions.partly import saying
 from ormahd.errors import BadRequest, NotFound
 from ormahd.model.change import Kind, sha256
 from ormahd.note.note import parse
@@ -73,7 +74,8 @@ def release(
     out = Outcome(dry_run, [one.path for one in files], [f"{one.path}: {why}" for one in files for why in one.kept])
     out.stays = _stays(ormah, files, remove_data) if everything else []
     if not dry_run:
-        with ormah.writing:
+        before = lambda: "some of the files were released before that; repeat the command" if out.ops else ""  # noqa: E731
+        with ormah.writing, saying(before):
             _carry_out(ormah, files, caller, out, progress, everything=everything)
             if remove_data:
                 _remove(ormah, caller, out)

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from ormahd.actions.asking import ask_before
 from ormahd.actions.caller import PERSON, Caller
+from ormahd.actions.partly import saying
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.git.network import Network, Progress, Unreachable
 from ormahd.git.refs import is_ancestor
@@ -142,8 +143,20 @@ def sync_with(
     ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, *, yes: bool
 ) -> Synced:
     """See `sync`; the caller holds `one_at_a_time`."""
-    vault, wire = ormah.vault, network(ormah)
     out = Synced(remote.name, remote.branch.removeprefix("refs/heads/"))
+    with saying(
+        lambda: (
+            f"{out.pulled} {'commit' if out.pulled == 1 else 'commits'} had come in before that" if out.pulled else ""
+        ),
+        pulled=lambda: out.pulled,
+    ):
+        return _rounds(ormah, remote, caller, progress, chance, out, yes=yes)
+
+
+def _rounds(
+    ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, out: Synced, *, yes: bool
+) -> Synced:
+    vault, wire = ormah.vault, network(ormah)
     for number in range(ROUNDS):
         progress(0, 0, "looking at the folder")
         ormah.reconciler.scan()
@@ -205,8 +218,9 @@ def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool
         base = merge_base(vault, head, tip)
         _same_vault(ormah, remote, tip, base)
         found = plan(vault, base, head, tip)
-        hint = "see what: `git log -p HEAD..FETCH_HEAD` in the vault; to take it in: ormahctl sync --yes"
-        ask_before(vault, f"what {remote.name} has", going(found), yes=yes, hint=hint)
+        there = remote.tracking.removeprefix("refs/remotes/")
+        hint = f"see what: `git log -p HEAD..{there}` in the vault; to take it in: ormahctl sync --yes"
+        ask_before(vault, f"what {remote.name} has", going(found), yes=yes, hint=hint, left="taken in")
         return found
 
     incoming = count(vault, tip, vault.head())
@@ -225,12 +239,12 @@ def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> Non
     card = card_of(ormah.vault, tip)
     if card is None:
         raise Conflict(
-            f"{remote.name}/{remote.branch.removeprefix('refs/heads/')} holds no Ormah vault; nothing was changed",
+            f"{remote.name}/{remote.branch.removeprefix('refs/heads/')} holds no Ormah vault; nothing was taken in",
             hint="set up another remote: ormahctl sync setup URL --replace",
         )
     if card.id != ormah.vault.id or base is None:
         raise Conflict(
-            f"{remote.name} holds another vault than this one; nothing was changed",
+            f"{remote.name} holds another vault than this one; nothing was taken in",
             hint=f"to join it: ormahctl sync setup {shown(remote.url)}",
             data={"vault_id": card.id},
         )
@@ -288,12 +302,14 @@ def _in_the_way(ormah: Ormah, found: Displaced) -> Conflict:
     """Why the join has to wait for a person, and what to do."""
     path = str(found.data["path"])
     if ormah.vault.committed(path) is None:
-        what = f"{path} is in the way: the remote has a file there, and yours is not in git; nothing was changed"
+        what = f"{path} is in the way: the remote has a file there, and yours is not in git; nothing was taken in"
         mend = "move it elsewhere (or remove it), and sync again"
     elif path[-3:].lower() == ".md":
-        what = f"{path} was changed on another machine and has an edit here that is not committed; nothing was changed"
+        what = f"{path} was changed on another machine and has an edit here that is not committed; nothing was taken in"
         mend = "finish the edit (ormahctl doctor says why it is not taken in), and sync again"
     else:
-        what = f"{path} was changed on another machine and has changes here that are not committed; nothing was changed"
+        what = (
+            f"{path} was changed on another machine and has changes here that are not committed; nothing was taken in"
+        )
         mend = "commit them with git, or put the file back (git checkout), and sync again"
     return Conflict(what, hint=mend, data={"path": path, "reason": "in_the_way"})

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from ormahd.actions.asking import ask_before
+from ormahd.actions.partly import saying
 from ormahd.actions.sync import Synced, going, join, network, one_at_a_time, only_as_root, sync_with
 from ormahd.errors import BadRequest, Conflict
 from ormahd.git.network import Network, Progress
 from ormahd.git.refs import is_ancestor
-from ormahd.git.remote import Remote, configured, follow, shown
+from ormahd.git.remote import Remote, as_before, configured, follow, shown
 from ormahd.sync.join import card_of, count, merge_base, plan
 from ormahd.sync.setup import plan_setup
 from ormahd.sync.state import check_here
@@ -90,10 +92,19 @@ def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: P
 def _not_empty(
     ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, agreed: bool, yes: bool
 ) -> SetUp:
+    check_here(ormah.vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
+    with as_before(ormah.vault.git, remote) as keep:
+        with ormah.vault.lineage:
+            tip = wire.fetch(remote, progress)
+        return _fetched(ormah, tip, remote, caller, progress, agreed, yes, keep)
+
+
+def _fetched(
+    ormah: Ormah, tip: str | None, remote: Remote, caller: Caller, progress: Progress, agreed: bool, yes: bool,
+    keep: Callable[[], None],
+) -> SetUp:  # fmt: skip
+    """`keep`: what was fetched belongs here."""
     vault = ormah.vault
-    check_here(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
-    with vault.lineage:
-        tip = wire.fetch(remote, progress)
     card = None if tip is None else card_of(vault, tip)
     if tip is None or card is None:
         raise Conflict(
@@ -110,14 +121,17 @@ def _not_empty(
                 "the remote has this vault with another history: one of them was rewritten; nothing was changed",
                 hint="see what differs with git in the vault; `git push --force` hands out this one",
             )
+        keep()
         return _begin(ormah, remote, "ours", caller, progress, yes)
     memories = sum(path.lower().endswith(".md") for path in vault.git.listing(tip))
     if not agreed:
         return SetUp("would_join", remote.name, shown(remote.url), card.id, vault.id, memories)
     former = vault.id
     _join(ormah, remote, tip, card, caller, progress, yes)
+    keep()
     follow(vault.git, remote)  # it is done, also when the way back to the remote breaks now
-    done = _begin(ormah, remote, "joined", caller, progress, yes)
+    with saying(lambda: "the two vaults are one here, and what only this machine has was not handed out yet"):
+        done = _begin(ormah, remote, "joined", caller, progress, yes)
     assert done.synced is not None
     done.synced.pulled += count(vault, tip, head)
     return SetUp("joined", done.remote, done.url, card.id, former, memories, done.synced)
@@ -128,7 +142,6 @@ def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, pr
     vault = ormah.vault
     progress(0, 0, "joining")
     ormah.reconciler.scan()
-    vault.remember_id()
 
     def decide(head: str) -> Plan | None:
         if is_ancestor(vault.git, tip, head):
@@ -137,6 +150,7 @@ def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, pr
         found = plan_setup(vault, head, tip, card) if base is None else plan(vault, base, head, tip)
         hint = "to join it all the same: ormahctl sync setup URL --yes"
         ask_before(vault, f"joining the vault of {remote.name}", going(found), yes=yes, hint=hint)
+        vault.remember_id()
         return found
 
     join(ormah, decide, f"Join the vault of {remote.name}", caller)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ormahd.actions.amend import amending, commit, see
+from ormahd.actions.partly import saying
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
 from ormahd.note import note as codec
@@ -33,13 +34,14 @@ def take_back(ormah: Ormah, name: str, caller: Caller) -> TakenBack:
 
     Raises:
         NotFound, Ambiguous: the name. BadRequest: nothing of this machine was replaced there. Conflict: the words were changed
-        since. Of the note that fails nothing was changed.
+        since. Of the note that fails nothing was changed; what was taken back before it stays so, and is said.
     """
     root = ormah.vault.root
     settled: list[Aside] = []
     commits: list[str] = []
     for one in conflicts.find(root, name):
-        done = amending(ormah, lambda one=one: _one(ormah, one, caller))  # type: ignore[misc]
+        with saying(lambda: f"taken back before that: {', '.join(one.path for one in settled)}" if settled else ""):
+            done = amending(ormah, lambda one=one: _one(ormah, one, caller))  # type: ignore[misc]
         if done.commit is not None:
             commits.append(done.commit)
         conflicts.settle(root, [one])

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from ormahd.actions.asking import ask_before
+from ormahd.actions.partly import saying
 from ormahd.actions.taking_back import (
     UNCOMMITTED,
     Ahead,
@@ -23,7 +24,7 @@ from ormahd.actions.taking_back import (
 )
 from ormahd.actions.undo_part import narrowed
 from ormahd.actions.views import headline
-from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound, VaultBusy
+from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
 from ormahd.vault import custody
@@ -178,16 +179,23 @@ def _several(
     ormah: Ormah, ops: Sequence[Op], wish: Wish, caller: Caller, progress: Callable[[int, int, str], None]
 ) -> Outcome:
     out = Outcome(run=ormah.new_run())
+    with saying(
+        lambda: f"{len(out.undone)} of {len(ops)} ops were undone before that" if out.undone else "",
+        undone=lambda: [one.undo_op for one in out.undone],
+    ):
+        _each(ormah, ops, wish, caller, progress, out)
+    return out
+
+
+def _each(
+    ormah: Ormah, ops: Sequence[Op], wish: Wish, caller: Caller, progress: Callable[[int, int, str], None], out: Outcome
+) -> None:
     for number, op in enumerate(ops):
         progress(number, len(ops), "undoing")
         why = DONE if _undone_by(ormah, op) else _beyond(ormah, op)
         if why is None:
             try:
                 done = take_back(ormah, _task(ormah, op, wish, out.run), caller)
-            except VaultBusy as exc:
-                names = [one.undo_op for one in out.undone]
-                after = f" after {len(names)} of {len(ops)} ops were undone" if names else ""
-                raise VaultBusy(exc.message + after, hint=exc.hint, data=exc.data | {"undone": names}) from exc
             except Conflict as exc:
                 done = Left((_in_the_way(op, exc),))
             if isinstance(done, Undone):
@@ -198,7 +206,6 @@ def _several(
                 continue
             why = GONE
         out.skipped.append(Skipped(op.name, op.commit, op.subject, why))
-    return out
 
 
 def _task(ormah: Ormah, op: Op, wish: Wish, run: str | None) -> Task:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -71,6 +72,26 @@ def find(git: Git, name: str) -> Remote:
         raise NotFound(f"the vault has no remote '{name}'", hint="run: ormahctl sync setup URL")
     there = merge if merge and merge.startswith("refs/heads/") and follows == name else branch
     return Remote(name, url, there, known=True)
+
+
+@contextmanager
+def as_before(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
+    """After the block what we keep of the remote's branch is what it was, also after an error, unless the block calls what it is given:
+    nothing then leads to what was fetched in it."""
+    before, kept = git.resolve(remote.tracking), False
+
+    def keep() -> None:
+        nonlocal kept
+        kept = True
+
+    try:
+        yield keep
+    finally:
+        if not kept and git.resolve(remote.tracking) != before:
+            command = (
+                ["update-ref", "-d", remote.tracking] if before is None else ["update-ref", remote.tracking, before]
+            )
+            unlocked(git, git.ref_files.lock(remote.tracking), lambda: git.run(*command))
 
 
 def value(git: Git, key: str) -> str | None:

@@ -77,7 +77,7 @@ def check_there(vault: Vault, remote: Remote, tip: str) -> None:
         return
     raise Conflict(
         f"the history of {remote.name}/{branch} was rewritten since the last sync (it lacks {synced[:8]}): "
-        "a sync would bring back what was taken out there; nothing was changed",
+        "a sync would bring back what was taken out there; nothing was taken in",
         hint="to go on from theirs with what is new here, in the vault: "
         f"git status && git rebase --onto {remote.name}/{branch} {synced[:12]} (a git pull brings it all back)",
         data={"reason": "rewritten", "synced": synced},

@@ -43,21 +43,21 @@ def check_same(vault: Vault, other: str, remote: str, branch: str) -> None:
         return
     if here - there and there - here:
         raise Conflict(
-            f"something was purged here that {remote}/{branch} still holds, and the other way round; nothing was changed",
+            f"something was purged here that {remote}/{branch} still holds, and the other way round; nothing was taken in",
             hint="here too, of what was purged there: ormahctl forget --purge ID; then, in the vault: "
             f"git push --force-with-lease {remote} HEAD:{branch}",
             data={"reason": "rewritten"},
         )
     if here - there:
         raise Conflict(
-            f"{remote}/{branch} still holds what was purged here: a sync would bring it back; nothing was changed",
+            f"{remote}/{branch} still holds what was purged here: a sync would bring it back; nothing was taken in",
             hint=f"to rewrite it there too, in the vault: git push --force-with-lease {remote} HEAD:{branch}",
             data={"reason": "rewritten"},
         )
     if there - here:
         raise Conflict(
             f"something was purged from {remote}/{branch} that is still in this vault's history: a sync would bring it "
-            "back; nothing was changed",
+            "back; nothing was taken in",
             hint=f"to go on from theirs, in the vault: git reset --keep {remote}/{branch} "
             f"(git log {remote}/{branch}..HEAD shows what only you have), then here too: ormahctl forget --purge ID",
             data={"reason": "rewritten"},

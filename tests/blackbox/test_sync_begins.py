@@ -17,7 +17,7 @@ def test_setup_refuses_what_it_must_and_changes_nothing(tmp_path: Path) -> None:
     with open_house() as house:
         house.start()
         assert house.ctl("sync").returncode == 3
-        before = house.git("rev-parse", "HEAD"), (house.vault / ".git/config").read_bytes()
+        before = house.git("for-each-ref"), (house.vault / ".git/config").read_bytes()
         other = tmp_path / "code"
         run_git("init", "-q", "--initial-branch=main", str(other), cwd=tmp_path)
         run_git("-c", "user.name=x", "-c", "user.email=x@y.z", "commit", "-qm", "code", "--allow-empty", cwd=other)
@@ -30,7 +30,7 @@ def test_setup_refuses_what_it_must_and_changes_nothing(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert house.ctl("sync", "setup").returncode == 2
         assert house.ctl("sync", "--replace").returncode == 2
-        assert (house.git("rev-parse", "HEAD"), (house.vault / ".git/config").read_bytes()) == before
+        assert (house.git("for-each-ref"), (house.vault / ".git/config").read_bytes()) == before
         for name in ("one.git", "two.git"):
             run_git("init", "-q", "--bare", str(tmp_path / name), cwd=tmp_path)
         assert house.ctl("sync", "setup", "../one.git", cwd=_inner(tmp_path)).returncode == 0
@@ -38,6 +38,10 @@ def test_setup_refuses_what_it_must_and_changes_nothing(tmp_path: Path) -> None:
         done = house.ctl("sync", "setup", str(tmp_path / "two.git"))
         assert done.returncode == 4
         assert "--replace" in done.stderr
+        before = house.git("for-each-ref"), (house.vault / ".git/config").read_bytes()
+        done = house.ctl("sync", "setup", str(other), "--replace")
+        assert "something else than an Ormah vault" in done.stderr
+        assert (house.git("for-each-ref"), (house.vault / ".git/config").read_bytes()) == before
         assert house.json("sync", "setup", str(tmp_path / "two.git"), "--replace")["pushed"] > 0
         assert house.git("remote", "get-url", "origin").strip() == str(tmp_path / "two.git")
 
@@ -92,6 +96,9 @@ def test_joining_keeps_everything_of_both_and_goes_on_after_a_restart() -> None:
         two.json("connect", node, "related_to", Path(me).stem.rpartition("_")[2])
         former = two.call("admin.health").vault_id
         one.json("sync", "setup", str(bare))
+        before = two.git("for-each-ref"), (two.vault / ".git/config").read_bytes()
+        assert two.call("admin.sync_setup", url=str(bare), ask=True).state == "would_join"
+        assert (two.git("for-each-ref"), (two.vault / ".git/config").read_bytes()) == before
         done = two.json("sync", "setup", str(bare))
         assert (done["state"], done["former_id"]) == ("joined", former)
         assert done["vault_id"] == one.call("admin.health").vault_id == two.call("admin.health").vault_id
