@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float = NDArray[np.float32]
+Half = NDArray[np.float16]
 Int8 = NDArray[np.int8]
 
 DIMENSIONS = 256

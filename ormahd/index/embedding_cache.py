@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from ormahd.embedding import token_vectors as late
 from ormahd.embedding.embedder import DocumentVectors
+from ormahd.embedding.token_vectors import Half
 from ormahd.index.full_text import heading
 from ormahd.process import sql
 from ormahd.text.prose import language
-from ormahd.vectors.prefilter import Half
 
 KEEP_FREE_US = 7 * 86_400 * 1_000_000
 """Microseconds that the embedding of a text which no note has any more is kept: an undo within a week is free."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ormahd.index.links import stem
@@ -15,7 +15,7 @@ from ormahd.process import sql
 from ormahd.process.sql import Snapshot
 from ormahd.text.prose import findable
 from ormahd.text.words import fts_match, fts_text, query_terms
-from ormahd.vectors.nearest import SPARE
+from ormahd.vectors.matrix import SPARE
 
 WEIGHTS = (10.0, 1.0, 3.0)
 """Of title, content and tags in bm25: by position, one for each column of `words` (REFERENCE F 1: in the original the
@@ -145,33 +145,40 @@ def search(
             f"WHERE words MATCH ? AND {condition} ORDER BY score, n.id LIMIT ?",
             (match, *values, limit),
         )
-        found = list(zip(scores.tolist(), ids, strict=True))
+        found = list(zip(ids, (-scores).tolist(), strict=True))
     else:
         found = _best(connection, match, limit, chosen)
-    return [(node_id, -score / times) for score, node_id in found]
+    return [(node_id, score / times) for node_id, score in found]
 
 
-def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter) -> list[tuple[float, str]]:
-    """(score, id), best first, where the filter lets nearly all through: the rows first, and what they are after. To look up all
+def named(connection: sqlite3.Connection, scores: Mapping[int, float], chosen: Filter) -> list[tuple[str, float]]:
+    """Return those of these files (score by number) that are nodes which the filter lets through: (id, score), best first, equal
+    ones by id."""
+    condition, values = chosen.sql()
+    found: list[tuple[str, float]] = []
+    for some in sql.sets(list(scores)):
+        # By number: left to itself SQLite takes the index of the filter, and walks half of the nodes.
+        rest = f"FROM node n NOT INDEXED WHERE n.number IN ({sql.marks(some)}) AND {condition}"
+        numbers, ids = sql.columns(connection, ("n.number", "n.id"), rest, (*some, *values))
+        found += [(node_id, scores[int(number)]) for number, node_id in zip(numbers, ids, strict=True)]
+    return sorted(found, key=lambda one: (-one[1], one[0]))
+
+
+def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter) -> list[tuple[str, float]]:
+    """(id, score), best first, where the filter lets nearly all through: the rows first, and what they are after. To look up all
     that match takes as long as to score them."""
     select = f"SELECT rowid AS key, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY score LIMIT ?"
-    condition, values = chosen.sql()
     for most in (limit + limit // SPARE + 1, EVERY_ROW):
         numbers, best = sql.scored(connection, select, (match, most))
-        scores = dict(zip(map(int, numbers), best.tolist(), strict=True))
+        scores = dict(zip(map(int, numbers), (-best).tolist(), strict=True))
         whole = len(scores) != most
         if not whole:  # others may be as good as the last one
-            last = max(scores.values())
+            last = min(scores.values())
             scores = {number: score for number, score in scores.items() if score != last}
-        found: list[tuple[float, str]] = []
-        for some in sql.sets(list(scores)):
-            # By number: left to itself SQLite takes the index of the filter, and walks half of the nodes.
-            named = f"FROM node n NOT INDEXED WHERE n.number IN ({sql.marks(some)}) AND {condition}"
-            nodes, ids = sql.columns(connection, ("n.number", "n.id"), named, (*some, *values))
-            found += [(scores[int(number)], node_id) for number, node_id in zip(nodes, ids, strict=True)]
+        found = named(connection, scores, chosen)
         if whole or len(found) >= limit:
             break
-    return sorted(found)[:limit]
+    return found[:limit]
 
 
 def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:

@@ -18,7 +18,7 @@ from ormahd.index.database import Database
 from ormahd.index.indexer import Filler
 from ormahd.index.neighbours import Neighbours
 from ormahd.index.pending_embeddings import Ahead
-from ormahd.index.query_cache import Kept
+from ormahd.index.query_cache import QueryCache
 from ormahd.index.reader import Reader
 from ormahd.index.rows import Difference, micros
 from ormahd.index.vector_store import Meaning
@@ -116,7 +116,7 @@ class Index(Reader):
         with self._knowing:
             self._files = None
         self._frequencies = full_text.Frequencies()
-        self._kept = Kept()
+        self._kept = QueryCache()
         self._filler.begin_anew(self._database)
         self._filler.wake()
 
@@ -407,9 +407,7 @@ class Index(Reader):
     def set_strength(self, strength: Mapping[str, Strength]) -> None:
         """What use has made of nodes, by id, as last folded; nodes that are not in it have the default."""
         self._strength = dict(strength)
-        self._kept = Kept()
-        self._filler.forgot = True
-        self._filler.wake()
+        self._kept = QueryCache()
 
     @property
     def strength(self) -> Mapping[str, Strength]:

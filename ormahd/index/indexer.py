@@ -75,10 +75,6 @@ class Filler:
         self._woken = False  # so that a call that comes during a step is not lost
         self._failures = 0
         self._tidy_at = 0.0
-        self.forgot = True
-        """What every question asks of the notes is not remembered."""
-        self.learn: Callable[[], None] = lambda: None
-        """Called where it is not, once all is embedded, and after bulk work."""
         self._telling = Telling(database, applying)
         self._beside = ThreadPoolExecutor(AHEAD, "index-embed")
         self._begun: deque[_Begun] = deque()
@@ -99,7 +95,6 @@ class Filler:
             if meaning is not None:
                 with database.write() as connection:
                     meaning.reload(connection)
-        self.forgot = True
 
     def wake(self) -> None:
         """There is something to do."""
@@ -214,9 +209,6 @@ class Filler:
             return 0.0
         if self.active is None:
             return IDLE_S
-        if self.forgot:
-            self.forgot = False
-            self.learn()
         hurry, settling = bool(self._hurry), bool(self._settling)
         pause = self._telling.step(self.active, hurry=hurry, settling=settling)
         if pause is None:
@@ -244,8 +236,6 @@ class Filler:
         self._worked = self._telling.since = None
         self._database.give_back()
         meaning.embedder.give_back()
-        if worked is not None:
-            self.learn()
         if now - self._swept >= SWEEP_S:
             self._swept = now
             memory.sweep()

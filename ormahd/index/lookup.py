@@ -164,16 +164,6 @@ def keep(connection: sqlite3.Connection, ids: Sequence[str], chosen: Filter) -> 
     return kept
 
 
-def ends(connection: sqlite3.Connection, limit: int) -> tuple[list[int], list[str]]:
-    """When the first `limit` of those nodes expire that ever do (microseconds since 1970), in order, and their ids."""
-    some = (
-        "SELECT valid_until, id FROM node WHERE held = 1 AND valid_until IS NOT NULL ORDER BY valid_until, id LIMIT ?"
-    )
-    times, ids = sql.columns(connection, ("valid_until", "id"), f"FROM ({some})", (limit,))
-    found = sorted(zip(map(int, times), ids, strict=True))
-    return [one[0] for one in found], [one[1] for one in found]
-
-
 def stats(connection: sqlite3.Connection, *, pending: int, size: int) -> Stats:
     def by(column: str) -> dict[str, int]:
         return dict(connection.execute(f"SELECT {column}, count(*) FROM node n WHERE held = 1 GROUP BY 1 ORDER BY 1"))

@@ -19,32 +19,24 @@ from ormahd.index import embedding_cache, full_text, links, lookup
 from ormahd.index.database import Database
 from ormahd.index.embedding_cache import Pieces, TokenVectors
 from ormahd.index.indexer import Filler
-from ormahd.index.query_cache import CANDIDATES, COUNTS, Kept
+from ormahd.index.query_cache import CANDIDATES, COUNTS, STATEMENTS, QueryCache
 from ormahd.index.rows import UNWRITTEN, Candidate, Edge, Filter, NodeRow, Stats, Unresolved
-from ormahd.index.token_cache import LEARNED
 from ormahd.index.vector_store import Meaning
 from ormahd.model.file_state import FileState
 from ormahd.model.node import NodeType, Strength
 from ormahd.process import priority, sql
-from ormahd.text.standing import Compared
-from ormahd.vectors.nearest import Only
+from ormahd.text.standing import Compared, Standing, comparable, compare
+from ormahd.text.statement import read as read_statement
 
 EVERYTHING = Filter()
 FEW = 0.05
 """Share of nodes that a filter lets through, up to which they are scored exactly (DESIGN section 9)."""
 EXACT = 2000
 """The same as a number of nodes: scoring them takes as long as asking Chroma for some hundred."""
-PART = 0.3
-"""Share of nodes that a filter lets through, up to which the nearest are looked for among them: of more it is quicker to look at some
-too many."""
-SOME = 50_000
-"""Nodes up to which those that a filter lets through are kept in memory, so that the nearest are looked for among them."""
 SPARE = 20
 """Neighbours fetched beyond what the filter is expected to take away."""
 WIDENINGS = 3
 """How often Chroma is asked, for three times as many each time, before all that pass are scored."""
-AT_ONCE = 100
-"""Nodes whose tokens are read in one go before anybody asks: half a megabyte."""
 LATE_PIECES = 4
 """Pieces of a long note whose tokens are compared with a question's."""
 
@@ -57,9 +49,8 @@ class Reader:
         self._filler = filler
         self._strength: Mapping[str, Strength] = {}
         self._frequencies = full_text.Frequencies()
-        self._kept = Kept()
+        self._kept = QueryCache()
         self._beside = priority.Beside("search-text")
-        filler.learn = self._learn
         self.fetch_id: Callable[[str], bool] = lambda _: False
         """Brings in the note with such an id, where the index lacks it; `Ormah` sets it by the vault."""
         self.fetch_words: Callable[[Sequence[str]], None] = lambda _: None
@@ -146,22 +137,6 @@ class Reader:
             found |= others
         return found
 
-    def _learn(self) -> None:
-        """Remember what ranking asks of all nodes, and tokens of those that were used last, where that is not too much: else each question
-        reads it of those that it is the first to find, which is a tenth of it."""
-        ids = self.ids()
-        if len(ids) > CANDIDATES:
-            return
-        known = [one for some in sql.chunks(ids) for one in self.candidates(some).values()]
-        meaning = self._filler.active
-        if meaning is None:
-            return
-        latest = [one.id for one in sorted(known, key=lambda one: one.accessed, reverse=True)]
-        for some in sql.chunks(latest, AT_ONCE):
-            if self._kept.tokens.size > LEARNED:
-                break
-            self.tokens([one for one, pieces in zip(some, meaning.matrix.counts(some), strict=True) if pieces == 1])
-
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
         """Ids of all nodes that the filter lets through."""
         with self._database.ask() as connection:
@@ -178,12 +153,8 @@ class Reader:
         found = kept.counts.get(chosen)
         if found is not None:
             return found
-        if kept.lists(chosen):  # to count anew after each change takes longer than to mend the list
-            with self._database.read_if_needed() as read:
-                found = len(kept.passing(read, chosen).ids)
-        else:
-            with self._database.ask() as connection:
-                found = lookup.count(connection, chosen)
+        with self._database.ask() as connection:
+            found = lookup.count(connection, chosen)
         if chosen.alive_at is None and len(kept.counts) < COUNTS:
             kept.counts[chosen] = found
         return found
@@ -225,11 +196,6 @@ class Reader:
         if ids is not None and not ids:
             return []
         priority.give()
-        if ids is None or len(ids) > links.BOTH:
-            return self._read_edges(ids)
-        return self._kept.edges.of(ids, self._read_edges)
-
-    def _read_edges(self, ids: Sequence[str] | None) -> list[Edge]:
         with self._database.read() if ids is None else self._few(ids, links.BOTH) as connection:
             return links.edges(connection, ids)
 
@@ -279,22 +245,15 @@ class Reader:
         if chosen.empty:
             return meaning.search(vector, limit)
         everything = len(meaning.matrix)
-        pool = limit + limit // 4 + SPARE  # few notes have expired, so nearly all pass
+        passing = everything
         if chosen.narrow:
-            lasting = replace(chosen, alive_at=None)
-            passing = self.count(lasting)  # what has expired is little
+            passing = self.count(replace(chosen, alive_at=None))  # few have expired
             if passing <= max(EXACT, FEW * everything):
                 return self._exact(meaning, vector, limit, chosen)
-            few = meaning.matrix.quick and passing <= min(SOME, PART * everything)
-            if few and self._kept.worth(lasting):
-                found = self._among(meaning, vector, limit, chosen, passing / everything)
-                if found is not None:
-                    return found
-            pool = int(1.25 * limit * everything / passing) + SPARE
-        known = not chosen.narrow or (passing <= SOME and self._kept.worth(lasting))
+        pool = int(1.25 * limit * everything / passing) + SPARE if passing else limit
         for _ in range(WIDENINGS):
             found = meaning.search(vector, pool)
-            kept = self._passing([node_id for node_id, _ in found], chosen, known=known)
+            kept = set(self.keep([node_id for node_id, _ in found], chosen))
             if len(kept) >= limit or len(found) < pool:
                 return [hit for hit in found if hit[0] in kept][:limit]
             pool *= 3
@@ -305,35 +264,10 @@ class Reader:
         meaning = self._filler.active
         return [[] for _ in vectors] if meaning is None else meaning.search_each(vectors, limit)
 
-    def _passing(self, ids: Sequence[str], chosen: Filter, *, known: bool) -> set[str]:
-        """`keep` for nodes that have vectors. `known`: few have expired, and of who passes otherwise it pays to have a list."""
-        kept = self._kept
-        if known:
-            with self._database.read_if_needed() as read:
-                gone = kept.gone(read, chosen)
-                if gone is not None and not chosen.narrow:
-                    return set(ids) - gone
-                if gone is not None:
-                    members = kept.members(read, replace(chosen, alive_at=None))
-                    return {node_id for node_id in ids if node_id in members and node_id not in gone}
-        return set(self.keep(ids, chosen))
-
     def _exact(self, meaning: Meaning, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
         """All that the filter lets through, scored."""
-        kept = self._kept
-        with self._database.read_if_needed() as read:
-            gone = kept.gone(read, chosen)
-            passing = kept.passing(read, chosen if gone is None else replace(chosen, alive_at=None))
-        scores = meaning.matrix.similarities(vector[None], passing.ids)[:, 0]
-        return passing.best(scores, np.flatnonzero(~np.isnan(scores)), limit, gone or frozenset())
-
-    def _among(self, meaning: Meaning, vector: Float, limit: int, chosen: Filter, share: float) -> list[tuple[str, float]] | None:  # fmt: skip
-        """The nearest of those that the filter lets through; None where too many have expired to know them all."""
-        kept = self._kept
-        with self._database.read_if_needed() as read:
-            gone = kept.gone(read, chosen)
-            members = frozenset() if gone is None else kept.members(read, replace(chosen, alive_at=None))
-        return None if gone is None else meaning.matrix.nearest(vector, limit, Only(members, gone, share))
+        scores = meaning.matrix.cosines(vector, self.ids(chosen))
+        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
         """Exact cosine of `vector` and the best piece of each node; nodes without vectors are left out."""
@@ -358,23 +292,37 @@ class Reader:
         meaning = self._filler.active
         if meaning is None:
             return None
-        kept = self._kept.tokens
+        kept = self._kept
         chosen = meaning.best_pieces(ids, vector, pieces)  # which knows those that it has vectors of
 
         def read(missing: Mapping[str, Pieces]) -> dict[str, bytes]:
             with self._database.read() as connection:
                 return embedding_cache.tokens(connection, meaning.number, missing)
 
-        return embedding_cache.token_vectors(kept.of(meaning.number, chosen, read), meaning.embedder.late_dimensions)
+        return embedding_cache.token_vectors(
+            kept.tokens(meaning.number, chosen, read), meaning.embedder.late_dimensions
+        )
 
     def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
         """Of pairs (older, newer, cosine) those of which the newer replaced the older, by what their words say."""
-        kept = self._kept.standings
-        fresh = dict.fromkeys(one for pair in pairs if not kept.known(*pair[:2]) for one in pair[:2])
-        if missing := kept.unread(fresh):
-            kept.learn(self.notes(missing, connections=False))
-        told = {(older, newer): kept.told(older, newer, cosine) for older, newer, cosine in pairs}
-        return {two: found for two, found in told.items() if found is not None}
+        known = self._kept.statements
+        ids = list(dict.fromkeys(node_id for pair in pairs for node_id in pair[:2]))
+        there = {node_id: one for node_id in ids if (one := known.get(node_id)) is not None}
+        rows = self.notes([node_id for node_id in ids if node_id not in there], connections=False)
+        new = {row.id: (read_statement(row.title, row.content, row.type), row.type, row.space) for row in rows.values()}
+        if len(known) + len(new) > STATEMENTS:
+            known.clear()
+        known.update(new)
+        there |= new
+        found: dict[tuple[str, str], Compared] = {}
+        for older, newer, cosine in pairs:
+            one, other = there.get(older), there.get(newer)
+            if one is None or other is None or not comparable(*one[1:], *other[1:]):
+                continue
+            compared = compare(one[0], other[0], cosine)
+            if compared.verdict is Standing.REPLACED:
+                found[older, newer] = compared
+        return found
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
         """How rare each of the embedder's tokens is among the notes: ln((notes + 1) / (notes with it + 1))."""

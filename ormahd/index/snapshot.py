@@ -114,7 +114,7 @@ class Past(Reader):
     def remove(self) -> None:
         """Close it and give its disk and its memory back: without a ring, so that no garbage has to be looked for first."""
         self._filler.stop()
-        self._filler.active, self._filler.learn = None, lambda: None
+        self._filler.active = None
         self._beside.close()
         self._database.close()
         shutil.rmtree(self._database.directory, ignore_errors=True)

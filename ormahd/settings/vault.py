@@ -70,8 +70,8 @@ class VectorSettings(Group):
     )
     exact_pieces: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=250_000,
-        description="Vectors up to which every one is compared, from memory (1.2 KB each); beyond that Chroma proposes. Measured "
-        "for 100 neighbours, of 10,000: 0.7 ms against 2.3 ms; of 100,000: 3 ms against 5 ms, and no filter makes it slower.",
+        description="Vectors up to which every one is compared, from memory (1.5 KB each); beyond that Chroma proposes. "
+        "Comparing 10,000 takes about 1 ms, 100,000 about 16 ms.",
     )
 
 

@@ -1,7 +1,7 @@
-"""All vectors in memory, for exact cosines: float16, one row a piece, 0.8 KB each.
+"""All vectors in memory, and the nearest of them by one product: float32, one row for each piece of a note, 1.5 KB each.
 
-To find the nearest, a shorter vector of each row is compared first (`prefilter.py`), and of the rows that come out best the
-whole ones: as many as it takes until nothing as near can stand among the others.
+The product only ranks. The cosines that are handed out are computed row by row and rounded, so that they do not depend on what
+else is compared at the same time, and an index that grew ranks like one that was rebuilt.
 
 Rows are written once and never changed, so readers need no lock while they compute: a note that changes gets new
 rows, and when a quarter of the rows is dead the living ones are copied into new blocks.
@@ -12,32 +12,69 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.embedding.token_vectors import Float
-from ormahd.vectors.nearest import Only, View, nearest, row_by_row
-from ormahd.vectors.prefilter import STEP, Front, Half
+from ormahd.embedding.token_vectors import Float, Half
 
+SPARE = 8
+"""A share of the rows (one in so many) that is looked at beyond those asked for."""
 BLOCK = 65_536
-"""Rows in one allocation (48 MB at 384 dimensions, of which the system gives what is written to): to pick some hundred rows out of one
-array takes a third of what it takes out of several."""
+"""Rows in one allocation (100 MB at 384 dimensions, of which the system gives what is written to)."""
+STEP = 4096
+"""Rows that are copied or scored at once."""
 DEAD = 0.25
 """Share of dead rows from which the living ones are copied together."""
+DECIMALS = 6
+"""Of a cosine: stored vectors have 16 bits, which are good for three or four."""
+ROUNDED = 2.0 * 10**-DECIMALS
+"""By how much two cosines may change places when they are rounded, or computed in another order."""
+_NOWHERE = (-1, 0)
+"""The place of a node that has no vectors."""
+
+Places = Mapping[str, tuple[int, int]]
+"""Id to first row and number of rows."""
+
+
+class View(Struct, frozen=True):
+    """Rows as they were at one moment; blocks may grow behind `used`, which this view does not see."""
+
+    blocks: tuple[Float, ...]
+    owners: Sequence[str]
+    dead: NDArray[np.bool_]
+    """By row: it is nobody's any more."""
+    used: int
+
+    def rows(self, rows: NDArray[np.int64]) -> Float:
+        """Return a copy of some rows."""
+        if len(self.blocks) == 1:
+            return self.blocks[0].take(rows, axis=0)
+        size, dimensions = self.blocks[0].shape
+        found = np.empty((len(rows), dimensions), np.float32)
+        of = rows // size
+        for number in np.flatnonzero(np.bincount(of)).tolist():
+            here = of == number
+            found[here] = self.blocks[number][rows[here] % size]
+        return found
+
+    def products(self, vectors: Float) -> Float:
+        """Return the dot product of every row with each vector: float32[rows, vectors]."""
+        size = len(self.blocks[0])
+        parts = [block[: self.used - number * size] @ vectors.T for number, block in enumerate(self.blocks)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class Frozen(Struct, frozen=True):
     """The vectors of a `Matrix` at one moment."""
 
-    places: dict[str, tuple[int, int]]
-    """Id to first row and number of rows."""
+    places: Places
     view: View
 
     def vectors(self, node_id: str) -> Float | None:
-        """float32[pieces, dimensions] of one node."""
+        """Return float32[pieces, dimensions] of one node, None where it has no vectors."""
         place = self.places.get(node_id)
         return None if place is None else self.view.rows(np.arange(place[0], place[0] + place[1]))
 
@@ -46,15 +83,14 @@ class Matrix:
     """Vectors by node id; a node has one row for each piece of its text."""
 
     def __init__(self, dimensions: int, *, quick: int = 0, block: int = BLOCK) -> None:
-        """`quick`: rows up to which everything is compared at once (`quick` tells whether that is so), and that have a short form.
+        """`quick`: rows up to which every question is compared with all of them (`quick` tells whether that is so).
         `block`: rows in one allocation."""
         self.dimensions = dimensions
         self._quick = quick
         self._block = block
         self._lock = threading.Lock()
         self._places: dict[str, tuple[int, int]] = {}  # id -> first row, number of rows
-        self._blocks: list[Half] = []
-        self._front = Front()
+        self._blocks: list[Float] = []
         self._owners: list[str] = []  # whose row it is, or was
         self._dead = np.zeros(STEP, np.bool_)  # by row: it was
         self._used = 0
@@ -79,7 +115,7 @@ class Matrix:
     @property
     def memory(self) -> int:
         """Bytes of the vectors."""
-        return 2 * self._used * self.dimensions + self._front.memory
+        return 4 * self._used * self.dimensions
 
     def put(self, items: Iterable[tuple[str, Half]]) -> None:
         """Set the vectors (float16[pieces, dimensions]) of nodes. One caller at a time, as of `remove`."""
@@ -88,14 +124,12 @@ class Matrix:
                 self._forget(node_id)
                 self._append(node_id, vectors)
             self._compact()
-        self._shorten()
 
     def remove(self, ids: Collection[str]) -> None:
         with self._lock:
             for node_id in ids:
                 self._forget(node_id)
             self._compact()
-        self._shorten()
 
     def _forget(self, node_id: str) -> None:
         place = self._places.pop(node_id, None)
@@ -103,7 +137,7 @@ class Matrix:
             self._live -= place[1]
             self._dead[place[0] : place[0] + place[1]] = True
 
-    def _append(self, node_id: str, vectors: Half) -> None:
+    def _append(self, node_id: str, vectors: Half | Float) -> None:
         """A node's rows stand together, also across the border of two blocks."""
         self._places[node_id] = (self._used, len(vectors))
         self._owners += [node_id] * len(vectors)
@@ -115,7 +149,7 @@ class Matrix:
         while done < len(vectors):
             number, at = divmod(self._used, self._block)
             if number == len(self._blocks):
-                self._blocks.append(np.empty((self._block, self.dimensions), np.float16))
+                self._blocks.append(np.empty((self._block, self.dimensions), np.float32))
             some = vectors[done : done + self._block - at]
             self._blocks[-1][at : at + len(some)] = some
             self._used += len(some)
@@ -125,19 +159,13 @@ class Matrix:
         if self._used - self._live <= max(STEP, DEAD * self._used):
             return
         old, places = self._view(), self._places
-        self._blocks, self._front, self._owners, self._places, self._used, self._live = [], Front(), [], {}, 0, 0
+        self._blocks, self._owners, self._places, self._used, self._live = [], [], {}, 0, 0
         self._dead = np.zeros(STEP, np.bool_)
         for node_id, (first, count) in places.items():
-            self._append(node_id, old.halves(np.arange(first, first + count)))
-
-    def _shorten(self) -> None:
-        """Give the new rows their short form; without the lock, so that a search need not wait for it."""
-        front = self._front.grown(self._blocks, min(self._used, self._quick))
-        with self._lock:
-            self._front = front
+            self._append(node_id, old.rows(np.arange(first, first + count)))
 
     def _view(self) -> View:
-        return View(tuple(self._blocks), self._front, self._owners, self._dead, self._used)
+        return View(tuple(self._blocks), self._owners, self._dead, self._used)
 
     def vectors(self, node_id: str) -> Float | None:
         """float32[pieces, dimensions] of one node."""
@@ -178,23 +206,67 @@ class Matrix:
         found[[number for number, place in enumerate(places) if place is not None]] = _scores(view, there, vectors)
         return found
 
-    def nearest(self, vector: Float, limit: int, only: Only | None = None) -> list[tuple[str, float]]:
-        """The nearest nodes of all, or of those that `only` lets through: (id, exact cosine). Looks at every row: 0.3 ms for 10,000
-        of 384 dimensions that have a short form, 2 ms for 100,000."""
-        return self.nearest_each(vector[None], limit, only)[0]
+    def nearest(self, vector: Float, limit: int) -> list[tuple[str, float]]:
+        """Return the nearest nodes, best first, as (id, cosine of the nearest piece); equally near ones by id."""
+        return self.nearest_each(vector[None], limit)[0]
 
-    def nearest_each(self, vectors: Float, limit: int, only: Only | None = None) -> list[list[tuple[str, float]]]:
-        """`nearest` of several vectors (float32[k, dimensions]): the rows are read once for all of them, and reading is
-        what it costs."""
+    def nearest_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
+        """`nearest` of several vectors (float32[k, dimensions]): the rows are read once for all of them, which is what it costs."""
         with self._lock:
             view, places = self._view(), self._places
         if not view.used or limit < 1:
             return [[] for _ in vectors]
-        first = view.first(vectors)
+        products = view.products(vectors)
         return [
-            nearest(view, places, column, vector, limit, only, self.cosines)
-            for column, vector in zip(first.T, vectors, strict=True)
+            _nearest(view, places, column, vector, limit, self.cosines)
+            for column, vector in zip(products.T, vectors, strict=True)
         ]
+
+
+def _nearest(
+    view: View, places: Places, products: Float, vector: Float, limit: int, cosines: Callable[[Float, Sequence[str]], Mapping[str, float]],
+) -> list[tuple[str, float]]:  # fmt: skip
+    """The nearest nodes by the products of all rows of `view` with `vector`. `cosines`: of nodes as they are now, for those that
+    changed meanwhile."""
+    looked = limit + limit // SPARE + 1
+    while True:
+        looked = min(looked, len(products))
+        rows = np.argpartition(products, len(products) - looked)[-looked:]
+        exact = row_by_row(view.rows(rows), vector[None])[:, 0]
+        order = np.argsort(-exact)
+        best, changed = _owned(view, places, rows[order], exact[order])
+        # Several pieces of one note, and dead rows, take places: more rows, until no other can be as near as the last node.
+        least = float(products[rows].min())
+        if looked == len(products) or (len(best) >= limit and -best[limit - 1][0] - ROUNDED > least):
+            near = {node_id: -less for less, node_id in best}
+            near |= cosines(vector, changed) if changed else {}
+            return sorted(near.items(), key=lambda item: (-item[1], item[0]))[:limit]
+        looked *= 2
+
+
+def _owned(
+    view: View, places: Places, rows: NDArray[np.int64], exact: NDArray[np.float64]
+) -> tuple[list[tuple[float, str]], list[str]]:
+    """The nodes of these rows (nearest row first), each with its best row's cosine: (-cosine, id), nearest first. And those of them
+    that have other vectors since, which this view does not see."""
+    best: dict[str, float] = {}
+    changed: list[str] = []
+    for row, cosine, dead in zip(rows.tolist(), exact.tolist(), view.dead[rows].tolist(), strict=True):
+        node_id = view.owners[row]
+        if node_id in best:
+            continue
+        if dead:
+            if places.get(node_id, _NOWHERE)[0] < view.used:
+                continue
+            changed.append(node_id)
+        best[node_id] = cosine
+    return sorted([(-cosine, node_id) for node_id, cosine in best.items()]), changed
+
+
+def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
+    """Return `rows @ vectors.T`, rounded, each number computed by itself: the last bits of a product depend on how much is
+    multiplied together."""
+    return np.asarray(np.vecdot(rows[:, None], vectors), np.float64).round(DECIMALS)
 
 
 def _scores(view: View, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:

@@ -6,27 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from ormahd.index import (
-    edge_cache,
-    embedding_cache,
-    full_text,
-    indexer,
-    links,
-    lookup,
-    query_cache,
-    reader,
-    token_cache,
-)
+from ormahd.index import embedding_cache, full_text, links, lookup, query_cache, reader
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from ormahd.model.node import EdgeType, NodeType, Strength, Tier
 from ormahd.note.note import Link
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
-from tests.house import wait_until
 
 WORDS = ["boat", "garden", "kettle", "sqlite", "sqlites", "v1.2", "c++", "東京", "naïve", "tram"]
 FILTERS = (
@@ -135,33 +121,6 @@ def test_what_ranking_asks_of_the_others_stays(tmp_path: Path) -> None:
     index.close()
 
 
-def test_what_ranking_asks_is_learned_before_anybody_asks(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    ids = {node_id(number) for number in range(40)}
-    apply(index, {f"{number}.md": some(number, random.Random(5)) for number in range(40)})
-    index.set_strength({node_id(1): Strength(access_count=3)})
-    wait_until(lambda: index._kept.tokens._known.keys() == ids, "all of it")
-    assert index._kept.candidates.keys() == ids
-    assert index._kept.candidates[node_id(1)].strength.access_count == 3
-    monkeypatch.setattr(indexer, "GIVE_BACK_S", 0.05)
-    apply(index, {f"{number}.md": some(number, random.Random(6)) for number in range(40, 300)})
-    wait_until(lambda: len(index._kept.tokens._known) == 300, "that of what came in bulk")
-    monkeypatch.setattr(reader, "CANDIDATES", 299)
-    for _ in range(2):  # one thread learns: with the first look ends what it had begun before
-        index.set_strength({})
-        wait_until(lambda: not index._filler.forgot, "a look")
-    apply(index, {"0.md": some(0, random.Random(7))})
-    assert index.wait_filled(30, settled=True)
-    assert not index._kept.candidates, "of more than are remembered it learns none"
-    monkeypatch.setattr(reader, "LEARNED", 1000)
-    monkeypatch.setattr(reader, "AT_ONCE", 10)
-    monkeypatch.setattr(reader, "CANDIDATES", 300)
-    index.set_strength({node_id(77): Strength(last_accessed=NOW + timedelta(days=1))})
-    wait_until(lambda: index._kept.tokens.size > 1000, "some tokens")
-    assert index.wait_filled(30, settled=True)
-    assert node_id(77) in index._kept.tokens._known, "of what was used last"
-    assert len(index._kept.tokens._known) < 100
-
-
 @pytest.mark.parametrize("bound", [(), ("SMALL",), ("SMALL", "SCORED")])
 def test_it_answers_as_the_index_does(index: Index, monkeypatch: pytest.MonkeyPatch, bound: Sequence[str]) -> None:
     for name in bound:  # as in a larger index: the rarest words choose, and common ones are learned little by little
@@ -183,11 +142,7 @@ def test_it_answers_as_the_index_does(index: Index, monkeypatch: pytest.MonkeyPa
         check(index, chance)
 
 
-@pytest.mark.parametrize("most", [200, 8])
-def test_where_no_word_changed_it_keeps_the_words_and_mends_the_lists(
-    index: Index, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(query_cache, "CHANGED", most)
+def test_where_no_word_changed_it_keeps_the_words(index: Index) -> None:
     chance = random.Random(3)
     apply(
         index,
@@ -221,48 +176,11 @@ def test_what_is_remembered_is_bounded(index: Index, monkeypatch: pytest.MonkeyP
     chance = random.Random(2)
     apply(index, {f"{number}.md": some(number, chance) for number in range(40)})
     monkeypatch.setattr(query_cache, "POSTINGS", 60)
-    monkeypatch.setattr(query_cache, "PASSING", 60)
     for word in WORDS * 2:
         for chosen in FILTERS:
             assert index.search_text([word], 5, chosen) == asked(index, [word], 5, chosen)
         assert index._kept._posted <= 60
-        assert index._kept._passed <= 60
         assert sum(len(one.numbers) for one in index._kept._postings.values()) == index._kept._posted
-    assert not [chosen for chosen in index._kept._passing if chosen != replace(chosen, alive_at=None)]
-
-
-@given(
-    before=st.sets(st.integers(0, 60)), changed=st.sets(st.integers(0, 60)), now=st.sets(st.integers(0, 60)), asked=st.booleans()
-)  # fmt: skip
-def test_a_mended_list_is_the_one_that_is_read_anew(
-    before: set[int], changed: set[int], now: set[int], asked: bool
-) -> None:
-    listed = query_cache._passing([(node_id(one), one) for one in before])
-    if asked:
-        assert listed.members == {node_id(one) for one in before}
-    new = changed & now
-    mended = listed.mended([node_id(one) for one in changed], [(node_id(one), one + 100) for one in new])
-    wanted = query_cache._passing(
-        [(node_id(one), one) for one in before - changed] + [(node_id(one), one + 100) for one in new]
-    )
-    assert mended.ids == wanted.ids
-    assert mended.numbers.tolist() == wanted.numbers.tolist()
-    assert mended.members == wanted.members
-    assert listed.ids == sorted(node_id(one) for one in before)
-
-
-def test_lists_from_before_a_change_are_bounded(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    chance = random.Random(4)
-    apply(index, {f"{number}.md": some(number, chance) for number in range(40)})
-    monkeypatch.setattr(query_cache, "PASSING", 60)
-    for turn in range(6):
-        for chosen in FILTERS:
-            lasting = replace(chosen, alive_at=None)
-            with index._database.read_if_needed() as read:
-                assert index._kept.members(read, lasting) == set(index.ids(lasting))
-        apply(index, {f"{turn}.md": some(turn, chance)})
-        assert sum(len(listed.ids) for listed, _ in index._kept._before.values()) <= 60
-        assert index._kept._before
 
 
 def test_remembered_tokens_are_bounded_and_no_others_are_taken_for_them(
@@ -275,36 +193,22 @@ def test_remembered_tokens_are_bounded_and_no_others_are_taken_for_them(
     ids = [node_id(number) for number in (*range(40), 50)]
     for pieces in (1, 4, 2, 2):
         check_tokens(index, ids, pieces)
-    known = index._kept.tokens
-    assert known._bytes == sum(len(one[2]) for one in known._known.values()) > 0
+    known = index._kept
+    assert known._bytes == sum(len(one[2]) for one in known._tokens.values()) > 0
     apply(index, {"7.md": some(7, chance), "50.md": note(50, "short")}, ["8.md"])
-    assert index._kept.tokens._known.keys() == known._known.keys() - {node_id(7), node_id(8), node_id(50)}
+    assert index._kept._tokens.keys() == known._tokens.keys() - {node_id(7), node_id(8), node_id(50)}
     assert index.wait_filled(30)
-    monkeypatch.setattr(token_cache, "MOST", known._bytes // 4)
+    monkeypatch.setattr(query_cache, "TOKENS", known._bytes // 4)
     check_tokens(index, ids, 2)
     for _ in range(20):
         check_tokens(index, chance.sample(ids, 30), 2)
-        known = index._kept.tokens
-        assert known._bytes == sum(len(one[2]) for one in known._known.values()) <= token_cache.MOST
+        known = index._kept
+        assert known._bytes == sum(len(one[2]) for one in known._tokens.values()) <= query_cache.TOKENS
     monkeypatch.setattr(query_cache, "CHANGED", 3)
     apply(index, {f"{number}.md": some(number, chance) for number in range(4)})
-    assert not index._kept.tokens._known, "after bulk work the memory is wanted back"
+    assert not index._kept._tokens, "after bulk work the memory is wanted back"
     assert index.wait_filled(30)
     check_tokens(index, ids, 2)
-
-
-def test_remembered_edges_are_bounded(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    chance = random.Random(7)
-    apply(index, {f"{number}.md": some(number, chance) for number in range(60)})
-    ids = [node_id(number) for number in range(62)]
-    monkeypatch.setattr(edge_cache, "MOST", 40)
-    for _ in range(30):
-        check_edges(index, chance.sample(ids, 3))
-        known = index._kept.edges
-        assert 0 < known._counted <= 40
-        assert known._counted == len(known._known) + sum(map(len, known._known.values()))
-    check_edges(index, ids)
-    assert known._counted <= 40, "more than there is room for is not remembered"
 
 
 def test_a_note_that_comes_may_be_what_others_link_to(index: Index) -> None:
@@ -314,3 +218,20 @@ def test_a_note_that_comes_may_be_what_others_link_to(index: Index) -> None:
     (edge,) = index.edges_of([node_id(1)])
     assert (edge.source, edge.target) == (node_id(1), node_id(3))
     assert index.edges_of([node_id(3)]) == [edge]
+
+
+@pytest.mark.parametrize("most", [2000, 1])
+def test_a_comparison_reads_memories_as_they_are_now(index: Index, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(reader, "STATEMENTS", most)
+    apply(index, {
+        "1.md": note(1, "The API listens on port 8080.", title="API"), "2.md": note(2, "The API listens on port 9090.", title="API"),
+    })  # fmt: skip
+    pair = (node_id(1), node_id(2), 0.8)
+    for _ in range(2):
+        assert index.replacing([pair])[pair[:2]].new == "9090"
+    apply(index, {"2.md": note(2, "The API listens on port 7070.", title="API")})
+    assert index.replacing([pair])[pair[:2]].new == "7070"
+    apply(index, {"2.md": note(2, "Bees sleep in winter.")})
+    assert index.replacing([pair]) == {}
+    apply(index, {}, ["2.md"])
+    assert index.replacing([pair]) == {}

@@ -13,9 +13,7 @@ from ormahd.embedding.hashing import Hashing
 from ormahd.embedding.pieces import split
 from ormahd.index import links
 from ormahd.index.lookup import clean_prefix
-from ormahd.vectors.matrix import Matrix
-from ormahd.vectors.nearest import Only
-from ormahd.vectors.prefilter import STEP, wide
+from ormahd.vectors.matrix import STEP, Matrix
 from tests.contract.index_notes import node_id
 from tests.examples import examples
 
@@ -120,7 +118,7 @@ def test_the_matrix_copies_the_living_together() -> None:
             rows = token_vectors.unit(random.standard_normal((100 + turn, 8))).astype(np.float16)
             matrix.put([(node_id(number), rows)])
             wanted[node_id(number)] = rows
-    assert matrix.memory < 3 * STEP * 16
+    assert matrix.memory < 3 * STEP * 32
     check(matrix, wanted, random)
 
 
@@ -131,57 +129,46 @@ def crowd(count: int, seed: int) -> token_vectors.Float:
     return token_vectors.unit((spread + random.standard_normal(384) * 0.3).astype(np.float32))
 
 
-def test_of_many_rows_the_nearest_are_found_by_their_short_form() -> None:
-    rows = crowd(3 * STEP + 100, 1).astype(np.float16)
-    matrix, exact = Matrix(384, quick=2 * STEP + 50, block=STEP), Matrix(384)  # the last rows have no short form
-    for one in (matrix, exact):
-        one.put((node_id(number), rows[number : number + 1]) for number in range(len(rows)))
-    assert matrix.memory < 1.4 * exact.memory
-    for question in crowd(20, 2):
-        found, wanted = matrix.nearest(question, 50), exact.nearest(question, 50)
-        assert found[:25] == wanted[:25]
-        assert len(set(found) & set(wanted)) >= 49
-    assert matrix.nearest_each(crowd(3, 3), 7) == [exact.nearest(question, 7) for question in crowd(3, 3)]
-    assert len(matrix.nearest(crowd(1, 4)[0], len(rows) + 10)) == len(rows)
+def by_hand(rows: token_vectors.Float, question: token_vectors.Float, limit: int) -> list[tuple[str, float]]:
+    """The nearest of notes of one row each, one comparison after the other."""
+    cosines = [(node_id(number), round(float(np.vecdot(row, question)), 6)) for number, row in enumerate(rows)]
+    return sorted(cosines, key=lambda one: (-one[1], one[0]))[:limit]
 
 
-@pytest.mark.parametrize("quick", [0, 10 * STEP])
 @pytest.mark.parametrize("block", [STEP // 3, 10 * STEP])
-def test_the_nearest_of_those_that_are_wanted(quick: int, block: int) -> None:
-    rows = crowd(2 * STEP, 7).astype(np.float16)
-    matrix = Matrix(384, quick=quick, block=block)
-    matrix.put((node_id(number // 2), rows[number : number + 2]) for number in range(0, len(rows), 2))
-    members = {node_id(number) for number in range(0, STEP, 9)}
-    gone = {node_id(number) for number in range(0, STEP, 27)}
-    for question in crowd(10, 8):
-        cosines = matrix.cosines(question, sorted(members - gone))
-        wanted = sorted(cosines.items(), key=lambda item: (-item[1], item[0]))
-        assert matrix.nearest(question, 12, Only(members, gone, 0.1)) == wanted[:12]
-        assert matrix.nearest(question, 12, Only(members, gone, 1.0)) == wanted[:12]
-        assert len(matrix.nearest(question, STEP, Only(members, gone, 0.1))) == len(wanted)
-    assert matrix.nearest(crowd(1, 9)[0], 5, Only(set(), set(), 0.5)) == []
-    question = crowd(1, 10)[0]
-    far = dict(matrix.nearest(question, STEP)[STEP // 2 :])  # none of them among those that are looked at first
-    assert matrix.nearest(question, 12, Only(far.keys(), set(), 0.5)) == list(far.items())[:12]
+def test_the_nearest_are_those_of_a_comparison_one_by_one(block: int) -> None:
+    rows = crowd(2 * STEP + 100, 1).astype(np.float16)
+    rows[5000:5200] = rows[7]  # as near as each other: the first by id, wherever the cut is
+    matrix = Matrix(384, block=block)
+    matrix.put((node_id(number), rows[number : number + 1]) for number in range(len(rows)))
+    wide = rows.astype(np.float32)
+    questions = np.concatenate([crowd(5, 2), wide[7:8]])
+    for question in questions:
+        assert matrix.nearest(question, 50) == by_hand(wide, question, 50)
+    assert matrix.nearest_each(questions, 7) == [by_hand(wide, question, 7) for question in questions]
+    assert len(matrix.nearest(questions[0], len(rows) + 10)) == len(rows)
+    assert matrix.nearest(questions[0], 0) == []
 
 
-def test_short_forms_follow_what_is_changed_and_copied_together() -> None:
+def test_an_index_that_grew_ranks_like_one_that_was_rebuilt() -> None:
     rows = crowd(2 * STEP, 5).astype(np.float16)
-    matrix = Matrix(384, quick=10 * STEP)
-    matrix.put((node_id(number // 8), rows[number : number + 8]) for number in range(0, len(rows), 8))
-    for number in range(700):  # so many that the living rows are copied
-        matrix.put([(node_id(number), np.roll(rows[8 * number : 8 * number + 8], 1, axis=1))])
-    matrix.remove([node_id(number) for number in range(100)])
-    for number in (100, 650, 800, 1000):
-        row = rows[8 * number].astype(np.float32)
-        question = token_vectors.unit((np.roll(row, 1) if number < 700 else row)[None])[0]
-        (best, cosine), *others = matrix.nearest(question, 5)
-        assert (best, len(others)) == (node_id(number), 4)
-        assert cosine == pytest.approx(1.0, abs=1e-3)
+    grown, rebuilt = Matrix(384, block=STEP // 2), Matrix(384)
+    grown.put((node_id(number), rows[number : number + 8]) for number in range(0, len(rows) - 8, 8))
+    for number in range(0, 5600, 8):  # so many that the living rows are copied
+        grown.put([(node_id(number), np.roll(rows[number : number + 8], 1, axis=1))])
+    grown.remove([node_id(number) for number in range(0, 800, 8)])
+    left = [(node_id(number), grown.vectors(node_id(number))) for number in range(800, len(rows) - 8, 8)]
+    rebuilt.put((one, vectors.astype(np.float16)) for one, vectors in reversed(left) if vectors is not None)
+    for question in crowd(10, 6):
+        assert grown.nearest(question, 30) == rebuilt.nearest(question, 30)
+    row = token_vectors.unit(np.roll(rows[800].astype(np.float32), 1)[None])[0]
+    (best, cosine), *_ = grown.nearest(row, 5)
+    assert best == node_id(800)
+    assert cosine == pytest.approx(1.0, abs=1e-3)
 
 
 def test_a_search_beside_changes_finds_what_stays() -> None:
-    """Also while rows are copied together, and the short forms are made anew."""
+    """Also while rows are copied together."""
     rows = crowd(2 * STEP, 6).astype(np.float16)
     matrix = Matrix(384, quick=10 * STEP)
     matrix.put((node_id(number), rows[number : number + 1]) for number in range(1000))
@@ -207,12 +194,6 @@ def test_a_search_beside_changes_finds_what_stays() -> None:
     stop.set()
     thread.join(120)
     assert not wrong, wrong[:3]
-
-
-def test_float16_is_widened_exactly() -> None:
-    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
-    finite = every[np.isfinite(every)]
-    assert wide(finite).tobytes() == finite.astype(np.float32).tobytes()
 
 
 def check(matrix: Matrix, wanted: dict[str, token_vectors.NDArray[np.float16]], random: np.random.Generator) -> None:
