@@ -35,8 +35,8 @@ from ormahd.process.periodic import Timer
 from ormahd.process.signals import BROKEN, STOP, Signals
 from ormahd.process.supervisor import Supervisor
 from ormahd.rpc import sockets
-from ormahd.rpc.answer_jobs import JobMethods
 from ormahd.rpc.dispatch import Dispatcher
+from ormahd.rpc.handlers import Parts
 from ormahd.rpc.hooks import Hooks
 from ormahd.rpc.server import Server
 from ormahd.search.rerank import Arriving
@@ -108,10 +108,7 @@ def run(
         paths.down_mark(listening.path).unlink(missing_ok=True)  # whoever started us wants us again
         reranker = Arriving(config.settings.whisper, ormah.warn)
         whisper = Whisper.of(ormah, reranker.get, maintenance.due)
-        jobs = JobMethods(runner, timetable)
-        dispatcher = Dispatcher(
-            ormah, whisper, jobs, maintenance, socket=listening.path, clients=lambda: server.clients
-        )
+        dispatcher = Dispatcher(Parts(ormah, whisper, timetable, maintenance, listening.path, lambda: server.clients))
 
         def answer(call: Call, progress: Callable[[Progress], None]) -> Result:
             reply = dispatcher.answer(call, progress)

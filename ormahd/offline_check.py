@@ -12,7 +12,7 @@ import msgspec
 
 from ormahd import paths
 from ormahd.actions.admin import worst_first
-from ormahd.api import Call, DoctorParams, DoctorResult, Finding
+from ormahd.api import Finding
 from ormahd.config import Config
 from ormahd.errors import NotFound, OrmahError
 from ormahd.git.repository import Git, locate
@@ -109,14 +109,9 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     """
     from ormahd.daemon import socket_of
     from ormahd.jobs.all import CHANGES_OF, JOBS
-    from ormahd.jobs.maintenance.candidates import SEARCH
-    from ormahd.jobs.maintenance.maintenance import Maintenance
     from ormahd.jobs.runner import Runner
-    from ormahd.jobs.timetable import Timetable
     from ormahd.ormah import Ormah
-    from ormahd.rpc.answer_jobs import JobMethods
-    from ormahd.rpc.dispatch import Dispatcher
-    from ormahd.whisper.pipeline import Whisper
+    from ormahd.rpc.health import findings
 
     root = root_of(config)
     if not (root / CARD).exists():
@@ -124,12 +119,8 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     ormah = Ormah.open(config)
     ormah.socket = socket_of(config, root)
     try:
-        call = Call(method="admin.doctor", params=DoctorParams(fix=fix))
         runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
-        jobs = JobMethods(runner, Timetable(runner, config.settings.jobs))
-        whisper, maintenance = Whisper.of(ormah, lambda: None), Maintenance(ormah, SEARCH)
-        answer = Dispatcher(ormah, whisper, jobs, maintenance, socket=Path()).answer(call, lambda _: None)
-        assert isinstance(answer, DoctorResult)
+        answer = ormah.mended(lambda: findings(ormah, runner, fix=fix, progress=lambda *_: None))
     finally:
         ormah.close()
     return [finding for finding in answer.findings if not finding.what.startswith("degraded: ")]

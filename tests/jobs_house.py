@@ -18,14 +18,15 @@ from unittest import mock
 
 from ormahd import config
 from ormahd.actions.caller import Caller
-from ormahd.actions.recall import Recalled, recall
+from ormahd.actions.recall import recall
 from ormahd.actions.remember import remember
-from ormahd.actions.undo import Outcome, Wish, undo
+from ormahd.actions.undo import undo
 from ormahd.actions.update import Update, update
+from ormahd.api import RecallResult, RunTaskResult, UndoParams, UndoResult
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Job, Turn
 from ormahd.jobs.neighbours import Near
-from ormahd.jobs.runner import Ran, Runner
+from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Judge
 from ormahd.model.node import CreateNodeRequest, SearchQuery
 from ormahd.ormah import Ormah
@@ -83,7 +84,7 @@ class JobsHouse:
 
     def recall(
         self, query: str, limit: int = 10, space: str | None = None, *, explain: bool = False, **more: Any
-    ) -> Recalled:
+    ) -> RecallResult:
         wish = SearchQuery(query=query, limit=limit, **more)
         return recall(self.ormah, wish, space=space, explain=explain, touch=False)
 
@@ -95,7 +96,7 @@ class JobsHouse:
     def runner(self, jobs: Sequence[Job], judge: Judge | None = None) -> Runner:
         return Runner(self.ormah, jobs, judge)
 
-    def run(self, job: Job, judge: Judge | None = None, **how: Any) -> Ran:
+    def run(self, job: Job, judge: Judge | None = None, **how: Any) -> RunTaskResult:
         """One run of one job, as the timetable would run it."""
         self.go(seconds=1)
         (ran,) = self.runner([job], judge).run([job.name], **how)
@@ -109,9 +110,9 @@ class JobsHouse:
             progress=lambda *_: None, **given,
         )  # fmt: skip
 
-    def until_nothing_is_left(self, job: Job, judge: Judge | None = None, most: int = 20) -> list[Ran]:
+    def until_nothing_is_left(self, job: Job, judge: Judge | None = None, most: int = 20) -> list[RunTaskResult]:
         """Runs until one plans nothing; that one is the last of the list."""
-        runs: list[Ran] = []
+        runs: list[RunTaskResult] = []
         while not runs or runs[-1].proposals:
             assert len(runs) < most, f"{job.name} does not end: {[ran.planned for ran in runs]}"
             runs.append(self.run(job, judge))
@@ -132,9 +133,9 @@ class JobsHouse:
         assert self.git("status", "--porcelain", "--untracked-files=all") == ""
         return self.git("rev-parse", "HEAD^{tree}")
 
-    def undo(self, *ops: str, **wish: Any) -> Outcome:
+    def undo(self, *ops: str, **wish: Any) -> UndoResult:
         self.go(seconds=1)
-        return undo(self.ormah, Wish(ops, **wish), Caller("person"), lambda *_: None)
+        return undo(self.ormah, UndoParams(list(ops), **wish), Caller("person"), lambda *_: None)
 
     def revert(self, commit: str = "HEAD") -> None:
         """`git revert` as a person types it, and what it did is taken in."""

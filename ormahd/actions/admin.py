@@ -7,11 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
+from typing import TYPE_CHECKING
 
 from ormahd.actions.views import iso
+from ormahd.api import Difference, Finding, RebuildResult, StatsResult, VerifyResult, WhisperStats
 from ormahd.model.change import Kind
 from ormahd.model.judgement import FOLDER
 from ormahd.note import note as codec
@@ -28,39 +27,29 @@ WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
 Progress = Callable[[int, int, str], None]
 
 
-class Rebuilt(Struct, frozen=True):
-    status: str
-    nodes_indexed: int
-    seconds: float
-
-
-class Finding(Struct, frozen=True):
-    level: str
-    what: str
-    path: str | None = None
-    line: int | None = None
-    mend: str = ""
-
-
-def stats(ormah: Ormah) -> dict[str, Any]:
+def stats(ormah: Ormah) -> StatsResult:
     """Counts by tier, type, space and edge type; how often something was whispered, and what was said of it."""
     counted = ormah.index.stats()
     by_edge = Counter(edge.edge.value for edge in ormah.index.edges_of())
-    return {
-        "total_nodes": counted.nodes, "by_tier": counted.by_tier, "by_type": counted.by_type, "by_space": counted.by_space,
-        "total_edges": counted.edges, "by_edge": dict(by_edge.most_common()), "plain_files": counted.plain,
-        "whisper": _whispers(ormah),
-    }  # fmt: skip
+    return StatsResult(
+        counted.nodes, counted.by_tier, counted.by_type, counted.by_space, counted.edges, dict(by_edge.most_common()),
+        counted.plain, _whispers(ormah),
+    )  # fmt: skip
 
 
-def _whispers(ormah: Ormah) -> dict[str, Any]:
+def _whispers(ormah: Ormah) -> WhisperStats:
     logged, judgements = whispers.figures(ormah.state), ormah.judgements
     (useful, useless), (asked, answered) = judgements.counts, reviews.counts(ormah.state)
-    return {
-        "since": iso(logged.since), "prompts": logged.prompts, "spoken": logged.spoken, "silent": logged.silent,
-        "median_ms": logged.median_ms, "useful": useful, "not_useful": useless, "idle": len(judgements.idle),
-        "asked": asked, "answered": answered,
-    }  # fmt: skip
+    return WhisperStats(
+        iso(logged.since), logged.prompts, logged.spoken, logged.silent, logged.median_ms, useful, useless,
+        len(judgements.idle), asked, answered,
+    )  # fmt: skip
+
+
+def verify(ormah: Ormah, progress: Progress) -> VerifyResult:
+    """Compare the index with the vault."""
+    found = [Difference(one.what, one.path, one.node_id, one.detail) for one in ormah.verify(progress)]
+    return VerifyResult(not found, found)
 
 
 def rss_mb() -> float:
@@ -77,11 +66,11 @@ def rss_mb() -> float:
     return round(peak / 1_048_576, 1)
 
 
-def rebuild(ormah: Ormah, progress: Progress) -> Rebuilt:
+def rebuild(ormah: Ormah, progress: Progress) -> RebuildResult:
     """Make the index anew from the vault; embeddings of texts that did not change are kept."""
     begun = time.monotonic()
     count = ormah.rebuild(progress)
-    return Rebuilt("rebuilt", count, round(time.monotonic() - begun, 3))
+    return RebuildResult("rebuilt", count, round(time.monotonic() - begun, 3))
 
 
 def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
@@ -161,8 +150,8 @@ def _judgements(ormah: Ormah) -> list[Finding]:
     return found
 
 
-def worst_first(finding: Any) -> tuple[int, str, int]:
-    """The order of findings, also of the wire's: errors, then by place."""
+def worst_first(finding: Finding) -> tuple[int, str, int]:
+    """The order of findings: errors, then by place."""
     return WORST_FIRST.get(finding.level, len(WORST_FIRST)), finding.path or "", finding.line or 0
 
 

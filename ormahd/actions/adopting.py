@@ -7,20 +7,20 @@ import itertools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import ndiff
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.actions.asking import UNASKED
 from ormahd.actions.partly import saying
+from ormahd.api import AdoptParams, AdoptResult, LeftOut, PlannedAdoption
 from ormahd.errors import BadRequest, NotFound, Unconfirmed
 from ormahd.model.change import Kind, sha256
 from ormahd.note.note import NoteKind
 from ormahd.process import priority
 from ormahd.vault import released
 from ormahd.vault.choices import Choices, agreed
-from ormahd.vault.create import CARD, Folder, with_choices
+from ormahd.vault.create import CARD, Adopt, Folder, with_choices
 from ormahd.vault.excluded import is_note_name
 from ormahd.watch.decide import Act, decide
 from ormahd.watch.scan import Seen, walk
@@ -32,56 +32,9 @@ SETTLES_S = 10.0
 """Seconds at most that an adoption waits for files that were saved a moment ago."""
 
 
-class Planned(Struct, frozen=True):
-    """A note that would be adopted. `lines`: what is put in, as lines."""
-
-    path: str
-    lines: tuple[str, ...]
-
-
-class LeftOut(Struct, frozen=True):
-    path: str
-    why: str
-
-
-class Adopted(Struct):
-    """What an adoption comes to, or came to. `people`: how many of the files are the person's own and would be written to."""
-
-    adopt: list[Planned]
-    left_out: list[LeftOut]
-    already: int
-    folders: list[str]
-    """Folders whose new notes follow from now on."""
-    done: bool
-    waiting: list[str]
-    op: str | None = None
-    run: str | None = None
-    """Where it took several ops, also the one that says what holds from now on: the run of all of them."""
-
-    @property
-    def people(self) -> int:
-        return sum(1 for one in self.adopt if one.lines)
-
-
-class Wish(Struct, frozen=True):
-    """What a person asked for: files and folders, patterns, or everything; with `mode` index nothing is written."""
-
-    paths: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
-    everything: bool = False
-    space: str | None = None
-    mode: Literal["all", "index"] = "all"
-
-
 def adopt(
-    ormah: Ormah,
-    wish: Wish,
-    *,
-    dry_run: bool,
-    yes: bool = False,
-    progress: Callable[[int, int, str], None] = lambda _done, _total, _stage: None,
-) -> Adopted:
+    ormah: Ormah, wish: AdoptParams, progress: Callable[[int, int, str], None] = lambda _done, _total, _stage: None
+) -> AdoptResult:
     """Adopt what was asked for, or with `dry_run` say what that would be.
 
     Raises:
@@ -95,7 +48,7 @@ def adopt(
         raise BadRequest(
             "a space belongs to a folder", hint="name the folder: ormahctl vault adopt --folder Projects --space NAME"
         )
-    if wish.mode == "index" and (paths or wish.patterns):
+    if wish.index and (paths or wish.patterns):
         raise BadRequest("--index is said of folders, or with --all", hint="name the folder: --folder Projects --index")
     found = walk(ormah.vault.root, {}, ormah.reconciler.excluded, max_bytes=ormah.settings.vault.max_note_bytes)
     chosen = {path: met for path, met in found.changed.items() if _is_chosen(path, paths, folders, wish)}
@@ -103,9 +56,10 @@ def adopt(
     plan.left_out += [LeftOut(path, why) for path, why in found.skipped if _is_chosen(path, paths, folders, wish)]
     plan.left_out += [LeftOut(path, _why_not(ormah, path)) for path in paths if path not in found.changed]
     plan.left_out.sort(key=lambda one: one.path)
+    plan.people = _people(plan)
     plan.folders = sorted(folders) if not wish.everything else [""]
-    if not dry_run:
-        if plan.people > UNASKED and not yes:
+    if not wish.dry_run:
+        if plan.people > UNASKED and not wish.yes:
             raise Unconfirmed(
                 f"the adoption would write to {plan.people} files that you made; nothing was changed",
                 hint="--dry-run lists them; if that is meant, say --yes",
@@ -115,7 +69,7 @@ def adopt(
     return plan
 
 
-def _named(ormah: Ormah, wish: Wish) -> tuple[list[str], list[str]]:
+def _named(ormah: Ormah, wish: AdoptParams) -> tuple[list[str], list[str]]:
     """Files and folders that were named, relative to the vault."""
     paths: list[str] = []
     folders = [_inside(ormah, folder) for folder in wish.folders]
@@ -143,7 +97,7 @@ def _inside(ormah: Ormah, given: str) -> str:
     return "/".join(parts)
 
 
-def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish: Wish) -> bool:
+def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish: AdoptParams) -> bool:
     if wish.everything or path in paths:
         return True
     if any(path.startswith(folder + "/") for folder in folders):
@@ -151,9 +105,11 @@ def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in wish.patterns)
 
 
-def _plan(ormah: Ormah, chosen: Mapping[str, Seen], wish: Wish, progress: Callable[[int, int, str], None]) -> Adopted:
+def _plan(
+    ormah: Ormah, chosen: Mapping[str, Seen], wish: AdoptParams, progress: Callable[[int, int, str], None]
+) -> AdoptResult:
     """What becomes of the files: decided as a scan would that may adopt them."""
-    plan = Adopted([], [], 0, [], False, [])
+    plan = AdoptResult([], [], 0, 0, [], False, [])
     reconciler = ormah.reconciler
     kinds, known = ormah.index.kinds(), ormah.index.known()
     with reconciler.looking():
@@ -173,12 +129,12 @@ def _plan(ormah: Ormah, chosen: Mapping[str, Seen], wish: Wish, progress: Callab
                 continue
             file.lent = known[path].lent if path in known else None
             decision = decide(file, context)
-            if wish.mode == "index":
-                plan.adopt.append(Planned(path, ()))
+            if wish.index:
+                plan.adopt.append(PlannedAdoption(path, []))
             elif decision.act is Act.ADOPT:
-                plan.adopt.append(Planned(path, _added(file.data, decision.data)))
+                plan.adopt.append(PlannedAdoption(path, _added(file.data, decision.data)))
             elif decision.node_id is not None and decision.act in {Act.EDIT, Act.INDEX}:
-                plan.adopt.append(Planned(path, ()))
+                plan.adopt.append(PlannedAdoption(path, []))
             else:
                 why = (
                     decision.problems[0]["what"]
@@ -191,11 +147,11 @@ def _plan(ormah: Ormah, chosen: Mapping[str, Seen], wish: Wish, progress: Callab
     return plan
 
 
-def _added(before: bytes, after: bytes) -> tuple[str, ...]:
+def _added(before: bytes, after: bytes) -> list[str]:
     """The lines that an adoption puts in."""
     size = len(after) - len(before)
     head = [data[: 5_000 + size].decode("utf-8", "replace").splitlines() for data in (before, after)]
-    return tuple(line[2:] for line in ndiff(head[0][:40], head[1][: 40 + 8]) if line.startswith("+ "))[:8]
+    return [line[2:] for line in ndiff(head[0][:40], head[1][: 40 + 8]) if line.startswith("+ ")][:8]
 
 
 def _why_not(ormah: Ormah, path: str) -> str:
@@ -214,7 +170,9 @@ def _why_not(ormah: Ormah, path: str) -> str:
         ormah.reconciler.excluded.by_name(path) or "", "git ignores it")  # fmt: skip
 
 
-def _carry_out(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Mapping[str, Seen], plan: Adopted) -> None:
+def _carry_out(
+    ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Mapping[str, Seen], plan: AdoptResult
+) -> None:
     """Say what holds from now on, and have the reconciler adopt what that is about.
 
     Raises VaultBusy: another git operation is under way; nothing was changed.
@@ -224,7 +182,7 @@ def _carry_out(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Mapping
     run = ormah.new_run()
     _choose(ormah, wish, folders, chosen, run)
     redo = {one.path for one in plan.adopt}
-    if folders and (wish.space is not None or wish.mode == "index"):
+    if folders and (wish.space is not None or wish.index):
         redo |= set(chosen)  # also those that are memories already: their space may be another one now
     end = time.monotonic() + SETTLES_S
     with saying(
@@ -235,7 +193,7 @@ def _carry_out(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Mapping
         )
     ):
         while redo:
-            redo = ormah.reconciler.take_again(redo, wanted=wish.mode == "all", run=run)
+            redo = ormah.reconciler.take_again(redo, wanted=not wish.index, run=run)
             if not redo or time.monotonic() > end:
                 break
             time.sleep(0.1)
@@ -248,24 +206,36 @@ def _carry_out(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Mapping
     plan.done = True
 
 
-def _tell_apart(ormah: Ormah, wish: Wish, folders: Sequence[str], plan: Adopted, redo: Collection[str]) -> None:
+def _tell_apart(
+    ormah: Ormah, wish: AdoptParams, folders: Sequence[str], plan: AdoptResult, redo: Collection[str]
+) -> None:
     """Of what was planned, what was done, what follows by itself, and what does not."""
-    if wish.mode == "index":
+    if wish.index:
         plan.waiting = sorted(redo)
         return
     kinds = ormah.index.kinds()
     missed = [one for one in plan.adopt if kinds.get(one.path) != NoteKind.NOTE]
     plan.adopt = [one for one in plan.adopt if kinds.get(one.path) == NoteKind.NOTE]
-    follows = {one.path for one in missed if wish.everything or _is_chosen(one.path, (), folders, Wish())}
+    follows = {one.path for one in missed if wish.everything or _is_chosen(one.path, (), folders, AdoptParams())}
     why = ormah.vault.busy()
     said = "it is being written to" if why is None else f"git is held: {why}"
     plan.waiting = sorted(follows)
     plan.left_out += [LeftOut(one.path, f"{said}; repeat the command in a moment")
                       for one in missed if one.path not in follows]  # fmt: skip
     plan.left_out.sort(key=lambda one: one.path)
+    plan.people = _people(plan)
 
 
-def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection[str], run: str) -> None:
+def _people(plan: AdoptResult) -> int:
+    """Return how many of the files are the person's own and would be written to."""
+    return sum(1 for one in plan.adopt if one.lines)
+
+
+def _mode(wish: AdoptParams) -> Adopt:
+    return "index" if wish.index else "all"
+
+
+def _choose(ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Collection[str], run: str) -> None:
     """The vault's card and the list of what was released, in one commit."""
     vault = ormah.vault
     with ormah.writing:
@@ -273,12 +243,12 @@ def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection
         said = dict(vault.folders)
         for folder in folders:
             before = said.get(folder, Folder())
-            said[folder] = Folder(wish.mode, wish.space if wish.space is not None else before.space)
+            said[folder] = Folder(_mode(wish), wish.space if wish.space is not None else before.space)
         if wish.everything:
             said = {path: Folder(None, folder.space) for path, folder in said.items() if folder.space is not None}
-        new = with_choices(card, said, wish.mode if wish.everything else None)
+        new = with_choices(card, said, _mode(wish) if wish.everything else None)
         held = vault.read(released.PATH)
-        left = None if held is None or wish.mode == "index" else released.without_files(held, set(chosen))
+        left = None if held is None or wish.index else released.without_files(held, set(chosen))
         if new == card and left == held:
             ormah.reconciler.renew_choices(_here(ormah, wish, folders))
             return
@@ -297,10 +267,10 @@ def _choose(ormah: Ormah, wish: Wish, folders: Sequence[str], chosen: Collection
     ormah.reconciler.renew_choices(_here(ormah, wish, folders))
 
 
-def _here(ormah: Ormah, wish: Wish, folders: Sequence[str]) -> Choices:
+def _here(ormah: Ormah, wish: AdoptParams, folders: Sequence[str]) -> Choices:
     """What was chosen on this machine, with what the wish says."""
     before = agreed(ormah.vault)
     if wish.everything:
-        return Choices(ormah.vault.home, wish.mode)
-    said = {folder: Folder(wish.mode) for folder in folders}
+        return Choices(ormah.vault.home, _mode(wish))
+    said = {folder: Folder(_mode(wish)) for folder in folders}
     return Choices(before.home, before.mode, {**before.folders, **said})

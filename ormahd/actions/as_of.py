@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from ormahd.actions.views import iso
+from ormahd.api import AsOf
 from ormahd.model.strength import FILE as STRENGTH
 from ormahd.model.strength import read_strength
 from ormahd.text.words import query_terms
@@ -23,22 +22,6 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 Progress = Callable[[int, int, str], None]
-
-
-class AsOf(Struct, frozen=True):
-    """The state that an answer stands for, and what it took to bring it back."""
-
-    commit: str
-    op: str | None
-    time: str
-    """When the commit was made."""
-    now: str
-    """What counted as the present: ages and expiry are as of then."""
-    notes: int
-    """Memories that there were."""
-    seconds: float
-    cached: bool
-    """True: it was still there from a question before this one."""
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ormahd.actions.views import headline, iso
+from ormahd.api import AuditRow, MergeRow
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
 from ormahd.note.note import NoteKind, parse
@@ -35,39 +36,6 @@ KINDS: Mapping[str, Collection[Kind]] = {
 """Operation of the original -> our kinds of ops that may hold it. A person removes a note by an edit."""
 _PAGE = 20
 """Ops whose words are read together."""
-
-
-class AuditRow(Struct, frozen=True):
-    """One operation on one memory. `snapshot`: the memory as it was before. `detail`: what the op says of why."""
-
-    id: str
-    operation: str
-    node_id: str
-    title: str
-    detail: str
-    snapshot: dict[str, Any]
-    created: str
-    source: str
-    commit: str
-    undone_by: str | None
-
-
-class MergeRow(Struct, frozen=True):
-    """One memory that became part of another. `snapshot`: the removed one as it was, with its connections. `reason`:
-    what the op says of why (scores, verdict)."""
-
-    id: str
-    commit: str
-    kept: str | None
-    kept_title: str
-    removed: str
-    removed_title: str
-    snapshot: dict[str, Any]
-    reason: str
-    source: str
-    merged_at: str
-    undone_at: str | None
-    undone_by: str | None
 
 
 def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | None) -> list[AuditRow]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import amending, clean, commit, see
 from ormahd.actions.caller import Caller
-from ormahd.actions.views import Written, headline, stem
+from ormahd.actions.views import headline, stem
+from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, NotFound
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
@@ -27,7 +28,7 @@ def connect(
     weight: float,
     reason: str | None,
     remove: bool,
-) -> Written:
+) -> WriteResult:
     """Add the edge, or change its weight and reason; with `remove` take it away.
 
     Raises:
@@ -40,7 +41,7 @@ def connect(
     found: list[str] = []
     reason = clean(ormah, reason, found)
 
-    def attempt() -> Written:
+    def attempt() -> WriteResult:
         seen = see(ormah, source_id)
         target = ormah.index.note(target_id)
         now = ormah.moment()
@@ -62,7 +63,7 @@ def connect(
             )
             edited = seen.data if same else codec.edit(seen.data, seen.path, link=[link])
         if edited == seen.data:
-            return Written(f"Connected already: {ends}", source_id, short_id(source_id), seen.path, changed=False,
+            return WriteResult(f"Connected already: {ends}", source_id, short_id(source_id), seen.path, changed=False,
                            redacted=found, degraded=ormah.degraded())  # fmt: skip
         edited = codec.edit(edited, seen.path, set={"updated": now})
         verb = "Disconnect" if remove else "Connect"
@@ -70,7 +71,7 @@ def connect(
             ormah, f"{verb}: {ends}", kind=Kind.LINK, caller=caller, body=reason or "",
             fill=lambda tx: tx.put(seen.path, edited, node_id=source_id, expect=seen.digest),
         )  # fmt: skip
-        return Written(f"{verb}ed: {ends}", source_id, short_id(source_id), seen.path, done.commit, done.op, True, found, [],
+        return WriteResult(f"{verb}ed: {ends}", source_id, short_id(source_id), seen.path, done.commit, done.op, True, found, [],
                        done.stored, ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)

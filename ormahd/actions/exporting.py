@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from ormahd.actions.views import iso
+from ormahd.api import ExportResult
 from ormahd.errors import BadRequest
 from ormahd.note.note import parse
 
@@ -17,12 +16,7 @@ if TYPE_CHECKING:
 MAX_PAGE = 2_000
 
 
-class Exported(Struct, frozen=True):
-    items: list[dict[str, Any]]
-    next: str | None
-
-
-def export(ormah: Ormah, *, after: str | None, limit: int) -> Exported:
+def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:
     """A page of memories in the order of their ids, behind `after`; `next` is None on the last page."""
     if not 1 <= limit <= MAX_PAGE:
         raise BadRequest(f"limit must be between 1 and {MAX_PAGE}, it is {limit}")
@@ -46,7 +40,7 @@ def export(ormah: Ormah, *, after: str | None, limit: int) -> Exported:
             for edge in written.get(node_id, [])
         ]
         items.append(_item(row) | {"connections": edges} | ({"global": True} if _everywhere(ormah, row) else {}))
-    return Exported(items, page[-1] if len(ids) > limit else None)
+    return ExportResult(items, page[-1] if len(ids) > limit else None)
 
 
 def _everywhere(ormah: Ormah, row: NodeRow) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.actions.amend import amending, commit
 from ormahd.actions.views import headline
+from ormahd.api import FeedbackResult
 from ormahd.errors import BadRequest, NotFound
 from ormahd.index.lookup import clean_prefix
 from ormahd.model import judgement
@@ -31,27 +31,6 @@ if TYPE_CHECKING:
 _SOURCES: dict[str, Source] = {"explicit": "explicit", "implicit": "implicit"}
 
 
-class Judged(Struct, frozen=True):
-    """What a judgement came to. `counted` False: it was said before, and nothing was changed. `replaced`: it takes the place
-    of the opposite judgement on the same whisper. `review`: a question about this memory was open, and is answered. `effect`: what
-    is other from now on, as a sentence."""
-
-    text: str
-    node_id: str
-    short_id: str
-    event: str
-    signal: int
-    source: str
-    counted: bool
-    replaced: bool = False
-    review: bool = False
-    effect: str = ""
-    commit: str | None = None
-    op: str | None = None
-    stored: bool = False
-    degraded: list[str] = field(default_factory=list)
-
-
 def feedback(
     ormah: Ormah,
     node_id: str,
@@ -60,7 +39,7 @@ def feedback(
     *,
     source: str = "explicit",
     event: str | None = None,
-) -> Judged:
+) -> FeedbackResult:
     """Judge the memory that `node_id` (full, or a beginning that no other logged memory has) names: `signal` 1 or -1.
 
     One whisper, one memory and one source have one judgement. The same again changes nothing and gives the first answer;
@@ -106,7 +85,7 @@ def _logged(ormah: Ormah, node_id: str, event: str | None) -> Logged:
         ) from exc  # fmt: skip
 
 
-def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Source, caller: Caller) -> Judged:
+def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Source, caller: Caller) -> FeedbackResult:
     path = judgement.FILES.path(logged.time)
     data = ormah.vault.read(path)
     before = judgement.FILES.read(data or b"")[0].get(judgement.line_id(logged.event, row.id, source))
@@ -114,7 +93,7 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
     word = "useful" if signal > 0 else "not useful"
     text = f"Noted as {word}: {name} (id: {row.id})."
     if before is not None and before.signal == signal:
-        return Judged(f"{text} It was noted before.", row.id, short_id(row.id), logged.event, signal, source,
+        return FeedbackResult(f"{text} It was noted before.", row.id, short_id(row.id), logged.event, signal, source,
                       counted=False, degraded=ormah.degraded())  # fmt: skip
     made = _judgement(ormah, row.id, logged, signal, source)
     new = judgement.FILES.put(data or b"", made)
@@ -124,7 +103,7 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
     )  # fmt: skip
     if before is not None:
         text += " It takes the place of the opposite."
-    return Judged(text, row.id, short_id(row.id), logged.event, signal, source, True, before is not None, False, "",
+    return FeedbackResult(text, row.id, short_id(row.id), logged.event, signal, source, True, before is not None, False, "",
                   done.commit, done.op, done.stored, ormah.degraded())  # fmt: skip
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import amending, commit, see
 from ormahd.actions.caller import Caller
-from ormahd.actions.views import Written, headline
+from ormahd.actions.views import headline
+from ormahd.api import WriteResult
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 
-def forget(ormah: Ormah, node_id: str, caller: Caller) -> Written:
+def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
     """Remove the note of the node that `node_id` (full or unique prefix) names.
 
     Links of others to it stay in their notes: they resolve again when the forgetting is undone.
@@ -27,7 +28,7 @@ def forget(ormah: Ormah, node_id: str, caller: Caller) -> Written:
     if node_id == ormah.vault.self_id:
         raise BadRequest("the self node stands for you and cannot be forgotten", hint="change it: ormahctl update ID")
 
-    def attempt() -> Written:
+    def attempt() -> WriteResult:
         seen = see(ormah, node_id)
         name = headline(seen.note.title, seen.note.content)
         done = commit(
@@ -35,7 +36,7 @@ def forget(ormah: Ormah, node_id: str, caller: Caller) -> Written:
             fill=lambda tx: tx.remove(seen.path, node_id=node_id, expect=seen.digest),
         )  # fmt: skip
         text = f"Forgotten: {name} (id: {node_id}). Git keeps it: op {done.op}"
-        return Written(text, node_id, short_id(node_id), seen.path, done.commit, done.op, stored=done.stored,
+        return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op, stored=done.stored,
                        degraded=ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)

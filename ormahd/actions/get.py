@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.older import replaced_today
-from ormahd.actions.views import NodeView, node_view
+from ormahd.actions.views import node_view
+from ormahd.api import NodeResult
 from ormahd.errors import NotFound
 from ormahd.vault.revisions import readable
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 
-def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: bool = True) -> NodeView:
+def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: bool = True) -> NodeResult:
     """The node that `node_id` (full id or unique prefix of 4 or more characters) names; with `touch` this counts as using it.
 
     Raises:
@@ -30,7 +31,7 @@ def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: boo
     return node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
 
 
-def get_as_of(ormah: Ormah, node_id: str, as_of: str, *, progress: Progress) -> NodeView:
+def get_as_of(ormah: Ormah, node_id: str, as_of: str, *, progress: Progress) -> NodeResult:
     """The node as it was at a time or a commit, also one that is forgotten since. Does not count as use.
 
     Raises:

@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 from ormahd.actions.amend import clean, commit, make_room_in_core, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.views import stem
+from ormahd.api import ImportFailure, ImportResult
 from ormahd.errors import BadRequest, Conflict, OrmahError
 from ormahd.faults import fault, shown
 from ormahd.model.change import Kind
@@ -57,19 +58,6 @@ class ImportLine(CreateNodeRequest):
     source: str = Field(default="", max_length=200)
 
 
-class Failure(Struct, frozen=True):
-    line: int
-    error: str
-
-
-class Imported(Struct, frozen=True):
-    added: int
-    skipped: int
-    failed: list[Failure] = field(default_factory=list)
-    run: str = ""
-    redacted: int = 0
-
-
 class _New(Struct):
     number: int
     line: ImportLine
@@ -90,7 +78,7 @@ def import_lines(
     first_line: int = 1,
     run: str | None = None,
     progress: Callable[[int, int, str], None] | None = None,
-) -> Imported:
+) -> ImportResult:
     """Store the memories of one batch in one commit.
 
     `lines` are raw JSON; a bad one is named in `failed` (with its number, counted from `first_line`) and the others
@@ -99,7 +87,7 @@ def import_lines(
     if len(lines) > MAX_BATCH:
         raise BadRequest(f"a batch of {len(lines)} lines is too large", hint=f"send at most {MAX_BATCH} at a time")
     run = run or ormah.new_run()
-    failed: list[Failure] = []
+    failed: list[ImportFailure] = []
     wanted: list[tuple[int, ImportLine, str, str | None, list[str]]] = []
     redacted = 0
     for number, text in priority.giving(enumerate(lines, first_line)):
@@ -112,7 +100,7 @@ def import_lines(
             title = clean(ormah, line.title, found)
             tags = [clean(ormah, tag, found) or "" for tag in line.tags]
         except OrmahError as exc:
-            failed.append(Failure(number, exc.message))
+            failed.append(ImportFailure(number, exc.message))
             continue
         redacted += bool(found)
         if line.about_self and ABOUT_SELF not in tags:
@@ -126,7 +114,7 @@ def import_lines(
             progress(min(at + STEP, len(wanted)), len(wanted), "embedding")
     with ormah.writing:
         added, skipped, later = _store(ormah, wanted, caller, run)
-    return Imported(added, skipped, sorted([*failed, *later], key=lambda failure: failure.line), run, redacted)
+    return ImportResult(added, skipped, sorted([*failed, *later], key=lambda failure: failure.line), run, redacted)
 
 
 def read_line(text: str) -> ImportLine:
@@ -174,7 +162,7 @@ def _plain_edge(edge: Any) -> Any:
 
 def _store(
     ormah: Ormah, wanted: list[tuple[int, ImportLine, str, str | None, list[str]]], caller: Caller, run: str
-) -> tuple[int, int, list[Failure]]:
+) -> tuple[int, int, list[ImportFailure]]:
     now = ormah.moment()
     fresh: dict[tuple[str | None, NodeType, str | None, str], _New] = {}
     skipped, failed = 0, []
@@ -187,7 +175,7 @@ def _store(
         try:
             node_id = _id(ormah, line, ids)
         except OrmahError as exc:
-            failed.append(Failure(number, exc.message))
+            failed.append(ImportFailure(number, exc.message))
             continue
         if node_id is None:
             skipped += 1
@@ -203,7 +191,7 @@ def _store(
             item.links = [_edge(ormah, new, asked) for asked in item.line.connections]
             item.data = _compose(item, now, caller)
         except OrmahError as exc:
-            failed.append(Failure(item.number, exc.message))
+            failed.append(ImportFailure(item.number, exc.message))
             new.remove(item)
     if not new:
         return 0, skipped, failed

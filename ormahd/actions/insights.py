@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from ormahd.actions.views import headline, iso
+from ormahd.api import Belief, Evolution, InsightsResult, Tension
 from ormahd.model.node import EdgeType
 
 if TYPE_CHECKING:
@@ -16,48 +15,7 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 
-class Belief(Struct, frozen=True):
-    """One end of an insight. `valid_until`, `outdated_reason`: where it does not hold any more."""
-
-    id: str
-    short_id: str
-    type: str
-    space: str | None
-    title: str
-    content: str
-    created: str
-    valid_until: str | None
-    outdated_reason: str | None
-
-
-class Evolution(Struct, frozen=True):
-    """`newer` came of `older`. `time`: when that was noted (of an edge without a date: when the newer one was made)."""
-
-    newer: Belief
-    older: Belief
-    time: str
-    reason: str | None
-    weight: float
-
-
-class Tension(Struct, frozen=True):
-    """Two that contradict each other. `settled`: one of them is outdated by now."""
-
-    a: Belief
-    b: Belief
-    time: str
-    reason: str | None
-    weight: float
-    settled: bool
-
-
-class Insights(Struct, frozen=True):
-    text: str
-    evolutions: list[Evolution]
-    tensions: list[Tension]
-
-
-def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> Insights:
+def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> InsightsResult:
     """The newest `limit` of each kind, newest first; of one space where it is named ("global": without one)."""
     wanted = {EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS}
     edges = [edge for edge in ormah.index.edges_of() if edge.edge in wanted]
@@ -82,7 +40,7 @@ def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> Insights:
                 one.expired(now) or two.expired(now),
             ))  # fmt: skip
     found = evolutions[:limit], list(tensions.values())[:limit]
-    return Insights(_prose(*found), *found)
+    return InsightsResult(_prose(*found), *found)
 
 
 def _time(edge: Edge, rows: dict[str, NodeRow]) -> datetime:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from msgspec import Struct
-
 from ormahd.actions.views import headline, iso
+from ormahd.api import ListedMemory, ListResult, WhisperedMemory, WhisperedPrompt, WhispersResult
 from ormahd.index.rows import Filter
 from ormahd.state import whisper_log
 from ormahd.state.whispers import SPOKEN
@@ -22,57 +21,7 @@ BEGINNING: Final = 400
 """Characters of a memory's text, and of a prompt, that a list shows."""
 
 
-class Entry(Struct, frozen=True):
-    """A memory in a list. `content`: its beginning."""
-
-    id: str
-    short_id: str
-    title: str
-    type: str
-    tier: str
-    space: str | None
-    tags: list[str]
-    content: str
-    created: str
-    updated: str
-    valid_until: str | None
-    origin: str
-    path: str
-
-
-class Listed(Struct, frozen=True):
-    """`total`: memories that fit. `spaces`: all spaces with their number of memories."""
-
-    memories: list[Entry]
-    total: int
-    spaces: dict[str, int]
-
-
-class Shown(Struct, frozen=True):
-    """A memory that was whispered; `title` None: it is gone by now."""
-
-    id: str
-    short_id: str
-    title: str | None
-    shown: str
-    relevance: float
-
-
-class Whispered(Struct, frozen=True):
-    """One prompt and what it was answered with; `silence`: why with nothing."""
-
-    event: str
-    time: str
-    agent: str
-    session_id: str | None
-    space: str | None
-    prompt: str
-    silence: str | None
-    milliseconds: float
-    memories: list[Shown]
-
-
-def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> Listed:
+def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
     """The youngest memories that fit, youngest first; outdated and archived ones too."""
     chosen = Filter(
         types=_tuple(narrowing.types), tiers=_tuple(narrowing.tiers), spaces=_tuple(narrowing.spaces),
@@ -80,35 +29,35 @@ def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> Listed:
     )  # fmt: skip
     rows = ormah.index.notes(ormah.index.newest(chosen, limit), connections=False).values()
     memories = [
-        Entry(
+        ListedMemory(
             row.id, row.short_id, headline(row.title, row.content, 200), row.type.value, row.tier.value, row.space,
             list(row.tags), row.content[:BEGINNING], iso(row.created) or "", iso(row.updated) or "", iso(row.valid_until),
             row.source, row.path,
         )
         for row in rows
     ]  # fmt: skip
-    return Listed(memories, ormah.index.count(chosen), ormah.index.stats().by_space)
+    return ListResult(memories, ormah.index.count(chosen), ormah.index.stats().by_space)
 
 
-def whispered(ormah: Ormah, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> list[Whispered]:  # fmt: skip
+def whispered(ormah: Ormah, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> WhispersResult:  # fmt: skip
     """What was whispered for which prompts, newest first. `space`: only prompts from there ("global": from none)."""
     prompts = whisper_log.prompts(ormah.state, since=since, before=before, space=space, limit=limit)
     shown = whisper_log.shown(ormah.state, [one.event for one in prompts])
     rows = ormah.index.notes(list({one.node_id for some in shown.values() for one in some}), connections=False)
 
-    def memory(one: whisper_log.Said) -> Shown:
+    def memory(one: whisper_log.Said) -> WhisperedMemory:
         row = rows.get(one.node_id)
         title = None if row is None else headline(row.title, row.content, 200)
-        return Shown(one.node_id, one.node_id[:8], title, one.shown, round(one.relevance, 4))
+        return WhisperedMemory(one.node_id, one.node_id[:8], title, one.shown, round(one.relevance, 4))
 
-    return [
-        Whispered(
+    return WhispersResult([
+        WhisperedPrompt(
             one.event, iso(one.time) or "", one.agent, one.session_id, one.space, one.prompt[:BEGINNING],
             None if one.outcome == SPOKEN else one.outcome, round(one.milliseconds, 1),
             [memory(said) for said in shown.get(one.event, ())],
         )
         for one in prompts
-    ]  # fmt: skip
+    ])  # fmt: skip
 
 
 def _tuple(values: list[T] | None) -> tuple[T, ...] | None:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from ormahd.actions.views import headline
+from ormahd.actions.views import headline, iso
+from ormahd.api import (
+    HistoryParams,
+    HistoryResult,
+    LifeParams,
+    LifeResult,
+    NoteChange,
+    OpResult,
+    ShowOpResult,
+    VersionResult,
+)  # fmt: skip
 from ormahd.note.diff import note_diff
 from ormahd.note.note import NoteKind, parse, stem_short_id
 from ormahd.vault.history import Op, find_op, list_ops
@@ -24,28 +32,20 @@ CHARACTERS = 4_000_000
 """Of all differences in one answer; a frame holds 16 MiB. Notes beyond it are named without theirs (`cut`)."""
 
 
-class NoteChange(Struct, frozen=True):
-    """What became of one file. `change`: added, edited, removed, moved (perhaps edited too); `old_path` only then.
-    `diff`: lines for people (`note.diff`); `cut`: some were left out. `node_id` None: the file is no memory."""
+def history(ormah: Ormah, params: HistoryParams) -> HistoryResult:
+    """Return the newest ops that match (`list_ops`), newest first; `node_id` may be that of a forgotten memory.
 
-    node_id: str | None
-    title: str
-    path: str
-    old_path: str | None
-    change: str
-    diff: str
-    cut: bool
-
-
-class OpView(Struct, frozen=True):
-    """An op and what it changed: the first `notes` of `total` files, by path."""
-
-    op: Op
-    notes: list[NoteChange]
-    total: int
+    Raises BadRequest, NotFound, Ambiguous: the id, a kind, a date.
+    """
+    node_id = None if params.node_id is None else ormah.anyone(params.node_id)
+    ops = list_ops(
+        ormah.vault, node_id=node_id, kind=params.kind, job=params.job, run=params.run, since=params.since,
+        before=params.before, limit=params.limit,
+    )  # fmt: skip
+    return HistoryResult([OpResult(*_fields(op)) for op in ops])
 
 
-def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> OpView:
+def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> ShowOpResult:
     """What the op (or commit) that `op` is a unique beginning of did to the vault.
 
     Raises BadRequest, NotFound, Ambiguous: the op.
@@ -55,21 +55,37 @@ def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> OpView:
     pairs = [ormah.vault.versions.pair(one) for one in changed[:limit]]
     views = _Views(ormah, pairs)
     notes = [view for pair in pairs for view in views.changes(*pair)]
-    return OpView(found, notes, len(changed) - len(pairs) + len(notes))
+    return ShowOpResult(*_fields(found), notes, len(changed) - len(pairs) + len(notes))
 
 
-def life(ormah: Ormah, node_id: str, *, limit: int, **chosen: str | None) -> list[OpView]:
-    """The newest versions of a memory (`node_id`: a full id, also of one that is forgotten), newest first: each op with
-    what it did to this one note. `chosen`: as `list_ops` takes it."""
-    ops = list_ops(ormah.vault, node_id=node_id, limit=limit, **chosen)
+def life(ormah: Ormah, params: LifeParams) -> LifeResult:
+    """Return the newest versions of a memory, also of one that is forgotten, newest first: each op with what it did to this
+    one note.
+
+    Raises BadRequest, NotFound, Ambiguous: the id, a date.
+    """
+    node_id = ormah.anyone(params.node_id)
+    ops = list_ops(ormah.vault, node_id=node_id, limit=params.limit, since=params.since, before=params.before)
     ormah.vault.versions.load(op.commit for op in ops)
     changed = [ormah.vault.versions.of_node(op.commit, node_id) for op in ops]
     pairs = [None if one is None else ormah.vault.versions.pair(one) for one in changed]
     views = _Views(ormah, [pair for pair in reversed(pairs) if pair is not None])
-    return [
-        OpView(op, [] if pair is None else views.changes(*pair), int(pair is not None))
-        for op, pair in zip(ops, pairs, strict=True)
-    ]
+    versions = []
+    for op, pair in zip(ops, pairs, strict=True):
+        changes = [] if pair is None else views.changes(*pair)
+        own = next((one for one in changes if one.node_id in {node_id, None}), None)
+        versions.append(VersionResult(*_fields(op), own))
+    return LifeResult(node_id, versions)
+
+
+_Fields = tuple[str | None, str, str, str | None, str, str, str, list[str], str | None, str | None]
+
+
+def _fields(op: Op) -> _Fields:
+    """Return an op's values in the order of `OpResult`."""
+    return (
+        op.op, op.commit, iso(op.time) or "", op.kind, op.source, op.subject, op.body, list(op.nodes), op.run, op.undone_by,
+    )  # fmt: skip
 
 
 class _Views:

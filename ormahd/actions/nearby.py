@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from ormahd.actions.views import NearView, headline, iso
+from ormahd.actions.views import headline, iso
+from ormahd.api import Near
 from ormahd.errors import Unavailable
 from ormahd.model.node import NodeType
 from ormahd.text.standing import Compared, Standing, compare
@@ -32,7 +33,7 @@ def nearby(
     space: str | None,
     *,
     but: Collection[str] = (),
-) -> list[NearView]:
+) -> list[Near]:
     """Return living memories of this space and of no space that are close to the memory just `written` (title, content, type).
 
     What it seems to replace comes first, then the nearest. `near`: (id, cosine), best first; `but`: ids to leave out.
@@ -41,7 +42,7 @@ def nearby(
     rows = ormah.index.notes([node_id for node_id, _ in chosen], connections=False)
     now = ormah.moment()
     statement: Statement | None = None
-    views: list[NearView] = []
+    views: list[Near] = []
     for node_id, cosine in chosen:
         row = rows.get(node_id)
         if row is None or node_id == ormah.vault.self_id or row.expired(now):
@@ -55,7 +56,7 @@ def nearby(
     return sorted(views, key=lambda one: one.standing != Standing.REPLACED)[:MOST]
 
 
-def at_best(look: Callable[[], list[NearView]]) -> list[NearView]:
+def at_best(look: Callable[[], list[Near]]) -> list[Near]:
     """What `look` finds; nothing where the index is being begun anew. The change is written already, and that is the answer."""
     try:
         return look()
@@ -63,7 +64,7 @@ def at_best(look: Callable[[], list[NearView]]) -> list[NearView]:
         return []
 
 
-def told(near: Sequence[NearView], newer: str) -> list[str]:
+def told(near: Sequence[Near], newer: str) -> list[str]:
     """Return lines for an agent: what exists, and what to do if the memory `newer` (short id) replaces one of them."""
     if not near:
         return []
@@ -75,8 +76,8 @@ def told(near: Sequence[NearView], newer: str) -> list[str]:
     return [*lines, f"If the new memory replaces one of them: ormahctl outdated {first.short_id} --by {newer}"]
 
 
-def _view(row: NodeRow, cosine: float, found: Compared) -> NearView:
-    return NearView(
+def _view(row: NodeRow, cosine: float, found: Compared) -> Near:
+    return Near(
         row.id, row.short_id, row.title, row.type.value, row.space, headline(None, row.content, BEGINNING),
         iso(row.created) or "", round(cosine, 3), found.verdict.value,
     )  # fmt: skip

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ormahd.actions.amend import amending, clean, commit, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.superseding import superseded_by
-from ormahd.actions.views import Written, headline
+from ormahd.actions.views import headline
+from ormahd.api import WriteResult
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def outdated(
     ormah: Ormah, node_id: str, caller: Caller, *, reason: str | None, revoke: bool, by: str | None = None
-) -> Written:
+) -> WriteResult:
     """Set `valid_until` to now with a reason, or with `revoke` clear both. `by`: the id of the memory that replaces it,
     which gets an `evolved_from` edge.
 
@@ -38,7 +39,7 @@ def outdated(
     found: list[str] = []
     reason = clean(ormah, reason, found)
 
-    def attempt() -> Written:
+    def attempt() -> WriteResult:
         seen = see(ormah, node_id)
         name = headline(seen.note.title, seen.note.content)
         now = ormah.moment()
@@ -57,14 +58,14 @@ def outdated(
             edited = codec.edit(seen.data, seen.path, set=wish, clear=[] if reason else ["outdated_reason"])
             subject, text = f"Outdated: {name}", f"Outdated: {name} (id: {node_id}). It no longer shows up in recall."
         if edited == seen.data:
-            return Written(text if not revoke else f"Was not outdated: {name} (id: {node_id})", node_id, short_id(node_id),
+            return WriteResult(text if not revoke else f"Was not outdated: {name} (id: {node_id})", node_id, short_id(node_id),
                            seen.path, changed=False, redacted=found, degraded=ormah.degraded())  # fmt: skip
         edited = codec.edit(edited, seen.path, set={"updated": now})
         done = commit(
             ormah, subject, kind=Kind.OUTDATED, caller=caller, body=reason or "",
             fill=lambda tx: tx.put(seen.path, edited, node_id=node_id, expect=seen.digest),
         )  # fmt: skip
-        return Written(text, node_id, short_id(node_id), seen.path, done.commit, done.op, True, found, [], done.stored,
+        return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op, True, found, [], done.stored,
                        ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)

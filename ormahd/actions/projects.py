@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ormahd import paths
 from ormahd.actions.amend import commit
 from ormahd.actions.caller import Caller
+from ormahd.api import ListedSpace, SpacesResult
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
 from ormahd.model.line_time import write_time
@@ -92,23 +93,7 @@ def _write(ormah: Ormah, caller: Caller, line: Line) -> None:
     )  # fmt: skip
 
 
-class ListedSpace(Struct, frozen=True):
-    """A space (None: of no project) and what the vault knows of it. `projects`: their keys, the oldest first."""
-
-    space: str | None
-    memories: int
-    projects: list[str]
-
-
-class Listed(Struct, frozen=True):
-    """All spaces, the largest first. `here`: the caller's, `project`: what its project is known by; None where it is in none."""
-
-    spaces: list[ListedSpace]
-    here: str | None
-    project: str | None
-
-
-def listed(ormah: Ormah, caller: Caller) -> Listed:
+def listed(ormah: Ormah, caller: Caller) -> SpacesResult:
     """Every space that has memories or belongs to a project."""
     counts = ormah.index.stats().by_space
     projects: dict[str, list[str]] = {}
@@ -116,7 +101,7 @@ def listed(ormah: Ormah, caller: Caller) -> Listed:
         projects.setdefault(space, []).append(key)
     names = sorted(counts.keys() | projects.keys(), key=lambda name: (-counts.get(name, 0), name))
     here = home_of(ormah, _place(ormah, caller))
-    return Listed(
+    return SpacesResult(
         [ListedSpace(None if name == GLOBAL else name, counts.get(name, 0), projects.get(name, [])) for name in names],
         None if here is None else here.space,
         None if here is None else here.key,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
-
 from ormahd.actions.caller import PERSON
 from ormahd.actions.partly import saying
-from ormahd.actions.purge_clean import BESIDE, Left, clean_beside, clean_derived, everywhere
+from ormahd.actions.purge_clean import BESIDE, clean_beside, clean_derived, everywhere
+from ormahd.api import PurgeLeft, PurgeParams, PurgeResult
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
 from ormahd.git import message
 from ormahd.model.change import Kind
@@ -19,7 +18,7 @@ from ormahd.model.node import is_node_id
 from ormahd.note.forgetting import MIN_SECRET, Forgotten, is_structure
 from ormahd.note.note import digest, parse
 from ormahd.purge.check import check
-from ormahd.purge.purge import Remote, Stale, discard, finish, look, pending, prepare, remotes, replace, size
+from ormahd.purge.purge import Stale, discard, finish, look, pending, prepare, remotes, replace, size
 from ormahd.vault import purge_records
 
 if TYPE_CHECKING:
@@ -37,43 +36,12 @@ _BINARY = 8000
 """Bytes in which git looks for a NUL to tell a binary file."""
 
 
-class Purged(Struct):
-    """What a purge did, or with `dry_run` would do. Sizes in bytes, paths relative to the vault."""
-
-    node_id: str | None
-    dry_run: bool
-    commits: int
-    """That are written anew: those that held it, and all that came after."""
-    commits_total: int
-    versions: int
-    """Of the note."""
-    paths: list[str]
-    """That the note had."""
-    others: list[str]
-    """Other files of which some version named it."""
-    refs: list[str]
-    """Branches and tags that get another commit."""
-    foreign: int
-    """Commits made by hand, of all."""
-    size_before: int
-    size_after: int | None = None
-    op: str | None = None
-    commit: str | None = None
-    remotes: list[Remote] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
-    seconds: float = 0.0
-
-
 def purge(
     ormah: Ormah,
-    node_id: str | None,
-    texts: Sequence[str],
+    params: PurgeParams,
     caller: Caller,
-    *,
-    dry_run: bool,
-    rewrite_foreign: bool,
     progress: Progress,
-) -> Purged:
+) -> PurgeResult:
     """Take a memory (an id, or a unique beginning of it; also of one that is forgotten already) and exact texts out of
     vault, history, index and state. With `dry_run` nothing is changed.
 
@@ -82,6 +50,7 @@ def purge(
         replaced, or something holds it that a person must decide on. VaultBusy: git is held.
     """
     begun = time.monotonic()
+    node_id, texts = params.node_id, params.texts
     if node_id is None and not texts:
         raise BadRequest("nothing is named that is to be purged", hint="give an id, or a text")
     if any(len(text.strip()) < MIN_SECRET for text in texts):
@@ -98,8 +67,8 @@ def purge(
         raise BadRequest("the self node stands for you and cannot be purged", hint="change it: ormahctl update ID")
     with ormah.syncing.busy:
         job = _Job(ormah, Forgotten(full, tuple(dict.fromkeys(texts))), caller, progress)
-        out = job.look(dry_run=dry_run, rewrite_foreign=rewrite_foreign)
-        if not dry_run:
+        out = job.look(dry_run=params.dry_run, rewrite_foreign=params.rewrite_foreign)
+        if not params.dry_run:
             with saying(job.came_to, hint=job.way_on, op=lambda: out.op):
                 job.act(out)
     out.seconds = round(time.monotonic() - begun, 3)
@@ -145,7 +114,7 @@ class _Job:
         """Whether a name leads to another memory."""
         return bool(self.ormah.index.called(name) - {self.wanted.node_id})
 
-    def look(self, *, dry_run: bool, rewrite_foreign: bool) -> Purged:
+    def look(self, *, dry_run: bool, rewrite_foreign: bool) -> PurgeResult:
         """What is to be rewritten, once nothing stands against it."""
         resume(self.ormah)
         if not dry_run:
@@ -159,10 +128,10 @@ class _Job:
         self.naming = {one.path for one in left if not one.echo}
         self._check_files(found)
         tracked = self.vault.tree()
-        return Purged(
+        return PurgeResult(
             self.wanted.node_id, dry_run, found.changed, found.commits, len(found.drop), sorted(found.own_paths),
-            sorted(found.paths), sorted(found.refs), len(found.foreign), size(self.vault),
-            remotes=remotes(self.vault, found.refs), left=[one for one in left if one.echo or not (one.path in tracked or one.path.startswith((*BESIDE, ".git/")))],
+            sorted(found.paths), sorted(found.refs), len(found.foreign), size(self.vault), None, None, None, remotes(self.vault, found.refs),
+            [one for one in left if one.echo or not (one.path in tracked or one.path.startswith((*BESIDE, ".git/")))], 0.0,
         )  # fmt: skip
 
     def _check_files(self, found: Survey) -> None:
@@ -198,7 +167,7 @@ class _Job:
             f"{(self.forgotten_by or '')[:8]}"
         )
 
-    def act(self, out: Purged) -> None:
+    def act(self, out: PurgeResult) -> None:
         for attempt in range(ATTEMPTS):
             self._forget_today(out, everything=attempt > 0)
             prepared = self._replace(last=attempt == ATTEMPTS - 1)
@@ -217,11 +186,11 @@ class _Job:
         out.left = everywhere(self.ormah, self.wanted)
         if prepared.echoes and not any(one.echo for one in out.left):
             out.left.append(
-                Left("(history)", f"{len(prepared.echoes)} versions of other files have a line of it", True)
+                PurgeLeft("(history)", f"{len(prepared.echoes)} versions of other files have a line of it", True)
             )
         out.size_after = size(self.vault)
 
-    def _forget_today(self, out: Purged, *, everything: bool) -> None:
+    def _forget_today(self, out: PurgeResult, *, everything: bool) -> None:
         """An ordinary op: the note goes, and what names it in other files of today; its message names none of them, because
         in the history they will never have known it. The first op says that there was a purge (`purge_records`)."""
         vault, ormah = self.vault, self.ormah

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from ormahd.api import PurgeLeft
 
 if TYPE_CHECKING:
     from ormahd.note.forgetting import Forgotten
@@ -25,16 +25,7 @@ _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
 log = logging.getLogger("ormah")
 
 
-class Left(Struct, frozen=True):
-    """Where it still is, and why it was left alone. `path` is relative to the vault."""
-
-    path: str
-    why: str
-    echo: bool = False
-    """It has the same words as the memory, but does not name it."""
-
-
-def everywhere(ormah: Ormah, forgotten: Forgotten) -> list[Left]:
+def everywhere(ormah: Ormah, forgotten: Forgotten) -> list[PurgeLeft]:
     """Every file below the vault that names it or has a line of it, git's objects left out (they are looked at by
     themselves)."""
     found = []
@@ -44,12 +35,12 @@ def everywhere(ormah: Ormah, forgotten: Forgotten) -> list[Left]:
                 continue
             data = file.read_bytes()
         except OSError as exc:
-            found.append(Left(path, f"cannot be read: {exc.strerror}"))
+            found.append(PurgeLeft(path, f"cannot be read: {exc.strerror}"))
             continue
         if forgotten.mentions(data) or forgotten.mentions(os.fsencode(path)):
-            found.append(Left(path, "names it; it is not in the history, and is left alone"))
+            found.append(PurgeLeft(path, "names it; it is not in the history, and is left alone"))
         elif forgotten.echoes(data):
-            found.append(Left(path, "has a line of it; it is another memory or file", echo=True))
+            found.append(PurgeLeft(path, "has a line of it; it is another memory or file", echo=True))
     return found
 
 

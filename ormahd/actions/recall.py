@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct, field
+from msgspec import UNSET, UnsetType
 
 from ormahd.actions.as_of import looking_back
 from ormahd.actions.views import headline, iso
+from ormahd.api import RecallHit, RecallResult
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.model.node import EdgeType, SearchQuery, short_id
 from ormahd.search.search import Rules, rank
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from ormahd.actions.as_of import AsOf, Progress
+    from ormahd.actions.as_of import Progress
     from ormahd.index.reader import Reader
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
@@ -43,40 +44,9 @@ GLANCED = 3
 """Results whose text an agent reads for sure. To be found further down is no sign that a memory was needed."""
 
 
-class Hit(Struct, frozen=True):
-    id: str
-    short_id: str
-    title: str | None
-    type: str
-    tier: str
-    space: str | None
-    tags: list[str]
-    score: float
-    source: str
-    content: str
-    created: str
-    origin: str
-    path: str
-    excerpt: str = ""
-    """The beginning of its text, without what is no language: inline images, encoded data, minified code, logs."""
-    also: list[str] = field(default_factory=list)
-    """Full ids of memories that say the same, and have no place of their own."""
-    older_than: str | None = None
-    """Full id of the newer memory that seems to have replaced this one, and stands before it."""
-    trace: dict[str, Any] = field(default_factory=dict)
-
-
-class Recalled(Struct, frozen=True):
-    text: str
-    results: list[Hit]
-    degraded: list[str] = field(default_factory=list)
-    trace: dict[str, Any] = field(default_factory=dict)
-    as_of: AsOf | None = None
-
-
 def recall(
     ormah: Ormah, query: SearchQuery, *, space: str | None, explain: bool = False, touch: bool = True
-) -> Recalled:
+) -> RecallResult:
     """Search. `space` is where the caller works: favoured, not required (`query.spaces` filters).
 
     The first `GLANCED` are noted in the journal as weakly used (never in a note), where the search found them itself: what came by an
@@ -95,19 +65,19 @@ def recall(
         if named:
             ormah.state.touch(named, how="get", session_id=query.session_id, at=now)
     degraded = sorted({*ranked.degraded, *ormah.degraded()})
-    return Recalled(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else {})
+    return RecallResult(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else UNSET)
 
 
 def recall_as_of(
     ormah: Ormah, query: SearchQuery, as_of: str, *, space: str | None, explain: bool = False, progress: Progress
-) -> Recalled:
+) -> RecallResult:
     """The same from the notes as they were: what was known at that time or commit. Nothing counts as used."""
     with looking_back(ormah, as_of, progress, query=query.query) as (past, told, now):
         reworded = ormah.reworded.until(now, past)
         ranked, hits = _found(ormah, past, query, past.embed_query, now, reworded, space=space, explain=explain)
         degraded = sorted({*ranked.degraded, *past.degraded})
     prose = f"As of {now:%Y-%m-%d %H:%M} UTC (commit {told.commit[:8]}, {told.notes} memories):\n{_prose(query, hits, degraded)}"
-    return Recalled(prose, hits, degraded, ranked.trace if explain else {}, told)
+    return RecallResult(prose, hits, degraded, ranked.trace if explain else UNSET, told)
 
 
 def _found(
@@ -120,7 +90,7 @@ def _found(
     *,
     space: str | None,
     explain: bool,
-) -> tuple[Ranked, list[Hit]]:
+) -> tuple[Ranked, list[RecallHit]]:
     settings = ormah.settings
     asked, spare = query, 0
     while True:
@@ -138,17 +108,17 @@ def _found(
         asked = query.model_copy(update={"limit": min(query.limit + spare, MOST)})
     groups = groups[: query.limit]
     against = _against(index, [found.node_id for found, _ in groups])
-    hits: list[Hit] = []
+    hits: list[RecallHit] = []
     for place, twins in groups:
         row = rows[place.node_id]
         source = "conflict" if row.id in against else place.source
         also = [one.node_id for one in twins]
-        hits.append(_hit(row, place.score, source, place.trace if explain else {}, also, place.older_than))
+        hits.append(_hit(row, place.score, source, place.trace if explain else UNSET, also, place.older_than))
     named = None if explain else _named(index, query)
     if named is not None:
         row, certain = named
         others = [] if certain else [hit for hit in hits if hit.id != row.id]
-        hits = [_hit(row, 1.0, "id", {}, []), *others[: query.limit - 1]]
+        hits = [_hit(row, 1.0, "id", UNSET, []), *others[: query.limit - 1]]
     return ranked, hits
 
 
@@ -175,9 +145,9 @@ def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
 
 
 def _hit(
-    row: NodeRow, score: float, source: str, trace: dict[str, Any], also: list[str], older_than: str | None = None
-) -> Hit:  # fmt: skip
-    return Hit(
+    row: NodeRow, score: float, source: str, trace: dict[str, Any] | UnsetType, also: list[str], older_than: str | None = None
+) -> RecallHit:  # fmt: skip
+    return RecallHit(
         row.id, row.short_id, row.title, row.type.value, row.tier.value, row.space, list(row.tags), round(score, 6), source,
         row.content, iso(row.created) or "", row.source, row.path, beginning(row.content, EXCERPT), also, older_than, trace,
     )  # fmt: skip
@@ -193,7 +163,7 @@ def _against(index: Reader, ids: list[str]) -> set[str]:
     }
 
 
-def _prose(query: SearchQuery, hits: list[Hit], degraded: list[str]) -> str:
+def _prose(query: SearchQuery, hits: list[RecallHit], degraded: list[str]) -> str:
     lines = []
     direct = [hit for hit in hits if hit.source in ("id", "search", "temporal")]
     if not hits:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.actions.partly import saying
+from ormahd.api import ReleaseParams, ReleaseResult
 from ormahd.errors import BadRequest, NotFound
 from ormahd.model.change import Kind, sha256
 from ormahd.note.note import parse
@@ -34,33 +34,20 @@ AT_ONCE = 500
 DATA = ".ormah/"
 
 
-class Outcome(Struct):
-    """What was released, or would be. `stays`: what of Ormah is left, each with how to remove it."""
-
-    dry_run: bool
-    released: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    stays: list[str] = field(default_factory=list)
-    ops: list[str] = field(default_factory=list)
-    run: str | None = None
-    stopped: bool = False
-
-
 def release(
-    ormah: Ormah, chosen: Sequence[str], caller: Caller, progress: Callable[[int, int, str], None], *, everything: bool,
-    remove_data: bool, dry_run: bool,
-) -> Outcome:  # fmt: skip
-    """Release the person's files at or below the `chosen` paths, or `everything`: then nothing is adopted here any more.
+    ormah: Ormah, params: ReleaseParams, caller: Caller, progress: Callable[[int, int, str], None]
+) -> ReleaseResult:
+    """Release the person's files at or below the chosen `paths`, or `everything`: then nothing is adopted here any more.
 
     `remove_data`: `.ormah` and our settings in git's files go too; the folder is no vault then.
 
     Raises:
         BadRequest: nothing, or too much, was chosen. NotFound: nothing of Ormah's is there. Conflict: a file is being edited.
     """
+    chosen, everything, dry_run = params.paths, params.everything, params.dry_run
     if everything == bool(chosen):
         raise BadRequest("name files or folders, or everything", hint="ormahctl vault release PATH…, or --all")
-    if remove_data and not everything:
+    if params.remove_data and not everything:
         raise BadRequest("the data of Ormah goes only when everything is released", hint="give --all too")
     progress(0, 0, "looking at the history")
     ormah.vault.wait_for_git()
@@ -71,13 +58,16 @@ def release(
         raise NotFound(
             f"there is nothing of Ormah's in {', '.join(chosen)}", hint="`ormahctl history` says what was done"
         )
-    out = Outcome(dry_run, [one.path for one in files], [f"{one.path}: {why}" for one in files for why in one.kept])
-    out.stays = _stays(ormah, files, remove_data) if everything else []
+    out = ReleaseResult(
+        dry_run, [one.path for one in files], [f"{one.path}: {why}" for one in files for why in one.kept],
+        [], [], [], None, False,
+    )  # fmt: skip
+    out.stays = _stays(ormah, files, params.remove_data) if everything else []
     if not dry_run:
         before = lambda: "some of the files were released before that; repeat the command" if out.ops else ""  # noqa: E731
         with ormah.writing, saying(before):
             _carry_out(ormah, files, caller, out, progress, everything=everything)
-            if remove_data:
+            if params.remove_data:
                 _remove(ormah, caller, out)
     return out
 
@@ -93,7 +83,7 @@ def _inside(ormah: Ormah, path: str) -> str:
 
 
 def _carry_out(
-    ormah: Ormah, files: Sequence[Release], caller: Caller, out: Outcome, progress: Callable[[int, int, str], None], *,
+    ormah: Ormah, files: Sequence[Release], caller: Caller, out: ReleaseResult, progress: Callable[[int, int, str], None], *,
     everything: bool,
 ) -> None:  # fmt: skip
     vault = ormah.vault
@@ -129,7 +119,7 @@ def _carry_out(
         ormah.reconciler.renew()
 
 
-def _remove(ormah: Ormah, caller: Caller, out: Outcome) -> None:
+def _remove(ormah: Ormah, caller: Caller, out: ReleaseResult) -> None:
     """Take what Ormah keeps of its own out of the folder and out of git's settings. Nobody may write here after that."""
     vault = ormah.vault
     marker = released_marker(vault.root)

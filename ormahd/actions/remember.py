@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from ormahd.actions.amend import Seen, amending, clean, commit, define, make_room_in_core, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.nearby import at_best, nearby, told
 from ormahd.actions.superseding import called, link_to, refuse_self, superseded, superseded_by
-from ormahd.actions.views import EdgeView, NearView, edge_view, headline, stem
+from ormahd.actions.views import edge_view, headline, stem
+from ormahd.api import Edge, Near, RememberResult
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
 from ormahd.note import note as codec
@@ -21,25 +22,6 @@ if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.vault.transaction import Transaction
-
-
-class Remembered(Struct, frozen=True):
-    text: str
-    node_id: str
-    short_id: str
-    path: str | None = None
-    commit: str | None = None
-    op: str | None = None
-    space: str | None = None
-    links: list[EdgeView] = field(default_factory=list)
-    redacted: list[str] = field(default_factory=list)
-    demoted: list[str] = field(default_factory=list)
-    existing: bool = False
-    stored: bool = False
-    degraded: list[str] = field(default_factory=list)
-    near: list[NearView] = field(default_factory=list)
-    replaced: list[str] = field(default_factory=list)
-    """Full ids of the memories that this one replaced."""
 
 
 class _Draft(Struct, frozen=True):
@@ -53,7 +35,9 @@ class _Draft(Struct, frozen=True):
     """Its nearest memories, with their cosine."""
 
 
-def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replaces: Sequence[str] = ()) -> Remembered:
+def remember(
+    ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replaces: Sequence[str] = ()
+) -> RememberResult:
     """Store one memory; `request.space` is final. The memories that `replaces` names are superseded in the same commit.
 
     A memory whose space, type, title and content equal an existing one's is that one: `existing`, no commit.
@@ -77,11 +61,11 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replac
     ]
     many = ormah.settings.linking.neighbours + 1
 
-    def draft(near: list[tuple[str, float]]) -> Remembered | _Draft:
+    def draft(near: list[tuple[str, float]]) -> RememberResult | _Draft:
         known = ormah.index.equal(request.space, request.type, title, content)
         if known is not None:
             row = ormah.index.note(known)
-            return Remembered(
+            return RememberResult(
                 f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known), row.path,
                 space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
             )  # fmt: skip
@@ -103,8 +87,8 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replac
         )
         return _Draft(node_id, path, data, made, near)
 
-    def store(drawn: Remembered | _Draft) -> Remembered:
-        if isinstance(drawn, Remembered):
+    def store(drawn: RememberResult | _Draft) -> RememberResult:
+        if isinstance(drawn, RememberResult):
             return drawn
         node_id, path, made = drawn.node_id, drawn.path, drawn.links
         name = headline(title, content)
@@ -126,7 +110,7 @@ def remember(ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replac
         written = (title, content, request.type)
         but = [row.id for row in older]
         close = at_best(lambda: nearby(ormah, drawn.near, written, request.space, but=but))
-        return Remembered(
+        return RememberResult(
             _prose(node_id, name, views, demoted, found, done.stored, older, close), node_id, short_id(node_id), path,
             done.commit, done.op, request.space, views, found, [row.id for row in demoted], stored=done.stored,
             degraded=ormah.degraded(), near=close, replaced=[row.id for row in older],
@@ -149,7 +133,7 @@ def _supersede(ormah: Ormah, tx: Transaction, seen: Seen, by: str) -> None:
         tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
 
 
-def _known_replaces(ormah: Ormah, known: Remembered, older: Sequence[NodeRow], caller: Caller) -> Remembered:
+def _known_replaces(ormah: Ormah, known: RememberResult, older: Sequence[NodeRow], caller: Caller) -> RememberResult:
     """The new text is a memory that exists already: it replaces the others all the same, each in a commit."""
     written = [
         superseded_by(ormah, row.id, known.node_id, caller, reason=None) for row in older if row.id != known.node_id
@@ -194,12 +178,12 @@ def _links(
 def _prose(
     node_id: str,
     name: str,
-    links: list[EdgeView],
+    links: list[Edge],
     demoted: list[NodeRow],
     found: list[str],
     stored: bool,
     older: Sequence[NodeRow],
-    near: Sequence[NearView],
+    near: Sequence[Near],
 ) -> str:
     lines = [f"Remembered: {name} (id: {node_id})"]
     if stored:

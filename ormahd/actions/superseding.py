@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ormahd.actions.amend import amending, clean, commit, see
-from ormahd.actions.views import Written, headline, stem
+from ormahd.actions.views import headline, stem
+from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
@@ -31,7 +32,7 @@ NAME = 60
 """Characters of a memory's title in a sentence."""
 
 
-def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *, reason: str | None) -> Written:
+def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *, reason: str | None) -> WriteResult:
     """Mark a memory as replaced by another one, in one commit. Said twice, nothing changes.
 
     Raises:
@@ -43,7 +44,7 @@ def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *,
     reason = clean(ormah, reason, found)
     check(ormah, newer, older)
 
-    def attempt() -> Written:
+    def attempt() -> WriteResult:
         check_circle(ormah, newer.id, older)
         first, second = see(ormah, newer.id), see(ormah, older.id)
         now = ormah.moment()
@@ -51,7 +52,7 @@ def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *,
         puts = [(seen, data) for seen, data in changed if data != seen.data]
         title = headline(second.note.title, second.note.content)
         if not puts:
-            return Written(f"Superseded already: {title} (id: {older.id})", older.id, older.short_id, second.path,
+            return WriteResult(f"Superseded already: {title} (id: {older.id})", older.id, older.short_id, second.path,
                            changed=False, redacted=found, degraded=ormah.degraded())  # fmt: skip
 
         def fill(tx: Transaction) -> None:
@@ -63,7 +64,7 @@ def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *,
             caller=caller, body=reason or "", fill=fill,
         )  # fmt: skip
         text = f"Superseded: {title} (id: {older.id}), by {name(newer)}. It no longer shows up in recall."
-        return Written(text, older.id, older.short_id, second.path, done.commit, done.op, True, found, [], done.stored,
+        return WriteResult(text, older.id, older.short_id, second.path, done.commit, done.op, True, found, [], done.stored,
                        ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)

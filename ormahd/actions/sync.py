@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from ormahd.actions.asking import ask_before
 from ormahd.actions.caller import PERSON, Caller
 from ormahd.actions.partly import saying
+from ormahd.api import ConflictItem, SyncResult
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.git.network import Network, Progress, Unreachable
 from ormahd.git.refs import is_ancestor
@@ -26,7 +27,7 @@ from ormahd.git.remote import Remote, find, shown
 from ormahd.sync.join import card_of, carry_out, count, merge_base, plan
 from ormahd.sync.replaced import tell
 from ormahd.sync.state import check_here, check_there, note_synced
-from ormahd.vault.conflicts import Aside, waiting
+from ormahd.vault.conflicts import item, waiting
 from ormahd.vault.three_way import node_of
 from ormahd.vault.transaction import HistoryMoved
 from ormahd.vault.worktree import Displaced
@@ -47,25 +48,9 @@ PATIENCE: Final = 10.0
 """Seconds that a join waits for a file that is being edited."""
 
 
-class Synced(Struct):
-    """What a sync came to: commits that came in and went out, and the conflicts that it met and set aside."""
-
-    remote: str
-    branch: str
-    pulled: int = 0
-    pushed: int = 0
-    conflicts: list[Aside] = field(default_factory=list)
-    replaced: list[Aside] = field(default_factory=list)
-    """Where another machine's sync had kept its own words and not this machine's."""
-    told: list[str] = field(default_factory=list)
-    """Files that one machine released and another one changed, a sentence each: what became of them."""
-    commit: str | None = None
-    """Where both sides are now."""
-
-
 def sync(
     ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Random | None = None, yes: bool = False
-) -> Synced:
+) -> SyncResult:
     """Sync with the remote that the current branch follows, or the one of the setting `sync.remote`. `yes`: also where what
     comes in removes or moves more than a few files that the person made.
 
@@ -141,9 +126,9 @@ def network(ormah: Ormah) -> Network:
 
 def sync_with(
     ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, *, yes: bool
-) -> Synced:
+) -> SyncResult:
     """See `sync`; the caller holds `one_at_a_time`."""
-    out = Synced(remote.name, remote.branch.removeprefix("refs/heads/"))
+    out = SyncResult(0, 0, [], [], [], 0, remote.name, remote.branch.removeprefix("refs/heads/"), None)
     with saying(
         lambda: (
             f"{out.pulled} {'commit' if out.pulled == 1 else 'commits'} had come in before that" if out.pulled else ""
@@ -154,8 +139,15 @@ def sync_with(
 
 
 def _rounds(
-    ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, out: Synced, *, yes: bool
-) -> Synced:
+    ormah: Ormah,
+    remote: Remote,
+    caller: Caller,
+    progress: Progress,
+    chance: random.Random,
+    out: SyncResult,
+    *,
+    yes: bool,
+) -> SyncResult:
     vault, wire = ormah.vault, network(ormah)
     for number in range(ROUNDS):
         progress(0, 0, "looking at the folder")
@@ -173,13 +165,13 @@ def _rounds(
             out.conflicts += joined.conflicts
             out.told += joined.told
             if pulled and before is not None:
-                out.replaced += tell(vault, before, tip)
+                out.replaced += map(item, tell(vault, before, tip))
         head = vault.head()
         assert head is not None  # a vault begins with a commit
         going = count(vault, head, tip)
         if going == 0 or _pushed(ormah, wire, remote, head, progress):
             out.pushed += going
-            out.commit = head
+            out.commit, out.waiting = head, len(waiting(vault.root))
             note_synced(vault, remote, head if going else tip or head)
             return out
         ormah.syncing.stopping.wait(chance.uniform(0, min(PAUSE[1], PAUSE[0] * 2**number)))
@@ -253,7 +245,7 @@ def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> Non
 class Joined(Struct):
     """What a person has to know of a join: the conflicts that were set aside, and what became of released files."""
 
-    conflicts: list[Aside] = field(default_factory=list)
+    conflicts: list[ConflictItem] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
 
@@ -279,7 +271,7 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
                 raise _in_the_way(ormah, exc) from exc
             continue
         ormah.reconciler.scan()
-        met = [one for one in waiting(vault.root) if done is not None and one.op == done.op]
+        met = [item(one) for one in waiting(vault.root) if done is not None and one.op == done.op]
         return Joined(met, found.told)
 
 

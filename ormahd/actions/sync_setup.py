@@ -6,11 +6,10 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from ormahd.actions.asking import ask_before
 from ormahd.actions.partly import saying
-from ormahd.actions.sync import Synced, going, join, network, one_at_a_time, only_as_root, sync_with
+from ormahd.actions.sync import going, join, network, one_at_a_time, only_as_root, sync_with
+from ormahd.api import SyncSetupResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.git.network import Network, Progress
 from ormahd.git.refs import is_ancestor
@@ -29,23 +28,10 @@ if TYPE_CHECKING:
 MAX_URL: Final = 4_000
 
 
-class SetUp(Struct, frozen=True):
-    """What the remote is: `empty`, `ours` (it has this vault already), `joined` (another vault, which this one joined), or
-    `would_join` (nothing was done yet: somebody is to agree first). `memories` of the other vault."""
-
-    state: str
-    remote: str
-    url: str
-    vault_id: str
-    former_id: str | None = None
-    memories: int = 0
-    synced: Synced | None = None
-
-
 def setup(
     ormah: Ormah, url: str, caller: Caller, progress: Progress, *, replace: bool = False, agreed: bool = True,
     yes: bool = False,
-) -> SetUp:  # fmt: skip
+) -> SyncSetupResult:  # fmt: skip
     """Make `url` the vault's remote and sync with it. `replace`: also where another one is configured. Without `agreed` a
     vault that would be joined is only told of.
 
@@ -81,17 +67,17 @@ def setup(
         return _not_empty(ormah, wire, remote, caller, progress, agreed, yes)
 
 
-def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress, yes: bool) -> SetUp:
+def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress, yes: bool) -> SyncSetupResult:
     """Sync for the first time; the remote is written into the configuration once that went well."""
     chance = random.Random()  # noqa: S311 - no secret hangs on it
     done = sync_with(ormah, remote, caller, progress, chance, yes=yes)
     follow(ormah.vault.git, remote)
-    return SetUp(state, remote.name, shown(remote.url), ormah.vault.id, synced=done)
+    return SyncSetupResult(state, remote.name, shown(remote.url), ormah.vault.id, None, 0, done)
 
 
 def _not_empty(
     ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, agreed: bool, yes: bool
-) -> SetUp:
+) -> SyncSetupResult:
     check_here(ormah.vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
     with as_before(ormah.vault.git, remote) as keep:
         with ormah.vault.lineage:
@@ -102,7 +88,7 @@ def _not_empty(
 def _fetched(
     ormah: Ormah, tip: str | None, remote: Remote, caller: Caller, progress: Progress, agreed: bool, yes: bool,
     keep: Callable[[], None],
-) -> SetUp:  # fmt: skip
+) -> SyncSetupResult:  # fmt: skip
     """`keep`: what was fetched belongs here."""
     vault = ormah.vault
     card = None if tip is None else card_of(vault, tip)
@@ -125,7 +111,7 @@ def _fetched(
         return _begin(ormah, remote, "ours", caller, progress, yes)
     memories = sum(path.lower().endswith(".md") for path in vault.git.listing(tip))
     if not agreed:
-        return SetUp("would_join", remote.name, shown(remote.url), card.id, vault.id, memories)
+        return SyncSetupResult("would_join", remote.name, shown(remote.url), card.id, vault.id, memories, None)
     former = vault.id
     _join(ormah, remote, tip, card, caller, progress, yes)
     keep()
@@ -134,7 +120,7 @@ def _fetched(
         done = _begin(ormah, remote, "joined", caller, progress, yes)
     assert done.synced is not None
     done.synced.pulled += count(vault, tip, head)
-    return SetUp("joined", done.remote, done.url, card.id, former, memories, done.synced)
+    return SyncSetupResult("joined", done.remote, done.url, card.id, former, memories, done.synced)
 
 
 def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress, yes: bool) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from ormahd.actions.amend import amending, commit, see
 from ormahd.actions.partly import saying
+from ormahd.api import ConflictItem, TakeBackResult
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
 from ormahd.note import note as codec
@@ -21,15 +20,7 @@ if TYPE_CHECKING:
     from ormahd.vault.conflicts import Aside
 
 
-class TakenBack(Struct, frozen=True):
-    """The conflicts that were settled so, with the commits; `waiting` are left."""
-
-    settled: list[Aside]
-    commits: list[str]
-    waiting: int
-
-
-def take_back(ormah: Ormah, name: str, caller: Caller) -> TakenBack:
+def take_back(ormah: Ormah, name: str, caller: Caller) -> TakeBackResult:
     """Take back what `name` (as in `conflicts.find`) means; each note in a commit of its own.
 
     Raises:
@@ -37,7 +28,7 @@ def take_back(ormah: Ormah, name: str, caller: Caller) -> TakenBack:
         since. Of the note that fails nothing was changed; what was taken back before it stays so, and is said.
     """
     root = ormah.vault.root
-    settled: list[Aside] = []
+    settled: list[ConflictItem] = []
     commits: list[str] = []
     for one in conflicts.find(root, name):
         with saying(lambda: f"taken back before that: {', '.join(one.path for one in settled)}" if settled else ""):
@@ -45,8 +36,8 @@ def take_back(ormah: Ormah, name: str, caller: Caller) -> TakenBack:
         if done.commit is not None:
             commits.append(done.commit)
         conflicts.settle(root, [one])
-        settled.append(one)
-    return TakenBack(settled, commits, len(conflicts.waiting(root)))
+        settled.append(conflicts.item(one))
+    return TakeBackResult(settled, commits, len(conflicts.waiting(root)))
 
 
 def _one(ormah: Ormah, one: Aside, caller: Caller) -> Outcome:

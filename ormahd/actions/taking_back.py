@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.actions.amend import amending
@@ -17,6 +17,7 @@ from ormahd.actions.caller import PERSON
 from ormahd.actions.undo_custody import committed_by_hand, custody_words, put
 from ormahd.actions.undo_message import body, subject, trailers
 from ormahd.actions.views import headline
+from ormahd.api import UndoChange, UndoConflict, UndoneOp
 from ormahd.errors import Conflict
 from ormahd.model.change import Kind
 from ormahd.note import note as codec
@@ -43,47 +44,10 @@ PLACE = "path"
 """`Clash.field` of a note whose old place is taken."""
 
 
-class Clash(Struct, frozen=True):
-    """One thing that excludes the undo. `base`: what the op left; `ours`: today; `theirs`: what was before the op."""
-
-    op: str
-    node_id: str | None
-    path: str
-    title: str | None
-    field: str
-    base: str | None
-    ours: str | None
-    theirs: str | None
-    what: str
-    """What is the matter with the note, as the rest of a sentence."""
-
-
-class Change(Struct, frozen=True):
-    """What became of one file. `did`: removed, brought back, restored, moved back, merged (with later edits), released (our
-    lines are out of a file of the person's, which stays and is no memory), or adopted (it is a memory again)."""
-
-    node_id: str | None
-    path: str
-    title: str | None
-    did: str
-
-
-class Undone(Struct, frozen=True):
-    """An op that was taken back. `undo_op` is the undo's own op, by which it can be taken back again."""
-
-    op: str
-    undo_op: str
-    commit: str
-    subject: str
-    nodes: list[str] = field(default_factory=list)
-    merged: list[str] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-
-
 class Left(Struct, frozen=True):
     """An op that was left alone: it clashes, or (no clashes) nothing of it is left to be undone."""
 
-    clashes: tuple[Clash, ...] = ()
+    clashes: tuple[UndoConflict, ...] = ()
 
 
 class Task(Struct, frozen=True):
@@ -120,7 +84,7 @@ class Plan(Struct, frozen=True):
     """What taking an op back comes to."""
 
     pieces: dict[str, Piece]
-    changes: list[Change]
+    changes: list[UndoChange]
     reasons: list[str]
 
 
@@ -128,7 +92,7 @@ Ahead = dict[str, "Version | None"]
 """Files as they will be by what was foreseen before: key -> version."""
 
 
-def take_back(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
+def take_back(ormah: Ormah, task: Task, caller: Caller) -> UndoneOp | Left:
     """Undo one op, or the part of it that `task` names.
 
     Raises:
@@ -166,7 +130,7 @@ def _choose_anew(ormah: Ormah, before: Mapping[str, Folder]) -> None:
         ormah.reconciler.take_again(paths, wanted=False)
 
 
-def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
+def _attempt(ormah: Ormah, task: Task, caller: Caller) -> UndoneOp | Left:
     now = _today(ormah, task)
     loose = _uncommitted(ormah, task, now)
     if loose:
@@ -204,11 +168,11 @@ def _attempt(ormah: Ormah, task: Task, caller: Caller) -> Undone | Left:
     return undone(task, found, tx.op, tx.committed.commit)
 
 
-def undone(task: Task, found: Plan, op: str, commit: str) -> Undone:
+def undone(task: Task, found: Plan, op: str, commit: str) -> UndoneOp:
     """The answer: what was taken back, or would be (`op` and `commit` are empty then)."""
     nodes = [change.node_id for change in found.changes if change.node_id]
     merged = [change.node_id for change in found.changes if change.node_id and change.did == "merged"]
-    return Undone(task.op.name, op, commit, task.op.subject, nodes, merged, found.changes)
+    return UndoneOp(task.op.name, op, commit, task.op.subject, nodes, merged, found.changes)
 
 
 def _join(task: Task, key: str, before: Version | None, after: Version | None, ours: Version | None) -> Joined:
@@ -222,7 +186,7 @@ def _join(task: Task, key: str, before: Version | None, after: Version | None, o
 
 def _plan(ormah: Ormah, task: Task, now: Mapping[str, Version | None]) -> Plan | Left:
     pieces: dict[str, Piece] = {}
-    clashes: list[Clash] = []
+    clashes: list[UndoConflict] = []
     reasons: list[str] = []
     theirs = committed_by_hand(ormah.vault, task.op.commit) if task.did.held else set()
     for key, (before, after) in task.pairs.items():
@@ -311,7 +275,7 @@ def _uncommitted(ormah: Ormah, task: Task, now: Mapping[str, Version | None]) ->
     return found
 
 
-def _places(ormah: Ormah, task: Task, pieces: Mapping[str, Piece]) -> Iterator[Clash]:
+def _places(ormah: Ormah, task: Task, pieces: Mapping[str, Piece]) -> Iterator[UndoConflict]:
     """A note goes back to where it was, and not over another file."""
     leaving = {piece.now.path for piece in pieces.values() if piece.now and _goes(piece)}
     twins = _twins(ormah) if any(piece.now is None and piece.wanted for piece in pieces.values()) else {}
@@ -358,11 +322,11 @@ def _title(version: Version) -> str | None:
     return headline(note.title, note.content)
 
 
-def _clash(task: Task, version: Version, path: str, name: str, what: str) -> Clash:
-    return Clash(task.op.name, node_of(key_of(version)), path, _title(version), name, None, None, None, what)
+def _clash(task: Task, version: Version, path: str, name: str, what: str) -> UndoConflict:
+    return UndoConflict(task.op.name, node_of(key_of(version)), path, _title(version), name, None, None, None, what)
 
 
-def _of_merge(task: Task, conflict: MergeConflict, version: Version | None) -> Clash:
+def _of_merge(task: Task, conflict: MergeConflict, version: Version | None) -> UndoConflict:
     assert version is not None
     name = conflict.field
     if name == "note":
@@ -375,10 +339,10 @@ def _of_merge(task: Task, conflict: MergeConflict, version: Version | None) -> C
         None if text is None else text[:LONGEST] for text in (conflict.base, conflict.ours, conflict.theirs)
     )
     node = conflict.node or node_of(key_of(version))
-    return Clash(task.op.name, node, conflict.path, _title(version), name, base, ours, theirs, what)
+    return UndoConflict(task.op.name, node, conflict.path, _title(version), name, base, ours, theirs, what)
 
 
-def _change(key: str, piece: Piece) -> Change:
+def _change(key: str, piece: Piece) -> UndoChange:
     version = piece.wanted or piece.now
     assert version is not None
     if piece.custody is not None:
@@ -391,4 +355,4 @@ def _change(key: str, piece: Piece) -> Change:
         did = "merged"
     else:
         did = "moved back" if piece.now.data == piece.wanted.data else "restored"
-    return Change(node_of(key), version.path, _title(version), did)
+    return UndoChange(node_of(key), version.path, _title(version), did)

@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from ormahd.actions.asking import ask_before
 from ormahd.actions.partly import saying
-from ormahd.actions.taking_back import (
-    UNCOMMITTED,
-    Ahead,
-    Clash,
-    Left,
-    Plan,
-    Task,
-    Undone,
-    foresee,
-    take_back,
-    undone,
-)
+from ormahd.actions.taking_back import UNCOMMITTED, Ahead, Left, Plan, Task, foresee, take_back, undone
 from ormahd.actions.undo_part import narrowed
 from ormahd.actions.views import headline
+from ormahd.api import SkippedOp, UndoConflict, UndoMergeResult, UndoneOp, UndoParams, UndoResult
 from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
@@ -46,55 +35,7 @@ GONE = "nothing of it is left to undo"
 DONE = "it is undone already"
 
 
-class Wish(Struct, frozen=True):
-    """What to take back: `ops` (ids of ops or commits, unique beginnings), or all of `run`, or what `job` did `since`.
-    `node_id` and `edge` (`ID` or `TYPE:ID`) narrow one op to a part of it. `force`: a note that the op brought is removed
-    although it was edited since."""
-
-    ops: tuple[str, ...] = ()
-    run: str | None = None
-    job: str | None = None
-    since: str | None = None
-    node_id: str | None = None
-    edge: str | None = None
-    force: bool = False
-    dry_run: bool = False
-    """Only say what would be done."""
-    yes: bool = False
-    """The person agrees that files of theirs are removed or moved."""
-
-
-class Skipped(Struct, frozen=True):
-    """An op that was passed over, and why."""
-
-    op: str
-    commit: str
-    subject: str
-    why: str
-
-
-class Outcome(Struct, frozen=True):
-    """What an undo came to, or would come to. Ops with conflicts were left alone as a whole; `run` names the undos when there
-    are several."""
-
-    undone: list[Undone] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
-    conflicts: list[Clash] = field(default_factory=list)
-    run: str | None = None
-    dry_run: bool = False
-
-
-class Merge(Struct, frozen=True):
-    """A merge that was taken back."""
-
-    text: str
-    op: str
-    undo_op: str
-    commit: str
-    nodes: list[str]
-
-
-def undo(ormah: Ormah, wish: Wish, caller: Caller, progress: Callable[[int, int, str], None]) -> Outcome:
+def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int, int, str], None]) -> UndoResult:
     """Take back what `wish` names. One op alone either is undone or raises; of several each that conflicts is left alone.
 
     Raises:
@@ -120,13 +61,13 @@ def undo(ormah: Ormah, wish: Wish, caller: Caller, progress: Callable[[int, int,
             ormah.vault, "the undo", going, yes=False, hint="look first: --dry-run; to do it: the same with --yes"
         )
     if len(ops) == 1 and by_name:
-        return Outcome([_one(ormah, ops[0], wish, caller)])
+        return UndoResult([_one(ormah, ops[0], wish, caller)], [], [])
     return _several(ormah, ops, wish, caller, progress)
 
 
-def _foreseen(ormah: Ormah, ops: Sequence[Op], wish: Wish) -> tuple[Outcome, list[tuple[str, str | None]]]:
+def _foreseen(ormah: Ormah, ops: Sequence[Op], wish: UndoParams) -> tuple[UndoResult, list[tuple[str, str | None]]]:
     """What the undo would come to, each op after those that are newer, and the files that would be removed or moved."""
-    out = Outcome(dry_run=True)
+    out = UndoResult([], [], [], dry_run=True)
     ahead: Ahead = {}
     going: dict[str, str | None] = {}
     together = {op.name for op in ops}
@@ -147,24 +88,24 @@ def _foreseen(ormah: Ormah, ops: Sequence[Op], wish: Wish) -> tuple[Outcome, lis
                 if found.clashes:
                     continue
             why = GONE
-        out.skipped.append(Skipped(op.name, op.commit, op.subject, why))
+        out.skipped.append(SkippedOp(op.name, op.commit, op.subject, why))
     return out, list(going.items())
 
 
-def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> Merge:
+def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> UndoMergeResult:
     """Take back the merge of two memories whose op or commit begins with `merge_id`.
 
     Raises as `undo`; NotFound also for an op of another kind.
     """
     op = find_op(ormah.vault, merge_id, kind=Kind.MERGE)
     _check(ormah, op)
-    done = _one(ormah, op, Wish(yes=True), caller)
+    done = _one(ormah, op, UndoParams(yes=True), caller)
     lines = [f"Undone: {op.subject}"]
     lines += [f"{change.did}: {change.title or change.path}" for change in done.changes]
-    return Merge("\n".join([*lines, f"op: {done.undo_op}"]), op.name, done.undo_op, done.commit, done.nodes)
+    return UndoMergeResult("\n".join([*lines, f"op: {done.undo_op}"]), op.name, done.undo_op, done.commit, done.nodes)
 
 
-def _one(ormah: Ormah, op: Op, wish: Wish, caller: Caller) -> Undone:
+def _one(ormah: Ormah, op: Op, wish: UndoParams, caller: Caller) -> UndoneOp:
     done = take_back(ormah, _task(ormah, op, wish, None), caller)
     if isinstance(done, Left):
         raise (
@@ -176,9 +117,9 @@ def _one(ormah: Ormah, op: Op, wish: Wish, caller: Caller) -> Undone:
 
 
 def _several(
-    ormah: Ormah, ops: Sequence[Op], wish: Wish, caller: Caller, progress: Callable[[int, int, str], None]
-) -> Outcome:
-    out = Outcome(run=ormah.new_run())
+    ormah: Ormah, ops: Sequence[Op], wish: UndoParams, caller: Caller, progress: Callable[[int, int, str], None]
+) -> UndoResult:
+    out = UndoResult([], [], [], ormah.new_run())
     with saying(
         lambda: f"{len(out.undone)} of {len(ops)} ops were undone before that" if out.undone else "",
         undone=lambda: [one.undo_op for one in out.undone],
@@ -188,7 +129,12 @@ def _several(
 
 
 def _each(
-    ormah: Ormah, ops: Sequence[Op], wish: Wish, caller: Caller, progress: Callable[[int, int, str], None], out: Outcome
+    ormah: Ormah,
+    ops: Sequence[Op],
+    wish: UndoParams,
+    caller: Caller,
+    progress: Callable[[int, int, str], None],
+    out: UndoResult,
 ) -> None:
     for number, op in enumerate(ops):
         progress(number, len(ops), "undoing")
@@ -198,17 +144,17 @@ def _each(
                 done = take_back(ormah, _task(ormah, op, wish, out.run), caller)
             except Conflict as exc:
                 done = Left((_in_the_way(op, exc),))
-            if isinstance(done, Undone):
+            if isinstance(done, UndoneOp):
                 out.undone.append(done)
                 continue
             out.conflicts.extend(done.clashes[: SHOWN - len(out.conflicts)])
             if done.clashes:
                 continue
             why = GONE
-        out.skipped.append(Skipped(op.name, op.commit, op.subject, why))
+        out.skipped.append(SkippedOp(op.name, op.commit, op.subject, why))
 
 
-def _task(ormah: Ormah, op: Op, wish: Wish, run: str | None) -> Task:
+def _task(ormah: Ormah, op: Op, wish: UndoParams, run: str | None) -> Task:
     did = custody.read(ormah.vault, op)
     if wish.node_id is None:
         return Task(op, did, force=wish.force, run=run)
@@ -250,7 +196,7 @@ def _choices(ormah: Ormah, ops: Sequence[Op]) -> list[Op]:
     return read_ops(ormah.vault, view, [entry for entry in left if not entry.nodes and entry.run not in more])
 
 
-def _of_run_or_job(ormah: Ormah, wish: Wish) -> list[Op]:
+def _of_run_or_job(ormah: Ormah, wish: UndoParams) -> list[Op]:
     view = ormah.vault.oplog.view()
     entries = list(_of_run(view.entries, wish.run) if wish.run is not None else _of_job(view.entries, wish))
     return read_ops(ormah.vault, view, entries)
@@ -270,7 +216,7 @@ def _of_run(entries: Sequence[Entry], run: str) -> Iterator[Entry]:
     return (entry for entry in entries if entry.run in runs)
 
 
-def _of_job(entries: Sequence[Entry], wish: Wish) -> Iterator[Entry]:
+def _of_job(entries: Sequence[Entry], wish: UndoParams) -> Iterator[Entry]:
     name = f"job:{(wish.job or '').removeprefix('job:')}"
     if not any(entry.source == name for entry in entries):
         raise NotFound(
@@ -326,8 +272,8 @@ def _quoted(op: Op) -> str:
     return f"“{headline(op.subject, '')}” ({op.name})"
 
 
-def _in_the_way(op: Op, exc: Conflict) -> Clash:
-    return Clash(op.name, None, str(exc.data.get("path", "")), None, "path", None, None, None, exc.message)
+def _in_the_way(op: Op, exc: Conflict) -> UndoConflict:
+    return UndoConflict(op.name, None, str(exc.data.get("path", "")), None, "path", None, None, None, exc.message)
 
 
 def _excluded(op: Op, left: Left) -> Conflict:

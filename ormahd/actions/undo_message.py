@@ -11,7 +11,8 @@ from ormahd.model.change import Kind
 from ormahd.model.node import short_id
 
 if TYPE_CHECKING:
-    from ormahd.actions.taking_back import Change, Task
+    from ormahd.actions.taking_back import Task
+    from ormahd.api import UndoChange
     from ormahd.vault.history import Op
 
 SAID = 40
@@ -27,7 +28,7 @@ def subject(op: Op) -> str:
     return f"Undo: {op.subject}"
 
 
-def body(task: Task, changes: Sequence[Change], reasons: Sequence[str]) -> str:
+def body(task: Task, changes: Sequence[UndoChange], reasons: Sequence[str]) -> str:
     """What was taken back, what became of each note, and where a rule chose between two changes."""
     op = task.op
     which = f"{op.kind}, {op.source}, {iso(op.time)}"

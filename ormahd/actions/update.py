@@ -10,7 +10,8 @@ from msgspec import Struct, field
 from ormahd.actions.amend import Seen, amending, clean, commit, define, make_room_in_core, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.nearby import at_best, nearby, told
-from ormahd.actions.views import Written, headline, stem
+from ormahd.actions.views import headline, stem
+from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest, Tier, short_id
@@ -36,7 +37,7 @@ class Update(Struct, frozen=True):
     expect: str | None = None
 
 
-def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Written:
+def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteResult:
     """Change the node that `node_id` (full or unique prefix) names.
 
     Raises:
@@ -63,7 +64,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Writte
         title = fields.get("title", None if "title" in change.clear else ormah.index.note(node_id).title)
         near = ormah.neighbours(title, content, ormah.settings.linking.neighbours + 1, lambda hits: hits)
 
-    def attempt() -> Written:
+    def attempt() -> WriteResult:
         seen = see(ormah, node_id)
         if change.expect is not None and change.expect != seen.digest:
             raise Conflict(f"{seen.path} changed since it was read", hint="read it again", data={"digest": seen.digest})
@@ -79,7 +80,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Writte
         edited = codec.edit(seen.data, seen.path, set=wish, clear=clear, link=links, content=content)
         name = headline(wish.get("title", seen.note.title), content or seen.note.content)
         if edited == seen.data:
-            return Written(f"Nothing to change: {name} (id: {node_id})", node_id, short_id(node_id), seen.path, changed=False,
+            return WriteResult(f"Nothing to change: {name} (id: {node_id})", node_id, short_id(node_id), seen.path, changed=False,
                            redacted=found, degraded=ormah.degraded())  # fmt: skip
         edited = codec.edit(edited, seen.path, set={"updated": now})
         named = sorted(
@@ -115,7 +116,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> Writte
         written = (wish.get("title", seen.note.title), content or "", wish.get("type", seen.note.type))
         others = at_best(lambda: nearby(ormah, near, written, space, but=_kin(ormah, node_id))) if near else []
         lines += told(others, short_id(node_id))
-        return Written(
+        return WriteResult(
             "\n".join(lines), node_id, short_id(node_id), seen.path, done.commit, done.op, True, found,
             [row.id for row in demoted], done.stored, ormah.degraded(), others,
         )  # fmt: skip

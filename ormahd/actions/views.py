@@ -6,104 +6,23 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import UNSET, UnsetType
 
+from ormahd.api import Connections, Edge, NodeResult
 from ormahd.model.node import short_id
 from ormahd.text.prose import beginning
 from ormahd.text.quoting import shortened
 
 if TYPE_CHECKING:
-    from ormahd.actions.as_of import AsOf
+    from ormahd.api import AsOf
     from ormahd.index.reader import Reader
-    from ormahd.index.rows import Edge, NodeRow
+    from ormahd.index.rows import Edge as EdgeRow
+    from ormahd.index.rows import NodeRow
     from ormahd.note.note import Link
 
 
 HEAD = 1_000
 """Characters of a text in which its first line is looked for."""
-
-
-class EdgeView(Struct, frozen=True):
-    """One connection; `id` is its other end."""
-
-    id: str
-    short_id: str
-    edge: str
-    weight: float
-    title: str | None = None
-    created: str | None = None
-    reason: str | None = None
-
-
-class ConnectionsView(Struct, frozen=True):
-    out: list[EdgeView] = field(default_factory=list)
-    incoming: list[EdgeView] = field(default_factory=list)
-
-
-class NodeView(Struct, frozen=True):
-    """A node with its connections; times are ISO 8601 in UTC."""
-
-    text: str
-    node_id: str
-    id: str
-    short_id: str
-    type: str
-    tier: str
-    space: str | None
-    title: str | None
-    content: str
-    tags: list[str]
-    source: str
-    confidence: float
-    created: str
-    updated: str
-    valid_until: str | None
-    outdated_reason: str | None
-    importance: float
-    access_count: int
-    use_count: int
-    last_accessed: str | None
-    last_review: str | None
-    stability: float
-    path: str
-    digest: str
-    connections: ConnectionsView
-    as_of: AsOf | None = None
-    older_than: str | None = None
-    """Full id of the newer memory that seems to have replaced this one."""
-
-
-class NearView(Struct, frozen=True):
-    """A memory that exists already, close in meaning to one that was just written; `content` is its beginning."""
-
-    id: str
-    short_id: str
-    title: str | None
-    type: str
-    space: str | None
-    content: str
-    created: str
-    similarity: float
-    """Cosine."""
-    standing: str = "unrelated"
-    """How the words of the new memory stand to it: replaced, both, same, unrelated (`text.standing`)."""
-
-
-class Written(Struct, frozen=True):
-    """What changing one node came to. `commit` is None when nothing changed, or when git was busy (`stored`)."""
-
-    text: str
-    node_id: str
-    short_id: str
-    path: str | None = None
-    commit: str | None = None
-    op: str | None = None
-    changed: bool = True
-    redacted: list[str] = field(default_factory=list)
-    demoted: list[str] = field(default_factory=list)
-    stored: bool = False
-    degraded: list[str] = field(default_factory=list)
-    near: list[NearView] = field(default_factory=list)
 
 
 def stem(path: str) -> str:
@@ -123,26 +42,28 @@ def headline(title: str | None, content: str, limit: int = 72) -> str:
     return shortened(line, limit)
 
 
-def edge_view(other: NodeRow, edge: Edge | Link) -> EdgeView:
+def edge_view(other: NodeRow, edge: EdgeRow | Link) -> Edge:
     """An edge, resolved or about to be written, as seen from the node at its near end."""
-    return EdgeView(
+    return Edge(
         other.id, other.short_id, edge.edge.value, edge.weight, headline(other.title, other.content), iso(edge.created),
         edge.reason,
     )  # fmt: skip
 
 
-def edge_views(index: Reader, edges: list[Edge], *, incoming: bool) -> list[EdgeView]:
+def edge_views(index: Reader, edges: list[EdgeRow], *, incoming: bool) -> list[Edge]:
     ends = [edge.source if incoming else edge.target for edge in edges]
     rows = index.notes(ends, connections=False)
     return [edge_view(rows[end], edge) for edge, end in zip(edges, ends, strict=True) if end in rows]
 
 
-def node_view(index: Reader, row: NodeRow, as_of: AsOf | None = None, older_than: str | None = None) -> NodeView:
+def node_view(
+    index: Reader, row: NodeRow, as_of: AsOf | UnsetType = UNSET, older_than: str | None = None
+) -> NodeResult:
     """A node with its connections, from the index that has it (today's, or that of an earlier state)."""
     out, incoming = index.edges(row.id)
-    connections = ConnectionsView(edge_views(index, out, incoming=False), edge_views(index, incoming, incoming=True))
+    connections = Connections(edge_views(index, out, incoming=False), edge_views(index, incoming, incoming=True))
     strength = row.strength
-    return NodeView(
+    return NodeResult(
         text=_prose(row, connections, older_than), node_id=row.id, id=row.id, short_id=short_id(row.id), type=row.type.value,
         tier=row.tier.value, space=row.space, title=row.title, content=row.content, tags=list(row.tags),
         source=row.source, confidence=row.confidence, created=iso(row.created) or "", updated=iso(row.updated) or "",
@@ -153,7 +74,7 @@ def node_view(index: Reader, row: NodeRow, as_of: AsOf | None = None, older_than
     )  # fmt: skip
 
 
-def _prose(row: NodeRow, connections: ConnectionsView, older_than: str | None) -> str:
+def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> str:
     facts = [f"type: {row.type}", f"tier: {row.tier}", f"space: {row.space or 'global'}"]
     if row.tags:
         facts.append("tags: " + ", ".join(row.tags))

@@ -69,7 +69,7 @@ class Record(msgspec.Struct, frozen=True):
     texts: int = 0
     vectors: float = 0.0
     tokens: float = 0.0
-    """The least cosines, see `embedder.Served`."""
+    """The least cosines, see `api.EmbeddingHealth`."""
     eight: float = 0.0
     eight_tokens: float = 0.0
     """The same in eight bits; 0: it does not run so."""

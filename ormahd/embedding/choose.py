@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from ormahd.api import EmbeddingHealth
 from ormahd.embedding import token_vectors
-from ormahd.embedding.embedder import Embedder, Served
+from ormahd.embedding.embedder import Embedder
 from ormahd.errors import Unavailable
 from ormahd.process import memory
 from ormahd.settings import EmbeddingSettings
@@ -62,4 +63,11 @@ def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
 
     torch = Torch(where, settings)
     about = torch.about(settings.model)
-    return Model(settings, about, torch, identity, directory, Served("torch", torch.version, torch.precision, why))
+    return Model(
+        settings,
+        about,
+        torch,
+        identity,
+        directory,
+        EmbeddingHealth("torch", torch.version, torch.precision, why, None, None, 0, None, None),
+    )

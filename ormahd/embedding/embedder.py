@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from ormahd.api import EmbeddingHealth
 from ormahd.embedding import token_vectors
 from ormahd.embedding.token_vectors import Float, Int8
 
@@ -48,33 +49,13 @@ class QueryVectors(Struct, frozen=True):
     """The tokens' vectors before they were made small: unit, float32[m, dimensions]."""
 
 
-class Served(Struct, frozen=True):
-    """What runs a model, and what was measured of it."""
-
-    runtime: str
-    """`onnx`, `torch` or `hashing`."""
-    version: str
-    """Of ONNX Runtime or torch."""
-    precision: str = "fp32"
-    """`int8`: the matrices, and what is multiplied with them, in eight bits."""
-    why: str | None = None
-    """Why it is nothing quicker, where the settings leave the choice: not ONNX Runtime, or there not in eight bits."""
-    vectors: float | None = None
-    tokens: float | None = None
-    """The least cosine to what sentence-transformers gives, of the vectors and of the token vectors, over `texts`."""
-    texts: int = 0
-    milliseconds: float | None = None
-    full_milliseconds: float | None = None
-    """Of the processor's time for one short note, some 36 tokens, in eight bits and in full, when that was weighed."""
-
-
 class Embedder(Protocol):
     """What the index needs of a model. All methods may be called from many threads."""
 
     @property
     def name(self) -> str: ...
     @property
-    def served(self) -> Served: ...
+    def served(self) -> EmbeddingHealth: ...
     @property
     def fingerprint(self) -> str:
         """Two embedders with the same fingerprint give the same vectors."""

@@ -13,8 +13,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd.api import EmbeddingHealth
 from ormahd.embedding import token_vectors
-from ormahd.embedding.embedder import DocumentVectors, Piece, QueryVectors, Served
+from ormahd.embedding.embedder import DocumentVectors, Piece, QueryVectors
 from ormahd.embedding.pieces import split
 from ormahd.embedding.token_vectors import Float
 from ormahd.text.words import words
@@ -34,7 +35,7 @@ class Hashing:
     """Feature hashing of words, in the shape of a real embedder."""
 
     name = "hashing"
-    served = Served("hashing", "")
+    served = EmbeddingHealth("hashing", "", "fp32", None, None, None, 0, None, None)
     dimensions = DIMENSIONS
 
     def __init__(self, late_dimensions: int = 128, *, salt: str = "") -> None:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd.api import EmbeddingHealth
 from ormahd.embedding import token_vectors
 from ormahd.embedding.batcher import Together, fitting
-from ormahd.embedding.embedder import About, DocumentVectors, Piece, QueryVectors, Served
+from ormahd.embedding.embedder import About, DocumentVectors, Piece, QueryVectors
 from ormahd.embedding.forward import Ids, Pass, Runtime, forward_pass, ids_of, run
 from ormahd.embedding.model_files import in_place
 from ormahd.embedding.pieces import OVERLAP, SEARCH_BACK, split
@@ -68,7 +69,7 @@ class Model:
 
     def __init__(
         self, settings: EmbeddingSettings, about: About, runtime: Runtime, identity: Sequence[str], directory: Path,
-        served: Served,
+        served: EmbeddingHealth,
     ) -> None:  # fmt: skip
         """`identity`: lines that tell this model, and how it is computed, from every other; `directory`: where its token
         basis is kept."""

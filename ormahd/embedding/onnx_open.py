@@ -20,10 +20,11 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from ormahd.api import EmbeddingHealth
 from ormahd.embedding import check as embed_check
 from ormahd.embedding import int8, token_vectors
 from ormahd.embedding.check import EIGHT_LEAST, LEAST, Record, key_of, measured, one_pass, record_of, tokenizer
-from ormahd.embedding.embedder import About, Served
+from ormahd.embedding.embedder import About
 from ormahd.embedding.forward import Runtime
 from ormahd.embedding.model_files import sha256_of
 from ormahd.embedding.onnx import OnnxRuntime, parts, unfit
@@ -48,7 +49,7 @@ class Opened(Struct, frozen=True):
     runtime: OnnxRuntime
     identity: list[str]
     """Lines that tell the model, and its precision, from every other."""
-    served: Served
+    served: EmbeddingHealth
 
 
 class Weighed(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ class Weighed(msgspec.Struct, frozen=True):
     """Of the file of matrices."""
     milliseconds: float
     full_milliseconds: float
-    """See `embedder.Served`."""
+    """See `api.EmbeddingHealth`."""
 
     @property
     def pays(self) -> bool:
@@ -79,7 +80,7 @@ def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: st
     found = None if precision == "fp32" else _in_eight_bits(about, folder, record, directory, precision)
     if isinstance(found, tuple):
         runtime, weighed = found
-        served = Served(
+        served = EmbeddingHealth(
             runtime.name, runtime.version, "int8", None, record.eight, record.eight_tokens, record.texts,
             round(weighed.milliseconds, 2), round(weighed.full_milliseconds, 2),
         )  # fmt: skip
@@ -89,7 +90,9 @@ def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: st
     if not cosine >= LEAST:
         why = f"it gives other vectors than when it was compared with sentence-transformers (cosine {cosine:.6f})"
         raise unfit(folder, why, fault=True)
-    served = Served(runtime.name, runtime.version, "fp32", found, record.vectors, record.tokens, record.texts)
+    served = EmbeddingHealth(
+        runtime.name, runtime.version, "fp32", found, record.vectors, record.tokens, record.texts, None, None
+    )
     return Opened(about, runtime, list(lines), served)
 
 

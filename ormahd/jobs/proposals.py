@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
-
 from ormahd.actions.amend import Outcome, amending, commit
+from ormahd.actions.views import iso
+from ormahd.api import ProposalNode, ProposalRow, ProposalsResult, ResolveProposalResult
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.apply import apply
-from ormahd.jobs.choosing import BOTH, PAIRED, ChangeOf, Choice, check, chosen_change
+from ormahd.jobs.choosing import BOTH, PAIRED, ChangeOf, Choice, check, chosen_change, text_of
 from ormahd.jobs.job import Ask
 from ormahd.model import decision
 from ormahd.model.change import Kind
@@ -43,6 +43,8 @@ MAX_PROPOSALS = 200
 """Proposals that are put before a person at a time; further ones come up when some of these were decided on."""
 BEHIND = 10
 """Times `MAX_PROPOSALS` that are kept for when there is room; a job that has more to ask stops there."""
+MOST = 1_000
+"""Proposals in one answer."""
 NAMED = 120
 """Characters of what was proposed that an error quotes."""
 VERDICTS: Mapping[str, Verdict] = {
@@ -55,36 +57,6 @@ class Kept(Enum):
     KNOWN = "known"
     """It waits already, or was decided on; or one of its memories is gone by now."""
     FULL = "full"
-
-
-class Shown(Struct, frozen=True):
-    """A proposal with the memories that it is about, as far as they are there. `by`: who decided."""
-
-    row: Row
-    nodes: tuple[NodeRow, ...]
-    by: str | None
-
-
-class Listed(Struct, frozen=True):
-    """`behind`: pending ones beyond `MAX_PROPOSALS`, which come up when there is room."""
-
-    proposals: list[Shown]
-    pending: int
-    behind: int
-
-
-class Resolved(Struct, frozen=True):
-    """What a decision came to. `commit` None: nothing was left to do, or git is busy (`stored`)."""
-
-    text: str
-    proposal_id: str
-    type: str
-    status: str
-    nodes: list[str]
-    op: str | None = None
-    commit: str | None = None
-    stored: bool = False
-    degraded: list[str] = field(default_factory=list)
 
 
 class Proposals:
@@ -129,12 +101,14 @@ class Proposals:
 
     # ------------------------------------------------------------ what people ask
 
-    def list(self, *, status: str = PENDING, type: str | None = None, limit: int = 200) -> Listed:  # noqa: A002
+    def list(self, *, status: str = PENDING, type: str | None = None, limit: int = 200) -> ProposalsResult:  # noqa: A002
         """Proposals of that status (`all`: of any) and type, newest first.
 
         Raises:
             BadRequest: there is no such status or type.
         """
+        if not 1 <= limit <= MOST:
+            raise BadRequest(f"limit is {limit}", hint=f"1 to {MOST}")
         if status not in (*STATUSES, "all"):
             raise BadRequest(f"status is {status[:60]!r}", hint=f"one of {', '.join(STATUSES)}, all")
         if type is not None and type not in set(ProposalType):
@@ -145,15 +119,17 @@ class Proposals:
         behind = set(waiting[MAX_PROPOSALS:])
         shown = [row for row in reversed(rows) if row.id not in behind and type in (None, row.type)][:limit]
         notes, decided = self._notes([row.nodes for row in shown]), self._decisions()
-        return Listed(
+        return ProposalsResult(
             [
-                Shown(row, tuple(notes[one] for one in row.nodes if one in notes), _by(decided.get(line_id(row.key))))
+                _shown(row, [notes[one] for one in row.nodes if one in notes], _by(decided.get(line_id(row.key))))
                 for row in shown
             ],
             len(waiting) if status in (PENDING, "all") else self.pending(), len(behind),
         )  # fmt: skip
 
-    def resolve(self, proposal_id: str, action: str, caller: Caller, choice: Choice | None = None) -> Resolved:
+    def resolve(
+        self, proposal_id: str, action: str, caller: Caller, choice: Choice | None = None
+    ) -> ResolveProposalResult:
         """Decide on the proposal whose id begins so: `approved` makes the change, `rejected` sees to it that the same thing
         is never proposed again. Either is one commit, and can be undone. `choice`: how it is approved.
 
@@ -175,7 +151,7 @@ class Proposals:
 
     # ------------------------------------------------------------ deciding
 
-    def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller, choice: Choice) -> Resolved:
+    def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller, choice: Choice) -> ResolveProposalResult:
         row = book.get(self._ormah.state, proposal_id)
         self._check(row)
         if choice.keep == BOTH:
@@ -190,7 +166,7 @@ class Proposals:
         else:
             done, said = self._approve(row, caller, choice)
         book.done(self._ormah.state, row.id, verdict, done.op)
-        return Resolved(
+        return ResolveProposalResult(
             f"{row.action}: {said}", row.id, row.type, verdict, list(row.nodes), done.op, done.commit, done.stored,
             self._ormah.degraded(),
         )  # fmt: skip
@@ -307,6 +283,22 @@ class Proposals:
         if not ids or any(one not in notes for one in ids):
             return None
         return decision.key_of(type, ids, [text_key(notes[one].title, notes[one].content) for one in ids])
+
+
+def _shown(row: Row, nodes: Sequence[NodeRow], by: str | None) -> ProposalRow:
+    """Return a proposal with the memories that it is about, as far as they are there. `by`: who decided."""
+    title, content = text_of(row, nodes) or (None, None)
+    memories = [
+        ProposalNode(
+            node.id, short_id(node.id), node.type, node.tier, node.space, node.title, node.content, iso(node.created) or "",
+            iso(node.updated),
+        )
+        for node in nodes
+    ]  # fmt: skip
+    return ProposalRow(
+        row.id, short_id(row.id), row.type, row.status, list(row.nodes), row.action, row.reason or None,
+        iso(row.created) or "", iso(row.resolved), row.preview, dict(row.evidence), memories, by, row.op, title, content,
+    )  # fmt: skip
 
 
 def _by(made: Decision | None) -> str | None:

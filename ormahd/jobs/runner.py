@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ormahd.actions.caller import Caller
+from ormahd.actions.views import iso
+from ormahd.api import Finding, JobHealth, PausedResult, RunTaskResult
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.faults import near
 from ormahd.jobs.apply import apply
@@ -27,7 +29,7 @@ from ormahd.jobs.proposals import Kept, Proposals
 from ormahd.judge.careful import Careful
 from ormahd.model.node import short_id
 from ormahd.process import priority
-from ormahd.state.runs import STOPPED, Past, Runs
+from ormahd.state.runs import CUT_OFF, STOPPED, Past, Runs
 from ormahd.state.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ormahd.jobs")
 
+SAID = 1_000
+"""Sentences of a run that are sent."""
 FEW = 20
 """Changes that a run may always make, however small the vault is."""
 WAIT_S = 0.2
@@ -47,27 +51,6 @@ LOW_PRIORITY = 5
 """Niceness of a run's thread. Not more: now and then it holds what others wait for."""
 
 Progress = Callable[[int, int, str], None]
-
-
-class Ran(Struct):
-    """What one run of one job came to. `proposals`: what it planned; `asked`: of it, what waits for a person; `skipped`:
-    what was dropped or is over the limit."""
-
-    job: str
-    run: str = ""
-    """By which all that it committed can be taken back at once."""
-    proposals: int = 0
-    asked: int = 0
-    applied: int = 0
-    skipped: int = 0
-    commits: list[str] = field(default_factory=list)
-    error: str | None = None
-    more: bool = False
-    """The limit was reached before the plan had ended."""
-    planned: list[str] = field(default_factory=list)
-    """Subjects of the changes and proposals, in order; of a dry run what would be done."""
-    dropped: list[str] = field(default_factory=list)
-    """Why what was skipped was."""
 
 
 class Task(Struct, frozen=True):
@@ -122,14 +105,48 @@ class Runner:
             running = set(self._running)
         return [Task(name, self.runs.past(name), paused.get(name), name in running) for name in self.jobs]
 
-    def pause(self, names: Sequence[str]) -> None:
+    def pause(self, names: Sequence[str]) -> PausedResult:
         """They do not run by themselves until they are resumed; one that runs ends after the change it is at."""
         self.runs.pause(list(names))
         with self._marks:
             self._halted.update(self._running.intersection(names))
+        return self._paused()
 
-    def resume(self, names: Sequence[str]) -> None:
+    def resume(self, names: Sequence[str]) -> PausedResult:
         self.runs.resume(list(names))
+        return self._paused()
+
+    def _paused(self) -> PausedResult:
+        paused = self.runs.paused()
+        return PausedResult([name for name in self.jobs if name in paused])
+
+    def health(self) -> dict[str, JobHealth]:
+        return {
+            task.name: JobHealth(
+                iso(task.past.last_run), iso(task.past.last_success), task.past.last_error, iso(task.past.last_error_time),
+                task.past.run_count, task.past.error_count, task.past.last_duration_ms, task.paused is not None,
+                task.running,
+            )
+            for task in self.tasks()
+        }  # fmt: skip
+
+    def findings(self) -> Iterator[Finding]:
+        """What `doctor` says of jobs and of what was decided."""
+        for task in self.tasks():
+            if task.past.last_error == CUT_OFF:
+                what = f"the job {task.name} was cut off: {CUT_OFF}"
+                mend = f"nothing is lost; it goes on with its next run (ormahctl jobs run {task.name})"
+                yield Finding("info", what, mend=mend)
+            elif task.past.last_error is not None:
+                what = f"the job {task.name} failed: {task.past.last_error}"
+                mend = f"the log says more (ormahctl logs); when it is mended: ormahctl jobs run {task.name}"
+                yield Finding("warning", what, mend=mend)
+            if task.paused is not None:
+                what = f"the job {task.name} is paused since {task.paused:%Y-%m-%d}"
+                yield Finding("info", what, mend=f"ormahctl jobs resume {task.name}")
+        for path, line, why in self.proposals.bad_lines():
+            what = f"a decision on a proposal cannot be read: {why}"
+            yield Finding("warning", what, path, line, "mend the line, or delete it")
 
     def stop(self) -> None:
         """Let the run under way end after the change it is at; nothing new begins."""
@@ -140,14 +157,14 @@ class Runner:
     def run(
         self, names: Sequence[str], *, dry: bool = False, force: bool = False, by_itself: bool = False,
         progress: Progress = lambda *_: None,
-    ) -> list[Ran]:  # fmt: skip
+    ) -> list[RunTaskResult]:  # fmt: skip
         """Run these jobs one after the other as one run. A job that fails is told in its `error`, and the next one runs.
         Those that did not begin, because the daemon stops (or, `by_itself`, because they are paused), are left out.
 
         Raises:
             Unavailable: the daemon stops.
         """
-        done: list[Ran] = []
+        done: list[RunTaskResult] = []
         faults: list[BaseException] = []
 
         def work() -> None:
@@ -166,6 +183,19 @@ class Runner:
             raise faults[0]
         return done
 
+    def run_whole(self, names: Sequence[str], *, dry: bool, force: bool, progress: Progress) -> list[RunTaskResult]:
+        """Run these jobs because a caller asks for it, and return what came of each.
+
+        Raises:
+            Unavailable: the daemon stops, and not all of them ran.
+        """
+        done = self.run(names, dry=dry, force=force, progress=progress)
+        if len(done) < len(names):
+            raise Unavailable("the daemon stops; what was committed stands", hint="start it again: ormahctl up")
+        for ran in done:
+            del ran.planned[SAID:], ran.dropped[SAID:]
+        return done
+
     def _going(self) -> None:
         if self._stopping.is_set():
             raise Unavailable("the daemon stops", hint="start it again: ormahctl up")
@@ -182,7 +212,7 @@ class Runner:
             self._alone.release()
 
     def _all(
-        self, names: Sequence[str], done: list[Ran], dry: bool, force: bool, by_itself: bool, progress: Progress
+        self, names: Sequence[str], done: list[RunTaskResult], dry: bool, force: bool, by_itself: bool, progress: Progress
     ) -> None:  # fmt: skip
         run, near = self.ormah.new_run(), Near(self.ormah.index)
         if not dry:
@@ -201,8 +231,8 @@ class Runner:
                 with self._marks:
                     self._running.discard(name)
 
-    def _job(self, job: Job, run: str, near: Near, dry: bool, force: bool, progress: Progress) -> Ran:
-        ran, begun, limit = Ran(job.name, run), time.monotonic(), self._limit(force)
+    def _job(self, job: Job, run: str, near: Near, dry: bool, force: bool, progress: Progress) -> RunTaskResult:
+        ran, begun, limit = RunTaskResult(job.name, 0, 0, 0, [], run=run), time.monotonic(), self._limit(force)
         turn = Turn(
             self.ormah, self.verdicts, near, self._judge, run, self.ormah.ranking_clock(), dry,
             lambda: self._stopping.is_set() or job.name in self._halted,
@@ -240,7 +270,7 @@ class Runner:
         jobs = self.ormah.settings.jobs
         return jobs.max_changes, max(FEW, jobs.max_share * self.ormah.index.count())
 
-    def _act(self, job: Job, turn: Turn, ran: Ran, limit: tuple[float, float]) -> None:
+    def _act(self, job: Job, turn: Turn, ran: RunTaskResult, limit: tuple[float, float]) -> None:
         commits, weight = 0, 0
         for step in job.plan(turn):
             turn.give()
@@ -268,7 +298,7 @@ class Runner:
                     self._free()
                     self.apply(step, job.name, turn.run, turn.near, ran)
 
-    def _asked(self, ask: Ask, turn: Turn, ran: Ran) -> bool:
+    def _asked(self, ask: Ask, turn: Turn, ran: RunTaskResult) -> bool:
         """Keep a proposal; False: there is no room for any more, and what the job still has comes another day."""
         kept = self.proposals.keep(ask, turn.run, dry=turn.dry)
         if kept is Kept.FULL:
@@ -286,7 +316,7 @@ class Runner:
         if why := self.ormah.vault.busy():
             raise VaultBusy(f"git is held: {why}; what is left waits for the next run", hint="finish it (git status)")
 
-    def apply(self, change: Change, job: str, run: str, near: Near, ran: Ran) -> Outcome | None:
+    def apply(self, change: Change, job: str, run: str, near: Near, ran: RunTaskResult) -> Outcome | None:
         """Commit one change, or drop it and say why (in `ran`). Raises VaultBusy when it could not even be queued."""
         try:
             done = apply(self.ormah, change, Caller(f"job:{job}"), run=run)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import schedule
 
+from ormahd.actions.views import iso
+from ormahd.api import TaskRow, TasksResult
 from ormahd.errors import OrmahError
 
 if TYPE_CHECKING:
@@ -62,6 +64,17 @@ class Timetable:
         """When the job runs next by itself; None: never."""
         times = [job.next_run for job in self._scheduler.get_jobs(name) if job.next_run is not None]
         return times[0].astimezone(UTC) if times else None
+
+    def tasks(self) -> TasksResult:
+        """Return every job, with when it ran and runs next."""
+        return TasksResult([
+            TaskRow(
+                task.name, iso(task.past.last_run), iso(self.next_run(task.name)), task.paused is not None,
+                iso(task.paused), task.running, task.past.last_error, iso(task.past.last_success), task.past.run_count,
+                task.past.error_count, task.past.last_duration_ms,
+            )
+            for task in self.runner.tasks()
+        ])  # fmt: skip
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from ormahd.api import PurgeRemote
 from ormahd.errors import Conflict, Unavailable, VaultBusy
 from ormahd.git import history_swap as swap
 from ormahd.git.history_objects import OURS, REMOTE, Store
@@ -40,14 +41,6 @@ class Stale(Conflict):
     """Today's files changed while the history was written anew, and hold it again."""
 
 
-class Remote(Struct, frozen=True):
-    """Another repository that may have the old history. `push`: what a person types to put the new one there."""
-
-    name: str
-    url: str
-    push: list[str]
-
-
 class Prepared(Struct, frozen=True):
     """A history written anew, checked, and not in its place yet."""
 
@@ -64,7 +57,7 @@ def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progr
     return survey(Store(vault.git.common), forgotten, taken, progress)
 
 
-def remotes(vault: Vault, refs: Iterable[str]) -> list[Remote]:
+def remotes(vault: Vault, refs: Iterable[str]) -> list[PurgeRemote]:
     """The configured remotes, and how to give them the rewritten `refs`. A lease by the commit that was last seen there:
     after the purge no tracking branch is left to take it from."""
     known = Store(vault.git.common).refs()
@@ -78,7 +71,7 @@ def remotes(vault: Vault, refs: Iterable[str]) -> list[Remote]:
         seen = {branch: oid for branch, oid in leases.items() if oid} or dict.fromkeys(branches[:1])
         words = [f"--force-with-lease={branch}:{oid}" if oid else "--force" for branch, oid in seen.items()]
         push = [f"git push {' '.join([*words, name, *seen])}"] + ([f"git push --force {name} --tags"] if tags else [])
-        found.append(Remote(name, shown(url), push))
+        found.append(PurgeRemote(name, shown(url), push))
     return found
 
 

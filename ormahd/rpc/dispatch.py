@@ -1,10 +1,9 @@
-"""From a call to the family of methods that answers it: limits, who asks, and the same answer to the same request id."""
+"""From a call to the action that answers it: limits, who asks, and the same answer to the same request id."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,19 +11,8 @@ import msgspec
 from ormahd import __version__, api
 from ormahd.actions.caller import Caller
 from ormahd.errors import BadRequest, Incompatible
-from ormahd.jobs.maintenance.maintenance import Maintenance
-from ormahd.ormah import Ormah
-from ormahd.rpc.answer_admin import AdminMethods
-from ormahd.rpc.answer_agent import AgentMethods
-from ormahd.rpc.answer_history import HistoryMethods
-from ormahd.rpc.answer_jobs import JobMethods
-from ormahd.rpc.answer_looking import LookingMethods
-from ormahd.rpc.answer_maintenance import MaintenanceMethods
-from ormahd.rpc.answer_sync import SyncMethods
-from ormahd.rpc.answer_whisper import WhisperMethods
 from ormahd.rpc.codec import resolved
-from ormahd.rpc.handling import Handler, ProgressFn
-from ormahd.whisper.pipeline import Whisper
+from ormahd.rpc.handlers import Handler, Parts, Steps, handlers, on
 
 CAPABILITIES = ("json", "msgpack", "progress", "request_id")
 MAX_NAME = 1_000
@@ -32,41 +20,20 @@ MAX_NAME = 1_000
 
 
 class Dispatcher:
-    """Answers calls on behalf of one `Ormah`. `socket` and `clients` are what health says of the server."""
+    """Answers calls."""
 
-    def __init__(
-        self,
-        ormah: Ormah,
-        whisper: Whisper,
-        jobs: JobMethods,
-        maintenance: Maintenance,
-        *,
-        socket: Path,
-        clients: Callable[[], int] = lambda: 0,
-    ) -> None:
-        self.ormah = ormah
-        admin = AdminMethods(ormah, socket=socket, clients=clients, jobs=jobs)
-        self._methods: dict[str, Handler] = {"hello": self.hello}
-        families = (
-            AgentMethods(ormah),
-            WhisperMethods(whisper),
-            LookingMethods(ormah),
-            admin,
-            SyncMethods(ormah),
-            HistoryMethods(ormah),
-            MaintenanceMethods(maintenance),
-            jobs,
-        )
-        for family in families:
-            self._methods |= family.table()
+    def __init__(self, parts: Parts) -> None:
+        self.ormah = parts.ormah
+        self.methods = {"hello": on(api.HelloParams, self.hello), **handlers(parts)}
+        self._acts: dict[str, Handler] = {method: act for method, (_, act) in self.methods.items()}
 
-    def answer(self, call: api.Call, progress: ProgressFn) -> api.Result:
+    def answer(self, call: api.Call, progress: Callable[[api.Progress], None]) -> api.Result:
         """The result of one call.
 
         Raises:
             OrmahError: with a code, what was wrong and what to do next.
         """
-        if call.method not in self._methods:
+        if call.method not in self._acts:
             raise BadRequest(f"there is no method '{call.method[:100]}'", hint="see PROTOCOL.md")
         for name, text in (("agent", call.agent), ("cwd", call.cwd), ("session", call.session)):
             if text is not None and len(text) > 4 * MAX_NAME:
@@ -79,8 +46,11 @@ class Dispatcher:
         caller = Caller(call.agent, call.cwd, call.session)
         request_id = getattr(params, "request_id", None)
 
+        def steps(done: int, total: int, stage: str) -> None:
+            progress(api.Progress(done=done, total=total, stage=stage))
+
         def act() -> api.Result:
-            return self.ormah.mended(lambda: self._methods[call.method](params, caller, progress))
+            return self.ormah.mended(lambda: self._acts[call.method](params, caller, steps))
 
         return act() if request_id is None else self._once(request_id, call.method, params, act)
 
@@ -100,7 +70,7 @@ class Dispatcher:
             self.ormah.mended(lambda: self.ormah.state.answered(request_id, method, asked, encoded))
             return reply
 
-    def hello(self, params: api.HelloParams, _caller: Caller, _: ProgressFn) -> api.Result:
+    def hello(self, params: api.HelloParams, _caller: Caller, _: Steps) -> api.Result:
         if params.protocol != api.PROTOCOL:
             raise Incompatible(
                 f"this daemon ({__version__}) speaks protocol {api.PROTOCOL}, the caller {params.protocol}",
@@ -108,6 +78,6 @@ class Dispatcher:
                 data={"protocol": api.PROTOCOL, "version": __version__},
             )
         return api.HelloResult(
-            version=__version__, protocol=api.PROTOCOL, capabilities=[*CAPABILITIES, *self._methods],
+            version=__version__, protocol=api.PROTOCOL, capabilities=[*CAPABILITIES, *self._acts],
             vault=str(self.ormah.vault.root), vault_id=self.ormah.vault.id, phase=self.ormah.phase,
         )  # fmt: skip

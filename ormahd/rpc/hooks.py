@@ -101,7 +101,7 @@ class Hooks:
                 text = hook_reply.joined(text, nudge(self._whisper.wiring.of(event.harness)))
             if _every(self._settings.store_interval, count):
                 self._hand_over(event)
-        return hook_reply.context(event.name, text), "injected" if found.silence is None else found.silence.value
+        return hook_reply.context(event.name, text), found.silence or "injected"
 
     def _start(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         sessions, session_id = self._whisper.sessions, event.session_id

@@ -11,11 +11,11 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from ormahd.api import ConflictItem
 from ormahd.errors import Ambiguous, NotFound
 from ormahd.model.change import is_op
 from ormahd.process.disk import sync_directory, write_durably
@@ -204,11 +204,13 @@ def describe(one: Aside) -> str:
     return f"{what}: changed on both sides, each in its own way; this machine's was kept"
 
 
-def as_row(one: Aside) -> dict[str, Any]:
-    """A conflict for programs; names that are not UTF-8 are shown as well as can be."""
-    row = asdict(one) | {"what": describe(one), "path": _text(one.path)}
-    row["files"] = {side: _text(file) for side, file in one.files.items()}
-    return row
+def item(one: Aside) -> ConflictItem:
+    """Return a conflict as callers see it; names that are not UTF-8 are shown as well as can be."""
+    return ConflictItem(
+        one.op, _text(one.path), one.node, list(one.fields), one.kept, dict(one.commits),
+        {name: dict(texts) for name, texts in one.values.items()},
+        {side: _text(file) for side, file in one.files.items()}, describe(one), one.by,
+    )  # fmt: skip
 
 
 def _text(name: str) -> str:

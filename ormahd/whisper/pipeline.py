@@ -11,9 +11,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ormahd.actions.caller import PERSON
+from ormahd.api import WhisperNode, WhisperResult
 from ormahd.errors import BegunAnew
 from ormahd.index.rows import Filter
 from ormahd.model.node import Tier
@@ -32,7 +33,7 @@ from ormahd.whisper.relevance import cross
 from ormahd.whisper.session import CONTENT, Sessions
 from ormahd.whisper.stemmed import stemmed
 from ormahd.whisper.trace import trace
-from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, Whispered, context_key
+from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, context_key
 from ormahd.whisper.verdict import Verdict, verdicts
 from ormahd.whisper.wiring import Wiring
 
@@ -82,7 +83,7 @@ class Whisper:
         sessions = Sessions(ormah.state, ormah.settings.whisper, ormah.clock, model=lambda: ormah.learned.model)
         return cls(ormah, sessions, rerankers=rerankers, maintenance_due=maintenance_due)
 
-    def whisper(self, asked: Asked, *, explain: bool = False) -> Whispered:
+    def whisper(self, asked: Asked, *, explain: bool = False) -> WhisperResult:
         """The few memories that matter for this prompt, as a text for the agent; or silence, and why.
 
         What it shows with its content counts as weakly used: its lease begins anew, and nothing ranks higher for it. Not with
@@ -249,7 +250,7 @@ class _Course:
 
     # ------------------------------------------------------------ the answer
 
-    def answer(self, found: Answer, begun: float) -> Whispered:
+    def answer(self, found: Answer, begun: float) -> WhisperResult:
         """Put it into words, remember it for the session, log it."""
         event = whispers.new_event()
         if found.chosen and self.asked.gone():
@@ -280,17 +281,19 @@ class _Course:
         self._use(found, nodes)
         if held is not None and text.reviewed and logged:
             review.went_out(self.ormah, held, event=event)
-        return Whispered(
+        views = [_view(one) for one in nodes]
+        return WhisperResult(
             text=text.text,
-            nodes=nodes,
-            silence=found.silence if not nodes else None,
-            better=found.better,
+            nodes=[one for one in views if one.shown != "exploring"],
+            exploring=next((one for one in views if one.shown == "exploring"), None),
+            silence=found.silence.value if found.silence is not None and not nodes else None,
+            better_space=found.better,
             event=event if logged else None,
-            degraded=tuple(sorted({*self.degraded, *self.ormah.degraded()})),
+            degraded=sorted({*self.degraded, *self.ormah.degraded()}),
             review=held.node_id if held is not None and text.reviewed else None,
-            resting=found.resting,
+            resting=None if found.resting is None else _view(found.resting),
             archived=len(self.ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))) if found.resting is not None else 0,
-            trace=trace(found, self.asked, self.before) if self.explain else {},
+            trace=trace(found, self.asked, self.before) if self.explain else UNSET,
         )
 
     def _log(self, event: str, found: Answer, nodes: Sequence[Candidate], begun: float) -> bool:
@@ -355,3 +358,10 @@ def applies(heard: Heard) -> bool:
 def _document(one: Candidate, characters: int) -> str:
     said = beginning(one.row.content, characters)
     return f"{one.row.title}: {said}" if one.row.title else said
+
+
+def _view(one: Candidate) -> WhisperNode:
+    return WhisperNode(
+        one.id, one.row.short_id, one.row.type.value, one.row.title, round(one.relevance, 6), one.shown or "title",
+        one.older_than,
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct, field
@@ -167,23 +167,3 @@ class Candidate(Struct):
 def context_key(row: NodeRow) -> str:
     """A memory as a session's context holds it: changed since, it is another one there."""
     return f"{row.id}:{row.digest[:8]}"
-
-
-class Whispered(Struct, frozen=True):
-    """The answer: a text, or silence with its reason."""
-
-    text: str
-    nodes: tuple[Candidate, ...] = ()
-    silence: Silence | None = None
-    better: str | None = None
-    """The space whose memories fit better than those here, where that is why these kept silent."""
-    event: str | None = None
-    """By which feedback names this whisper; None where nothing was logged (no session id, no vector)."""
-    degraded: tuple[str, ...] = ()
-    review: str | None = None
-    """Id of the memory that the text asks about."""
-    resting: Candidate | None = None
-    """What would have been whispered if it were not in the archive."""
-    archived: int = 0
-    """Memories in the archive, where one of them is `resting`."""
-    trace: dict[str, Any] = field(default_factory=dict)

@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from ormahd.actions.forget import forget
+from ormahd.api import RunTaskResult
 from ormahd.embedding.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.all import CHANGES_OF, JOBS
 from ormahd.jobs.index_updater import IndexUpdater
-from ormahd.jobs.runner import Ran, Runner
+from ormahd.jobs.runner import Runner
 from ormahd.model.node import NodeType
 from tests.contract.test_index_rebuild import dump
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
@@ -188,7 +189,7 @@ def check_recall(world: World, facts: list[Fact]) -> None:
             assert any(fact.ticket in hit.content for hit in hits), (fact, [hit.content for hit in hits])
 
 
-def check_log(house: JobsHouse, since: str, ran: list[Ran]) -> None:
+def check_log(house: JobsHouse, since: str, ran: list[RunTaskResult]) -> None:
     """What a night left in the history can be read by people and by programs."""
     commits = {commit for one in ran for commit in one.commits}
     log = house.git("log", "--format=%H%x00%B%x01", f"{since}..HEAD").split("\x01")
@@ -222,7 +223,7 @@ def check_index(house: JobsHouse) -> None:
             fresh.close()
 
 
-def night(runner: Runner) -> list[Ran]:
+def night(runner: Runner) -> list[RunTaskResult]:
     ran = runner.run(runner.named("all"))
     assert [one.error for one in ran] == [None] * len(JOBS), [(one.job, one.error) for one in ran if one.error]
     return ran

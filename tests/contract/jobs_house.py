@@ -19,10 +19,11 @@ from ormahd import config
 from ormahd.actions.amend import see
 from ormahd.actions.caller import Caller
 from ormahd.actions.remember import remember
+from ormahd.api import RunTaskResult
 from ormahd.jobs.choosing import ChangeOf
 from ormahd.jobs.job import Ask, Change, Edit, Job, Step, Turn
 from ormahd.jobs.proposals import Proposals
-from ormahd.jobs.runner import Ran, Runner
+from ormahd.jobs.runner import Runner
 from ormahd.model.change import Kind
 from ormahd.model.node import CreateNodeRequest, ProposalType
 from ormahd.note import note as codec
@@ -131,7 +132,7 @@ class House:
     def runner(self, *jobs: Job) -> Runner:
         return Runner(self.ormah, jobs, changes_of=CHANGES_OF)
 
-    def run(self, *jobs: Job, **more: Any) -> list[Ran]:
+    def run(self, *jobs: Job, **more: Any) -> list[RunTaskResult]:
         return self.runner(*jobs).run([job.name for job in jobs], **more)
 
     @property

@@ -8,21 +8,37 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ormahd.actions.caller import Caller
 from ormahd.actions.remember import remember
+from ormahd.api import MaintenanceResult
 from ormahd.config import load
 from ormahd.jobs.job import Turn
 from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, Search
-from ormahd.jobs.maintenance.maintenance import Maintenance, Settled
+from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.judge.port import Pair, Shown
 from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
 from tests.surroundings import surroundings
 
 AGENT = Caller("claude-code")
+
+
+def batches(handed: MaintenanceResult) -> dict[str, Any]:
+    """Return what was handed out, as an agent reads it in JSON."""
+    found = msgspec.to_builtins(handed)
+    return {name: found[name] for name in (LINKS, CONFLICTS, MERGES, CLUSTERS)}
+
+
 START = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
+
+
+def counts(done: MaintenanceResult) -> dict[str, int]:
+    """Return how many verdicts of each kind were applied."""
+    found: dict[str, int] = msgspec.to_builtins(done.summary)
+    return found
 
 
 @dataclass
@@ -74,7 +90,7 @@ class House:
             return {field: self.named(one, field) for field, one in value.items()}
         return value
 
-    def judge(self, **lists: Any) -> Settled:
+    def judge(self, **lists: Any) -> MaintenanceResult:
         """Both phases: hand out, and settle with these results (memories by name)."""
         maintenance = self.maintenance()
         return maintenance.settle(maintenance.hand_out().receipt, self.named(lists), AGENT)

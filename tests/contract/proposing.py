@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from ormahd.actions.caller import Caller
-from ormahd.actions.undo import Wish, undo
+from ormahd.actions.undo import undo
 from ormahd.actions.update import Update, update
-from ormahd.jobs.proposals import Shown
+from ormahd.api import ProposalRow, UndoParams
 from ormahd.model.decision import FOLDER
 from tests.contract.jobs_house import ME, House, ask, asking, open_house
 
@@ -27,24 +27,24 @@ def propose(house: House, *ids: str, **more: object) -> int:
     return house.run(asking(ask(house.ormah, *ids, **more)))[0].asked  # type: ignore[arg-type]
 
 
-def only(house: House, status: str = "pending") -> Shown:
+def only(house: House, status: str = "pending") -> ProposalRow:
     (found,) = house.proposals.list(status=status).proposals
     return found
 
 
 def statuses(house: House) -> list[str]:
-    return [one.row.status for one in house.proposals.list(status="all").proposals]
+    return [one.status for one in house.proposals.list(status="all").proposals]
 
 
 def resolve(house: House, action: str, caller: Caller = ME) -> str:
     """Decide on the only one that waits; the op."""
-    done = house.proposals.resolve(only(house).row.id, action, caller)
+    done = house.proposals.resolve(only(house).id, action, caller)
     assert done.op is not None
     return done.op
 
 
 def take_back(house: House, op: str) -> None:
-    undo(house.ormah, Wish(ops=(op,)), ME, lambda *_: None)
+    undo(house.ormah, UndoParams(ops=[op]), ME, lambda *_: None)
 
 
 def say(house: House, node_id: str, **fields: object) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from ormahd.actions.remember import remember
-from ormahd.actions.undo import Wish, undo
+from ormahd.actions.undo import undo
+from ormahd.api import RunTaskResult, UndoParams
 from ormahd.errors import BadRequest, NotFound, Unavailable
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Change, Done, Step, Turn
-from ormahd.jobs.runner import Ran
 from ormahd.model.change import Kind
 from ormahd.model.node import CreateNodeRequest
 from ormahd.state.runs import CUT_OFF, Runs
@@ -47,7 +47,7 @@ def test_each_change_is_a_commit_that_says_why_and_can_be_undone(house: House) -
     assert len(runs) == 1, "one run"
     assert [house.tags(one) for one in ids] == [("met",)] * 3
 
-    undone = undo(house.ormah, Wish(run=runs.pop().split()[1]), ME, lambda *_: None)
+    undone = undo(house.ormah, UndoParams(run=runs.pop().split()[1]), ME, lambda *_: None)
     assert len(undone.undone) == 3
     assert house.files() == before
     house.sound()
@@ -286,7 +286,7 @@ class Asked(threading.Thread):
         super().__init__(daemon=True)
         self.runner = runner or house.runner(*jobs)
         self.names, self.more = [job.name for job in jobs], more
-        self.ran: list[Ran] = []
+        self.ran: list[RunTaskResult] = []
         self.error: Exception | None = None
         self.start()
 
@@ -296,7 +296,7 @@ class Asked(threading.Thread):
         except Exception as exc:  # noqa: BLE001 - told to the test
             self.error = exc
 
-    def end(self) -> list[Ran]:
+    def end(self) -> list[RunTaskResult]:
         self.join(120)
         assert not self.is_alive()
         return self.ran

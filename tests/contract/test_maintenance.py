@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from ormahd.actions.caller import Caller
 from ormahd.actions.forget import forget
 from ormahd.actions.update import Update, update
+from ormahd.api import MaintenanceResult
 from ormahd.errors import Conflict, NotFound, OrmahError
 from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, size
-from ormahd.jobs.maintenance.maintenance import Handed
 from ormahd.text.quoting import shortened
 from tests.contract import maintenance_house
-from tests.contract.maintenance_house import AGENT, START, House, edge, merge
+from tests.contract.maintenance_house import AGENT, START, House, batches, edge, merge
 
 house = maintenance_house.house
 two = maintenance_house.two
@@ -28,13 +28,13 @@ two = maintenance_house.two
 
 def test_the_seeds_keys_and_a_receipt(two: House) -> None:
     handed = two.maintenance().hand_out()
-    assert set(handed.batches) == {LINKS, CONFLICTS, MERGES, CLUSTERS}
-    assert handed.expires == START + timedelta(hours=1)
-    (first, *_) = handed.batches[MERGES]
+    assert set(batches(handed)) == {LINKS, CONFLICTS, MERGES, CLUSTERS}
+    assert datetime.fromisoformat(str(handed.expires)) == START + timedelta(hours=1)
+    (first, *_) = batches(handed)[MERGES]
     assert first["similarity"] == 0.8125
     assert {first["node_a"]["id"], first["node_b"]["id"]} == {two.ids["uv"], two.ids["also uv"]}
     assert first["node_a"]["content"] == "Python packages are installed with uv here."
-    assert [[node["title"] for node in one] for one in handed.batches[CLUSTERS]] == [
+    assert [[node["title"] for node in one] for one in batches(handed)[CLUSTERS]] == [
         ["Receipts", "Width of the paper", "Where the paper is"],
         ["Weekday hours", "Saturday hours"],
     ]
@@ -47,7 +47,7 @@ def test_who_asks_while_a_receipt_is_open_gets_the_same(two: House) -> None:
     two.told("late", "Came in meanwhile.")
     two.found[LINKS].append(("a", "late"))
     again = two.maintenance().hand_out()  # also after a restart
-    assert (again.receipt, again.batches) == (first.receipt, first.batches)
+    assert (again.receipt, batches(again)) == (first.receipt, batches(first))
 
 
 def test_what_changed_meanwhile_is_not_shown_again(two: House) -> None:
@@ -55,8 +55,8 @@ def test_what_changed_meanwhile_is_not_shown_again(two: House) -> None:
     update(two.ormah, two.ids["uv"], Update({"content": "Packages come from the distribution."}), AGENT)
     again = two.maintenance().hand_out()
     assert again.receipt == first.receipt
-    assert not [one for one in again.batches[MERGES] if two.ids["uv"] in (one["node_a"]["id"], one["node_b"]["id"])]
-    assert len(again.batches[MERGES]) == 3
+    assert not [one for one in batches(again)[MERGES] if two.ids["uv"] in (one["node_a"]["id"], one["node_b"]["id"])]
+    assert len(batches(again)[MERGES]) == 3
 
 
 def test_a_receipt_with_nothing_left_makes_room(two: House) -> None:
@@ -68,13 +68,13 @@ def test_a_receipt_with_nothing_left_makes_room(two: House) -> None:
     two.found[MERGES] = two.found[CONFLICTS] = two.found[CLUSTERS] = []
     again = two.maintenance().hand_out()
     assert again.receipt != first.receipt
-    assert len(again.batches[LINKS]) == 1
+    assert len(batches(again)[LINKS]) == 1
 
 
 def test_nothing_to_judge_is_a_receipt_too(house: House) -> None:
     handed = house.maintenance().hand_out()
     assert handed.summary == "There is nothing to judge."
-    assert not any(handed.batches.values())
+    assert not any(batches(handed).values())
     done = house.maintenance().settle(handed.receipt, {}, AGENT)
     assert (done.run, done.commits, done.refused) == (None, [], [])
 
@@ -87,11 +87,11 @@ def test_the_payload_has_a_ceiling(house: House, text: str) -> None:
     pairs: list[tuple[str, ...]] = [tuple(two) for two in itertools.combinations(names, 2)][:20]
     house.found.update({LINKS: pairs, CONFLICTS: pairs, MERGES: pairs, CLUSTERS: [tuple(names[:5])]})
     handed = house.maintenance().hand_out()
-    assert size(handed.batches) <= 40_000
-    assert [len(handed.batches[one]) for one in (LINKS, CONFLICTS, MERGES)] == [8, 8, 8]
-    assert handed.batches[CLUSTERS] == []  # their texts would have to be whole
+    assert size(batches(handed)) <= 40_000
+    assert [len(batches(handed)[one]) for one in (LINKS, CONFLICTS, MERGES)] == [8, 8, 8]
+    assert batches(handed)[CLUSTERS] == []  # their texts would have to be whole
     for batch in (LINKS, CONFLICTS, MERGES):
-        for pair in handed.batches[batch]:
+        for pair in batches(handed)[batch]:
             for node in (pair["node_a"], pair["node_b"]):
                 assert node["cut"]
                 assert node["content"].endswith(" …")
@@ -106,9 +106,9 @@ def test_clusters_keep_their_texts_whole_beside_full_pairs(house: House) -> None
     house.found.update({LINKS: pairs, CONFLICTS: pairs, MERGES: pairs})
     house.found[CLUSTERS] = [tuple(names[at : at + 4]) for at in (0, 4, 8, 12)]
     handed = house.maintenance().hand_out()
-    assert size(handed.batches) <= 40_000
-    assert len(handed.batches[CLUSTERS]) >= 3
-    assert not any(node["cut"] for one in handed.batches[CLUSTERS] for node in one)
+    assert size(batches(handed)) <= 40_000
+    assert len(batches(handed)[CLUSTERS]) >= 3
+    assert not any(node["cut"] for one in batches(handed)[CLUSTERS] for node in one)
 
 
 def test_a_cut_is_between_words() -> None:
@@ -147,7 +147,7 @@ def test_a_receipt_expires_and_the_questions_come_again(two: House) -> None:
     assert "expired" in error.message
     again = maintenance.hand_out()
     assert again.receipt != handed.receipt
-    assert again.batches == handed.batches
+    assert batches(again) == batches(handed)
 
 
 @pytest.mark.parametrize("receipt", ["born", "", "*", "%", "x" * 900])
@@ -179,7 +179,7 @@ def test_due_after_a_day_and_only_when_there_is_something(two: House) -> None:
     assert not due()
     two.wait(minutes=1)
     assert due()
-    handed: Handed = maintenance.hand_out()
+    handed: MaintenanceResult = maintenance.hand_out()
     assert not due(), "somebody is at it"
     two.wait(hours=1)
     assert due(), "nobody came back"

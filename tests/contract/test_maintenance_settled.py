@@ -11,13 +11,13 @@ import pytest
 from ormahd.actions.caller import Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.forget import forget
-from ormahd.actions.undo import Wish as Undo
 from ormahd.actions.undo import undo
 from ormahd.actions.update import Update, update
+from ormahd.api import UndoParams
 from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES
 from ormahd.model.node import EdgeType
 from tests.contract import maintenance_house
-from tests.contract.maintenance_house import AGENT, House, edge, merge
+from tests.contract.maintenance_house import AGENT, House, batches, counts, edge, merge
 
 house = maintenance_house.house
 two = maintenance_house.two
@@ -40,7 +40,7 @@ def test_everything_that_was_judged_is_applied_in_one_run(two: House) -> None:
         }],
     )  # fmt: skip
     assert done.refused == []
-    assert done.summary == {"edges": 1, "merges": 1, "consolidations": 1, "conflicts": 1, "skipped": 0}
+    assert counts(done) == {"edges": 1, "merges": 1, "consolidations": 1, "conflicts": 1, "skipped": 0}
     ops = two.ops(done.run)
     assert sorted(one.kind for one in ops) == ["conflict", "consolidate", "link", "merge"]
     assert {one.source for one in ops} == {"agent:claude-code"}
@@ -67,20 +67,20 @@ def test_all_of_it_is_taken_back_at_once_and_not_asked_again(two: House) -> None
         conflicts=[{"source_id": "y", "target_id": "x", "kind": "evolution", "reason": "new hours"}],
     )
     assert done.refused == []
-    undo(two.ormah, Undo(run=done.run), Caller("person"), lambda *_: None)
+    undo(two.ormah, UndoParams(run=done.run), Caller("person"), lambda *_: None)
     assert {path: data for path, data, _ in two.ormah.files()} == before
     handed = two.maintenance().hand_out()
-    assert not any(handed.batches.values()), "a person took it back: that is an answer too"
+    assert not any(batches(handed).values()), "a person took it back: that is an answer too"
 
 
 def test_silence_is_no_and_is_remembered(two: House) -> None:
     maintenance = two.maintenance()
     done = maintenance.settle(maintenance.hand_out().receipt, {}, AGENT)
-    assert done.summary == {"edges": 0, "merges": 0, "consolidations": 0, "conflicts": 0, "skipped": 0}
+    assert counts(done) == {"edges": 0, "merges": 0, "consolidations": 0, "conflicts": 0, "skipped": 0}
     assert maintenance.hand_out().summary == "There is nothing to judge."
     update(two.ormah, two.ids["uv"], Update({"content": "Python packages come with uv, pinned."}), AGENT)
     again = maintenance.hand_out()
-    assert [len(again.batches[one]) for one in (LINKS, CONFLICTS, MERGES, CLUSTERS)] == [1, 1, 1, 0]
+    assert [len(batches(again)[one]) for one in (LINKS, CONFLICTS, MERGES, CLUSTERS)] == [1, 1, 1, 0]
 
 
 def test_none_may_be_said(two: House) -> None:
@@ -88,7 +88,7 @@ def test_none_may_be_said(two: House) -> None:
         edges=[{"source_id": "a", "target_id": "b", "edge_type": "none"}],
         conflicts=[{"source_id": "x", "target_id": "y", "kind": "none", "reason": "weekdays and Saturdays"}],
     )
-    assert (done.refused, done.summary["skipped"], done.commits) == ([], 2, [])
+    assert (done.refused, counts(done)["skipped"], done.commits) == ([], 2, [])
 
 
 Make = Callable[[House], dict[str, Any]]
@@ -157,7 +157,7 @@ def test_what_is_wrong_is_refused_by_name_and_the_rest_applied(
     assert refused.item == f"{name}[0]"
     assert refused.id.startswith(two.ids.get(blamed, blamed))
     assert why in refused.why
-    assert done.summary == {"edges": 0, "merges": 0, "consolidations": 0, "conflicts": 1, "skipped": 1}
+    assert counts(done) == {"edges": 0, "merges": 0, "consolidations": 0, "conflicts": 1, "skipped": 1}
     assert set(two.ormah.index.notes(sorted(before))) == before, "nothing is lost"
     assert SECRET.encode() not in b"".join(data for _, data, _ in two.ormah.files())
 
@@ -187,9 +187,9 @@ def test_a_pair_may_be_judged_to_be_something_else_than_was_asked(
 ) -> None:
     done = two.judge(**{name: [item]})
     assert done.refused == []
-    assert done.summary[name] == 1
+    assert counts(done)[name] == 1
     assert len(done.commits) == 1
-    assert not two.maintenance().hand_out().batches[MERGES], "what was asked counts as answered"
+    assert not batches(two.maintenance().hand_out())[MERGES], "what was asked counts as answered"
 
 
 def test_two_lists_that_say_different_things_of_a_pair_are_both_refused(two: House) -> None:
@@ -198,7 +198,7 @@ def test_two_lists_that_say_different_things_of_a_pair_are_both_refused(two: Hou
     )
     assert {one.item for one in done.refused} == {"merges[0]", "conflicts[0]"}
     assert all("say different things" in one.why for one in done.refused)
-    assert done.summary["edges"] == 1
+    assert counts(done)["edges"] == 1
     assert two.ids["y"] in two.ormah.index.notes([two.ids["y"]])
 
 
@@ -207,9 +207,9 @@ def test_one_wrong_character_is_another_id(two: House) -> None:
     done = two.judge(merges=[merge(remove_id=wrong), {"keep_id": "uv", "remove_id": "also uv"}])
     (refused,) = done.refused
     assert (refused.item, refused.id) == ("merges[0]", wrong)
-    assert done.summary["merges"] == 1
+    assert counts(done)["merges"] == 1
     again = two.maintenance().hand_out()
-    assert [[one["node_a"]["id"], one["node_b"]["id"]] for one in again.batches[MERGES]] == [
+    assert [[one["node_a"]["id"], one["node_b"]["id"]] for one in batches(again)[MERGES]] == [
         [two.ids["a"], two.ids["b"]], [two.ids["a"], two.ids["c"]],
     ], "what was refused is asked again"  # fmt: skip
 
@@ -236,7 +236,7 @@ def test_circles_are_refused_as_a_whole(two: House) -> None:
         edges=[edge(edge_type="part_of"), edge(source_id="b", target_id="c", edge_type="part_of"),
                edge(source_id="c", target_id="a", edge_type="part_of")],
     )  # fmt: skip
-    assert done.summary == {"edges": 2, "merges": 1, "consolidations": 0, "conflicts": 0, "skipped": 7}
+    assert counts(done) == {"edges": 2, "merges": 1, "consolidations": 0, "conflicts": 0, "skipped": 7}
     assert all("circle" in one.why for one in done.refused)
     assert [one.item for one in done.refused if one.item.startswith("edges")] == ["edges[2]"]
 
@@ -251,13 +251,13 @@ def test_the_same_twice_is_done_once_and_two_minds_are_none(two: House) -> None:
         ("merges[0]", "merges[1] says otherwise of the same memories"),
         ("merges[1]", "merges[0] says otherwise of the same memories"),
     ]
-    assert (done.summary["edges"], done.summary["merges"]) == (1, 0)
+    assert (counts(done)["edges"], counts(done)["merges"]) == (1, 0)
     assert len(two.ormah.index.notes([two.ids["uv"], two.ids["also uv"]])) == 2
 
 
 def test_what_one_verdict_removes_no_other_can_use(two: House) -> None:
     done = two.judge(merges=[merge(), merge(keep_id="b", remove_id="c")], consolidations=[unite()])
-    assert done.summary["merges"] == 1
+    assert counts(done)["merges"] == 1
     assert [(one.item, one.id) for one in done.refused] == [
         ("merges[1]", two.ids["b"]), ("consolidations[0]", two.ids["b"]),
     ]  # fmt: skip
@@ -276,7 +276,7 @@ def test_what_changed_since_is_refused(two: House) -> None:
     assert [(one.item, one.id) for one in done.refused] == [("merges[0]", two.ids["a"]), ("merges[1]", two.ids["uv"])]
     assert "changed since" in done.refused[0].why
     assert "not in the vault" in done.refused[1].why
-    assert done.summary["edges"] == 1
+    assert counts(done)["edges"] == 1
 
 
 def test_an_edit_beside_the_text_is_no_other_text(two: House) -> None:
@@ -285,15 +285,15 @@ def test_an_edit_beside_the_text_is_no_other_text(two: House) -> None:
     update(two.ormah, two.ids["a"], Update(add_tags=("till",)), AGENT)
     connect(two.ormah, two.ids["a"], two.ids["x"], AGENT, edge=EdgeType.SUPPORTS, weight=0.5, reason=None, remove=False)
     done = maintenance.settle(handed.receipt, two.named({"merges": [merge()]}), AGENT)
-    assert done.summary["merges"] == 1
+    assert counts(done)["merges"] == 1
     assert two.ormah.index.note(two.ids["a"]).tags == ("till",)
 
 
 def test_a_question_is_not_asked_for_ever(two: House) -> None:
     for _ in range(3):
-        assert len(two.maintenance().hand_out().batches[CLUSTERS]) == 2
+        assert len(batches(two.maintenance().hand_out())[CLUSTERS]) == 2
         two.judge(consolidations=[unite(content="Nothing of this kind."), unite(node_ids=["x", "y"], content=" ")])
-    assert two.maintenance().hand_out().batches[CLUSTERS] == []
+    assert batches(two.maintenance().hand_out())[CLUSTERS] == []
 
 
 def test_a_list_that_is_none_leaves_its_questions_open(two: House) -> None:
@@ -301,7 +301,7 @@ def test_a_list_that_is_none_leaves_its_questions_open(two: House) -> None:
     (refused,) = done.refused
     assert (refused.item, refused.id) == ("edges", "")
     again = two.maintenance().hand_out()
-    assert (len(again.batches[LINKS]), len(again.batches[MERGES])) == (4, 0)
+    assert (len(batches(again)[LINKS]), len(batches(again)[MERGES])) == (4, 0)
 
 
 def test_no_text_may_be_made_of_a_part(house: House) -> None:
@@ -310,12 +310,12 @@ def test_no_text_may_be_made_of_a_part(house: House) -> None:
     house.found[MERGES] = [("a", "b")]
     done = house.judge(merges=[merge(content="The till prints receipts.")])
     assert "shown in part" in done.refused[0].why
-    assert house.judge(merges=[merge()]).summary["merges"] == 1
+    assert counts(house.judge(merges=[merge()]))["merges"] == 1
 
 
 def test_a_contradiction_among_links_is_a_conflict_of_its_own(two: House) -> None:
     done = two.judge(edges=[edge(edge_type="contradicts", reason="two papers"), edge(source_id="b", target_id="c")])
-    assert done.summary["edges"] == 2
+    assert counts(done)["edges"] == 2
     assert sorted(one.kind for one in two.ops(done.run)) == ["conflict", "link"]
 
 
@@ -358,12 +358,12 @@ def test_whatever_comes_nothing_is_lost(two: House, seed: int) -> None:
     }
     maintenance = two.maintenance()
     done = maintenance.settle(maintenance.hand_out().receipt, two.named(lists), AGENT)
-    applied = sum(done.summary.values()) - done.summary["skipped"]
-    assert done.summary["skipped"] + applied == 240
+    applied = sum(counts(done).values()) - counts(done)["skipped"]
+    assert counts(done)["skipped"] + applied == 240
     kept = two.ormah.index.notes(list(before))
     merged = [one for one in two.ops(done.run) if one.kind == "merge"] if done.run else []
     assert len(kept) + len(merged) == len(before)
     if done.run:
-        undo(two.ormah, Undo(run=done.run), Caller("person"), lambda *_: None)
+        undo(two.ormah, UndoParams(run=done.run), Caller("person"), lambda *_: None)
     assert {row.id: row.content for row in two.ormah.index.notes(list(before)).values()} == before
     assert two.ormah.verify() == []

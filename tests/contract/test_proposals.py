@@ -6,6 +6,8 @@ import pytest
 
 from ormahd.actions.forget import forget
 from ormahd.actions.purge import purge
+from ormahd.actions.views import iso
+from ormahd.api import PurgeParams
 from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound, OrmahError
 from ormahd.model.decision import FOLDER
 from ormahd.model.node import ProposalType
@@ -27,15 +29,15 @@ def test_what_is_listed(house: House) -> None:
     assert propose(house, one, two) == 1
     assert (house.head(), house.files()) == (head, before), "a proposal changes nothing"
     found = only(house)
-    assert (found.row.type, found.row.status, found.row.nodes, found.by) == (
+    assert (found.type, found.status, found.source_nodes, found.resolved_by) == (
         ProposalType.MERGE,
         "pending",
-        (one, two),
+        [one, two],
         None,
     )
-    assert (found.row.action, found.row.reason) == ("Tag “Memory number 00” as asked", "they look alike")
-    assert (found.row.preview, found.row.evidence) == ("tags: asked", {"cosine": 0.81})
-    assert (found.row.created, found.row.resolved, found.row.op) == (house.now, None, None)
+    assert (found.proposed_action, found.reason) == ("Tag “Memory number 00” as asked", "they look alike")
+    assert (found.preview, found.evidence) == ("tags: asked", {"cosine": 0.81})
+    assert (found.created, found.resolved, found.op) == (iso(house.now), None, None)
     assert [node.id for node in found.nodes] == [one, two]
 
 
@@ -61,9 +63,9 @@ def test_newest_first_of_a_status_and_type(house: House) -> None:
     ):
         house.go(minutes=1)
         propose(house, *ids, type=kind)
-    assert [one.row.type for one in house.proposals.list().proposals] == ["decay", "conflict", "merge"]
-    assert [one.row.type for one in house.proposals.list(limit=1).proposals] == ["decay"]
-    assert [one.row.type for one in house.proposals.list(type="conflict").proposals] == ["conflict"]
+    assert [one.type for one in house.proposals.list().proposals] == ["decay", "conflict", "merge"]
+    assert [one.type for one in house.proposals.list(limit=1).proposals] == ["decay"]
+    assert [one.type for one in house.proposals.list(type="conflict").proposals] == ["conflict"]
     assert house.proposals.list(status="rejected").proposals == []
     with pytest.raises(BadRequest, match="status is 'open'"):
         house.proposals.list(status="open")
@@ -78,10 +80,10 @@ def test_as_many_as_a_person_can_look_at(monkeypatch: pytest.MonkeyPatch) -> Non
             house.go(minutes=1)
             propose(house, node_id)
         found = house.proposals.list()
-        assert [one.row.nodes for one in found.proposals] == [(ids[1],), (ids[0],)], "the oldest come first"
+        assert [one.source_nodes for one in found.proposals] == [[ids[1]], [ids[0]]], "the oldest come first"
         assert (found.pending, found.behind) == (5, 3)
-        house.proposals.resolve(found.proposals[0].row.id, "rejected", ME)
-        assert [one.row.nodes for one in house.proposals.list().proposals] == [(ids[2],), (ids[0],)]
+        house.proposals.resolve(found.proposals[0].id, "rejected", ME)
+        assert [one.source_nodes for one in house.proposals.list().proposals] == [[ids[2]], [ids[0]]]
         (ran,) = house.run(asking(*(ask(house.ormah, one) for one in ids[5:])))
         assert (ran.asked, ran.more) == (16, True), "20 wait: the job stops there"
         assert "too many proposals wait" in ran.dropped[-1]
@@ -100,7 +102,7 @@ def test_about_a_memory_that_is_gone_nothing_is_asked(house: House) -> None:
 def test_a_memory_that_says_something_else_makes_it_stale_and_back_again_fresh(house: House) -> None:
     one, two = house.several(2)
     propose(house, one, two)
-    proposal, head = only(house).row.id, None
+    proposal, head = only(house).id, None
     house.go(minutes=1)
     say(house, two, content="It says something else")
     head = house.head()
@@ -118,7 +120,7 @@ def test_a_memory_that_is_gone_makes_it_stale(house: House) -> None:
     gone = forget(house.ormah, two, ME)
     assert statuses(house) == ["stale"]
     with pytest.raises(Conflict, match=f"is stale: {two[:8]} is not there any more"):
-        house.proposals.resolve(house.proposals.list(status="stale").proposals[0].row.id, "rejected", ME)
+        house.proposals.resolve(house.proposals.list(status="stale").proposals[0].id, "rejected", ME)
     assert gone.op is not None
     take_back(house, gone.op)
     assert statuses(house) == ["pending"]
@@ -156,7 +158,7 @@ def test_old_ones_are_forgotten_and_those_that_wait_never(house: House, monkeypa
         house.go(minutes=1)
         propose(house, node_id)
         (newest, *_) = house.proposals.list().proposals
-        house.proposals.resolve(newest.row.id, "rejected", ME)
+        house.proposals.resolve(newest.id, "rejected", ME)
     propose(house, ids[5], ids[0])
     assert sorted(statuses(house)) == ["pending", "pending", "rejected", "rejected", "rejected"]
     assert propose(house, ids[0]) == 0, "what was decided stands in the vault"
@@ -186,10 +188,10 @@ def test_a_purge_leaves_no_word_of_what_was_decided(house: House) -> None:
         propose(house, *ids)
         resolve(house, "rejected")
     propose(house, one)
-    purge(house.ormah, one, [], ME, dry_run=False, rewrite_foreign=False, progress=lambda *_: None)
+    purge(house.ormah, PurgeParams(node_id=one), ME, lambda *_: None)
     assert [line["nodes"] for line in _lines(house)] == [sorted([two, three])]
     found = house.proposals.list(status="all").proposals
-    assert [shown.row.nodes for shown in found] == [(two, three)]
+    assert [shown.source_nodes for shown in found] == [[two, three]]
     assert one not in house.git("log", "--all", "-p")
     with house.ormah.state.transaction() as db:
         assert not any(one in line for line in db.iterdump())

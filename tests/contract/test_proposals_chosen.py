@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from ormahd.actions.undo import Wish, undo
+from ormahd.actions.undo import undo
+from ormahd.api import ResolveProposalResult, UndoParams
 from ormahd.errors import BadRequest
 from ormahd.jobs.all import CHANGES_OF
 from ormahd.jobs.choosing import Choice
 from ormahd.jobs.job import Ask
-from ormahd.jobs.proposals import Kept, Proposals, Resolved
+from ormahd.jobs.proposals import Kept, Proposals
 from ormahd.model.node import EdgeType, ProposalType
 from tests.contract.jobs_house import ME, House, open_house
 
@@ -48,9 +49,9 @@ class Two:
         asked = Ask(kind, tuple(rows), "About Node", "because", payload, based, "preview", {})
         return self.proposals.keep(asked, "run", dry=False)
 
-    def approve(self, **choice: Any) -> Resolved:
+    def approve(self, **choice: Any) -> ResolveProposalResult:
         (one,) = self.proposals.list().proposals
-        return self.proposals.resolve(one.row.id, "approve", ME, Choice(**choice))
+        return self.proposals.resolve(one.id, "approve", ME, Choice(**choice))
 
     def texts(self) -> dict[str, str]:
         rows = self.house.ormah.index.notes([self.newer, self.older], connections=False)
@@ -70,7 +71,7 @@ def test_a_merge_keeps_whose_words_hold(house: House, keep: str | None, text: st
     assert two.texts() == {kept: text}
     assert house.ormah.index.note(kept).title == ("Node 22" if keep == "newer" else "Node 18")
     assert done.op is not None
-    undo(house.ormah, Wish(ops=(done.op,)), ME, lambda *_: None)
+    undo(house.ormah, UndoParams(ops=[done.op]), ME, lambda *_: None)
     assert {name: data for name, data in house.files().items() if "decisions" not in name} == before
 
 
@@ -93,7 +94,7 @@ def test_both_hold_and_nothing_of_the_kind_is_proposed_again(house: House, kind:
     for other in (ProposalType.MERGE, ProposalType.CONFLICT):
         assert two.ask(other, two.payload) is Kept.KNOWN
     assert done.op is not None
-    undo(house.ormah, Wish(ops=(done.op,)), ME, lambda *_: None)
+    undo(house.ormah, UndoParams(ops=[done.op]), ME, lambda *_: None)
     assert len(two.proposals.list().proposals) == 1, "undone, it is open again"
 
 
@@ -128,5 +129,5 @@ def test_a_choice_that_makes_no_sense_changes_nothing(house: House, choice: dict
         two.approve(**choice)
     (one,) = two.proposals.list().proposals
     with pytest.raises(BadRequest, match="not chosen from"):
-        two.proposals.resolve(one.row.id, "reject", ME, Choice(keep="newer"))
+        two.proposals.resolve(one.id, "reject", ME, Choice(keep="newer"))
     assert house.head() == head

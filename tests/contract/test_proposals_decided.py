@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from ormahd.actions.caller import Caller
+from ormahd.actions.views import iso
 from ormahd.errors import BadRequest, Conflict
 from ormahd.model.decision import FOLDER
 from ormahd.model.node import ProposalType
+from ormahd.state import proposals as book
 from tests.contract import proposing
 from tests.contract.jobs_house import CHANGES_OF, ME, House
 from tests.contract.proposing import lines as _lines
@@ -30,7 +32,7 @@ def test_approved_it_is_done_in_one_commit_with_the_decision(house: House, actio
     propose(house, one, two)
     start = house.head()
     house.go(hours=1)
-    row = only(house).row
+    row = only(house)
     done = house.proposals.resolve(row.id[:8], action, caller)
     assert (done.status, done.type, done.nodes, done.stored) == ("approved", "merge", [one, two], False)
     assert done.text == "Tag “Memory number 00” as asked: approved"
@@ -41,14 +43,14 @@ def test_approved_it_is_done_in_one_commit_with_the_decision(house: House, actio
     said = house.git("show", "-s", "--format=%an%n%B", "HEAD")
     author = "Ada Person" if caller is ME else "agent:claude-code"
     assert said.startswith(
-        f"{author}\nTagged: Memory number 00\n\nbecause the test says so\n\nProposed in the run {row.run}"
+        f"{author}\nTagged: Memory number 00\n\nbecause the test says so\n\nProposed in the run {book.find(house.ormah.state, row.id).run}"
     )
     assert f"approved by {caller.source}." in said
     assert f"Ormah-Source: {caller.source}\n" in said
     changed = house.git("diff", "--name-only", f"{start}..HEAD").splitlines()
     assert changed == [f"{FOLDER}/2026-11.jsonl", house.path(one).relative_to(house.vault).as_posix()]
     shown = only(house, "approved")
-    assert (shown.row.op, shown.row.resolved, shown.by) == (done.op, house.now, caller.source)
+    assert (shown.op, shown.resolved, shown.resolved_by) == (done.op, iso(house.now), caller.source)
     assert house.proposals.list().pending == 0
     house.sound()
 
@@ -56,7 +58,7 @@ def test_approved_it_is_done_in_one_commit_with_the_decision(house: House, actio
 def test_a_decision_is_made_once(house: House) -> None:
     one, two = house.several(2)
     propose(house, one, two)
-    proposal = only(house).row.id
+    proposal = only(house).id
     house.proposals.resolve(proposal, "approved", AGENT)
     head = house.head()
     for action in ("approved", "rejected"):
@@ -71,7 +73,7 @@ def test_what_is_so_already_is_only_noted(house: House) -> None:
     one, two = house.several(2)
     propose(house, one, two)
     say(house, one, tags=["asked"])
-    done = house.proposals.resolve(only(house).row.id, "approved", ME)
+    done = house.proposals.resolve(only(house).id, "approved", ME)
     assert done.text.endswith("it is so already")
     assert statuses(house) == ["approved"]
     assert "Ormah-Kind: feedback" in house.git("show", "-s", "--format=%B", "HEAD")
@@ -87,7 +89,7 @@ def test_a_change_that_makes_no_sense_any_more_changes_nothing(house: House) -> 
     proposals = type(house.proposals)(house.ormah, CHANGES_OF | {ProposalType.MERGE: senseless})  # type: ignore[dict-item]
     head = house.head()
     with pytest.raises(Conflict, match="cannot be done any more: the self node stays"):
-        proposals.resolve(only(house).row.id, "approved", ME)
+        proposals.resolve(only(house).id, "approved", ME)
     assert (house.head(), statuses(house)) == (head, ["pending"])
 
 
@@ -104,7 +106,7 @@ def test_while_git_is_held_the_decision_is_safe_and_follows(house: House) -> Non
     propose(house, one, two)
     marker = house.vault / ".git" / "CHERRY_PICK_HEAD"
     marker.write_text(house.head() + "\n")
-    done = house.proposals.resolve(only(house).row.id, "approved", ME)
+    done = house.proposals.resolve(only(house).id, "approved", ME)
     assert (done.stored, done.commit) == (True, None)
     assert statuses(house) == ["approved"]
     with pytest.raises(Conflict, match="was approved"):
@@ -123,7 +125,7 @@ def test_rejected_for_good_also_after_the_state_was_lost(house: House) -> None:
     one, two = house.several(2)
     propose(house, one, two)
     house.go(minutes=5)
-    done = house.proposals.resolve(only(house).row.id, "reject", ME)
+    done = house.proposals.resolve(only(house).id, "reject", ME)
     assert done.text == "Tag “Memory number 00” as asked: rejected; it is not proposed again"
     said = house.git("show", "-s", "--format=%an%n%B", "HEAD")
     assert said.startswith("Ada Person\nRejected: Tag “Memory number 00” as asked\n\nthey look alike\n")
@@ -152,9 +154,9 @@ def test_rejected_on_another_machine(house: House, tmp_path: Path) -> None:
         db.execute("UPDATE proposal SET status = 'pending', resolved = NULL, op = NULL")
     assert house.proposals.list().proposals == []
     found = only(house, "rejected")
-    assert (found.by, found.row.resolved) == ("agent:claude-code", house.now)
+    assert (found.resolved_by, found.resolved) == ("agent:claude-code", iso(house.now))
     with pytest.raises(Conflict, match="was rejected on 2026-11-01 by agent:claude-code"):
-        house.proposals.resolve(found.row.id, "approved", ME)
+        house.proposals.resolve(found.id, "approved", ME)
 
 
 # Taken back
@@ -170,7 +172,7 @@ def test_undone_it_is_open_again(house: House, action: str) -> None:
     take_back(house, op)
     assert house.files() == before | {f"{FOLDER}/2026-11.jsonl": b""}
     found = only(house)
-    assert (found.row.resolved, found.row.op, found.by) == (None, None, None)
+    assert (found.resolved, found.op, found.resolved_by) == (None, None, None)
     assert propose(house, one, two) == 0, "it waits already"
     resolve(house, "approved")
     assert house.tags(one) == ("asked",)
@@ -182,7 +184,7 @@ def test_git_revert_opens_it_again_and_later_decisions_stay(house: House) -> Non
     propose(house, one, two)
     house.ormah.socket = house.home / "nobody answers there"
     house.ormah.mend_git()
-    first = house.proposals.resolve(only(house).row.id, "approved", ME)
+    first = house.proposals.resolve(only(house).id, "approved", ME)
     propose(house, two, three)
     resolve(house, "rejected")
     say(house, one, content="Edited since, though")

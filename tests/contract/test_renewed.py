@@ -9,7 +9,8 @@ import pytest
 from ormahd.actions.caller import PERSON, Caller
 from ormahd.actions.get import get
 from ormahd.actions.older import replaced_today
-from ormahd.actions.recall import Hit, recall, recall_as_of
+from ormahd.actions.recall import recall, recall_as_of
+from ormahd.api import RecallHit
 from ormahd.jobs.conflicts.job import ConflictDetector, change_of
 from ormahd.jobs.runner import Runner
 from ormahd.model.node import ProposalType, SearchQuery
@@ -31,7 +32,7 @@ def house() -> Iterator[JobsHouse]:
         yield found
 
 
-def hits(house: JobsHouse, limit: int = 5, query: str = QUESTION) -> list[Hit]:
+def hits(house: JobsHouse, limit: int = 5, query: str = QUESTION) -> list[RecallHit]:
     return recall(house.ormah, SearchQuery(query=query, limit=limit), space="shop").results
 
 

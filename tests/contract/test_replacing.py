@@ -8,9 +8,9 @@ import pytest
 
 from ormahd.actions.caller import PERSON, Caller
 from ormahd.actions.outdated import outdated
-from ormahd.actions.remember import Remembered, remember
+from ormahd.actions.remember import remember
 from ormahd.actions.update import Update, update
-from ormahd.actions.views import Written
+from ormahd.api import RememberResult, WriteResult
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.model.node import CreateNodeRequest, EdgeType
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
@@ -34,13 +34,13 @@ def house(kept: JobsHouse) -> Iterator[JobsHouse]:
     kept.ormah.reconciler.scan()
 
 
-def store(house: JobsHouse, content: str, *replaces: str, **more: object) -> Remembered:
+def store(house: JobsHouse, content: str, *replaces: str, **more: object) -> RememberResult:
     house.go(seconds=1)
     request = CreateNodeRequest(content=content, space="shop", **more)  # type: ignore[arg-type]
     return remember(house.ormah, request, AGENT, replaces=replaces)
 
 
-def by(house: JobsHouse, older: str, newer: str, reason: str | None = None, revoke: bool = False) -> Written:
+def by(house: JobsHouse, older: str, newer: str, reason: str | None = None, revoke: bool = False) -> WriteResult:
     house.go(seconds=1)
     return outdated(house.ormah, older, Caller(PERSON), reason=reason, revoke=revoke, by=newer)
 

@@ -11,7 +11,8 @@ import pytest
 from ormahd.actions.caller import Caller
 from ormahd.actions.partly import saying
 from ormahd.actions.purge import purge
-from ormahd.actions.undo import Wish, undo
+from ormahd.actions.undo import undo
+from ormahd.api import PurgeParams, UndoParams
 from ormahd.errors import Conflict, NotFound, OrmahError, Unavailable, VaultBusy
 from tests.jobs_house import JobsHouse, open_jobs_house
 
@@ -40,7 +41,7 @@ def test_a_purge_that_is_stopped_says_what_it_did_and_the_way_back(house: JobsHo
     path = house.path(node)
     lock, progress = held_from(house, lambda _, what: what == "packing")
     with pytest.raises(VaultBusy) as caught:
-        purge(house.ormah, node, [], PERSON, dry_run=False, rewrite_foreign=False, progress=progress)
+        purge(house.ormah, PurgeParams(node_id=node), PERSON, progress)
     lock.unlink()
     assert "nothing was changed" not in caught.value.message
     assert "out of today's notes, and in the history as before" in caught.value.message
@@ -50,7 +51,7 @@ def test_a_purge_that_is_stopped_says_what_it_did_and_the_way_back(house: JobsHo
     assert f"revert {house.head[:8]}" in caught.value.hint
     house.revert(house.head)
     assert house.found("red door") == [node]
-    done = purge(house.ormah, node, [], PERSON, dry_run=False, rewrite_foreign=True, progress=lambda *_: None)
+    done = purge(house.ormah, PurgeParams(node_id=node, rewrite_foreign=True), PERSON, lambda *_: None)
     assert done.op is not None
     with pytest.raises(NotFound):
         house.row(node)
@@ -62,7 +63,7 @@ def test_a_purge_that_is_refused_before_it_began_says_so(house: JobsHouse) -> No
     head = house.head
     (house.ormah.vault.root / ".git/index.lock").touch()
     with pytest.raises(VaultBusy, match="nothing was changed"):
-        purge(house.ormah, node, [], PERSON, dry_run=False, rewrite_foreign=False, progress=lambda *_: None)
+        purge(house.ormah, PurgeParams(node_id=node), PERSON, lambda *_: None)
     assert house.head == head
     assert house.path(node).exists()
 
@@ -72,7 +73,7 @@ def test_an_undo_of_several_says_how_many_were_undone(house: JobsHouse) -> None:
     ops = house.git("log", "-3", "--format=%(trailers:key=Ormah-Op,valueonly)").split()
     lock, progress = held_from(house, lambda done, what: what == "undoing" and done == 1)
     with pytest.raises(VaultBusy) as caught:
-        undo(house.ormah, Wish(tuple(ops)), PERSON, progress)
+        undo(house.ormah, UndoParams(list(ops)), PERSON, progress)
     lock.unlink()
     assert "nothing was changed" not in caught.value.message
     assert "1 of 3 ops were undone before that" in caught.value.message

@@ -116,6 +116,6 @@ def test_a_whisper_that_is_only_looked_at_uses_nothing(life: Life) -> None:
     assert life.whisper.whisper(by_hand).nodes
     assert life.house.ormah.state.active_days() == set()
     asked = Asked(f"which {words(0)} belong together", None, "t", gone=lambda: True)
-    assert life.whisper.whisper(asked).nodes == ()
-    assert life.whisper.whisper(replace(asked, prompt="")).nodes == ()
+    assert life.whisper.whisper(asked).nodes == []
+    assert life.whisper.whisper(replace(asked, prompt="")).nodes == []
     assert life.house.ormah.state.accesses() == []

@@ -16,7 +16,7 @@ from ormahd.errors import BadRequest
 from ormahd.model.node import CreateNodeRequest, SearchQuery
 from ormahd.rpc.codec import read_call
 from ormahd.rpc.frames import JSON
-from ormahd.rpc.handling import checked
+from ormahd.rpc.requests import checked
 
 LIBRARY = re.compile(
     r"Input should|\bextra\b|Field required|pydantic|msgspec|\bstr\b|\bint\b|\bNoneType\b|\bdict\b|instance|got `",

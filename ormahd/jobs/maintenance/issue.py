@@ -7,13 +7,14 @@ keys of texts; what is shown is made of the memories as they stand.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec import Struct, field
 
 from ormahd.actions.views import iso
+from ormahd.api import CandidateNode, CandidatePair
 from ormahd.jobs.job import Stopped
 from ormahd.state.verdicts import text_key
 from ormahd.text.quoting import shortened
@@ -148,12 +149,13 @@ def _open(turn: Turn, batch: str, item: Item) -> bool:
 class Payload(Struct, frozen=True):
     """The batches as an agent gets them, and what of the issued is among them."""
 
-    batches: dict[str, Any]
+    batches: dict[str, list[Any]]
+    """Lists of `CandidatePair`; of clusters, of lists of `CandidateNode`."""
     issued: Issued
 
 
 def show(index: Index, issued: Issued, characters: int) -> Payload:
-    """What was issued, as JSON values of at most so many characters. Left out: what does not fit, and what is about a
+    """What was issued, as JSON of at most so many characters. Left out: what does not fit, and what is about a
     memory that is gone or reads otherwise than when it was issued."""
     rows = index.notes([node_id for batch in issued.items.values() for one in batch for node_id in one.ids], connections=False)  # fmt: skip
     fresh = {batch: [one for one in items if stale(rows, one) is None] for batch, items in issued.items.items()}
@@ -188,7 +190,7 @@ def stale(rows: Mapping[str, NodeRow], item: Item) -> tuple[str, str] | None:
 
 def _fit(
     rows: Mapping[str, NodeRow], pairs: Mapping[str, list[Item]], room: int
-) -> tuple[dict[str, Any], dict[str, list[Item]]]:
+) -> tuple[dict[str, list[Any]], dict[str, list[Item]]]:
     drawn, kept = _draw(rows, pairs, LEVELS[0])
     for level in LEVELS[1:]:
         if size(drawn) <= room:
@@ -203,31 +205,30 @@ def _fit(
 
 def _draw(
     rows: Mapping[str, NodeRow], pairs: Mapping[str, list[Item]], level: tuple[int, int]
-) -> tuple[dict[str, Any], dict[str, list[Item]]]:
-    drawn: dict[str, Any] = {}
+) -> tuple[dict[str, list[Any]], dict[str, list[Item]]]:
+    drawn: dict[str, list[Any]] = {}
     kept: dict[str, list[Item]] = {}
     for batch, items in pairs.items():
         limit = level[1] if batch == MERGES else level[0]
         drawn[batch], kept[batch] = [], []
         for one in items:
             a, b = (_shown(rows[node_id], limit) for node_id in one.ids)
-            drawn[batch].append({"node_a": a, "node_b": b, "similarity": one.score})
-            kept[batch].append(Item(one.keys, one.score, bool(a["cut"] or b["cut"])))
+            drawn[batch].append(CandidatePair(a, b, one.score))
+            kept[batch].append(Item(one.keys, one.score, a.cut or b.cut))
     return drawn, kept
 
 
-def _shown(row: NodeRow, limit: int | None) -> dict[str, Any]:
+def _shown(row: NodeRow, limit: int | None) -> CandidateNode:
     content = row.content if limit is None else shortened(row.content, limit)
-    return {
-        "id": row.id, "title": None if row.title is None else shortened(row.title, TITLE), "type": str(row.type),
-        "space": row.space, "created": iso(row.created), "content": content,
-        "cut": content != row.content,
-    }  # fmt: skip
+    return CandidateNode(
+        row.id, None if row.title is None else shortened(row.title, TITLE), row.type, row.space, iso(row.created) or "",
+        content, content != row.content,
+    )  # fmt: skip
 
 
 def size(value: Any) -> int:
     """Characters of a value as JSON."""
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return len(msgspec.json.encode(value).decode())
 
 
 def counted(batches: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

@@ -14,16 +14,17 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.actions.amend import clean
+from ormahd.actions.views import iso
+from ormahd.api import MaintenanceCounts, MaintenanceParams, MaintenanceResult, RefusedItem
+from ormahd.errors import BadRequest, NotFound, NotReady
 from ormahd.errors import Conflict as Used
-from ormahd.errors import NotFound, NotReady
 from ormahd.jobs.job import Turn
 from ormahd.jobs.maintenance.apply import NO, Settling
 from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, QUESTIONS, Issued, counted, gather, show
-from ormahd.jobs.maintenance.results import Refused, check
+from ormahd.jobs.maintenance.results import check
 from ormahd.jobs.neighbours import Near
 from ormahd.state.receipts import Receipt, Receipts
 from ormahd.state.verdicts import Verdicts
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ormahd.jobs.maintenance.results import Checked
     from ormahd.ormah import Ormah
 
+LISTS = ("edges", "merges", "consolidations", "conflicts")
 LOOKS_ANEW = timedelta(hours=1)
 """How long it is believed that there is something to judge."""
 CHARACTERS = 40_000
@@ -47,26 +49,6 @@ TRIES = 3
 ANOTHER = "ask for the next candidates: agent.maintenance {} (ormahctl maintenance)"
 
 Progress = Callable[[int, int, str], None]
-
-
-class Handed(Struct, frozen=True):
-    """Phase one. `batches` are JSON values: the seeds' four keys."""
-
-    receipt: str
-    expires: datetime
-    batches: Mapping[str, Any]
-    summary: str
-
-
-class Settled(Struct, frozen=True):
-    """Phase two. `summary` counts what was applied, and as `skipped` what was not."""
-
-    receipt: str
-    run: str | None
-    """By which all of it can be taken back at once; None: nothing was changed."""
-    summary: dict[str, int]
-    refused: list[Refused] = field(default_factory=list)
-    commits: list[str] = field(default_factory=list)
 
 
 class Maintenance:
@@ -85,9 +67,28 @@ class Maintenance:
     def _now(self) -> datetime:
         return self._ormah.ranking_clock()
 
+    def answer(self, params: MaintenanceParams, caller: Caller, progress: Progress) -> MaintenanceResult:
+        """Phase one where there are no results, else phase two.
+
+        Raises as `hand_out` and `settle`. BadRequest: results in two places, of an unknown kind, or without their receipt.
+        """
+        lists = {name: found for name in LISTS if (found := getattr(params, name)) is not None}
+        receipt: Any = params.receipt
+        if params.results is not None:
+            if lists:
+                raise BadRequest("results stand both in `results` and beside it", hint="put all of them in one place")
+            receipt, lists = _unwrapped(params.results, receipt)
+        elif receipt is None and not lists:
+            return self.hand_out(progress)
+        if not isinstance(receipt, str) or not receipt:
+            raise BadRequest(
+                "results without the receipt of what was judged", hint="send `receipt` as phase one gave it"
+            )
+        return self.settle(receipt, lists, caller)
+
     # ------------------------------------------------------------ phase one
 
-    def hand_out(self, progress: Progress = lambda *_: None) -> Handed:
+    def hand_out(self, progress: Progress = lambda *_: None) -> MaintenanceResult:
         """The questions of the open receipt, or new ones under a new receipt.
 
         Raises:
@@ -113,7 +114,7 @@ class Maintenance:
             self._looked = (now, bool(new.issued))
             return self._handed(receipt, new.batches)
 
-    def _handed(self, receipt: Receipt, batches: Mapping[str, Any]) -> Handed:
+    def _handed(self, receipt: Receipt, batches: Mapping[str, list[Any]]) -> MaintenanceResult:
         numbers = dict(counted(batches))
         if not any(numbers.values()):
             said = "There is nothing to judge."
@@ -129,7 +130,10 @@ class Maintenance:
                 f"{', '.join(parts)}. What gets no result counts as judged: no. Send results with this receipt by "
                 f"{receipt.expires:%H:%M} UTC."
             )
-        return Handed(receipt.id, receipt.expires, batches, said)
+        return MaintenanceResult(
+            "issued", receipt.id, said, iso(receipt.expires) or "", batches[LINKS], batches[CONFLICTS], batches[MERGES],
+            batches[CLUSTERS],
+        )  # fmt: skip
 
     def _turn(self, run: str, seconds: float) -> Turn:
         """For the jobs' searches: they mark whom they need not look at again. It is stopped when its time is over, or the
@@ -142,7 +146,7 @@ class Maintenance:
 
     # ------------------------------------------------------------ phase two
 
-    def settle(self, receipt_id: str, lists: Mapping[str, Any], caller: Caller) -> Settled:
+    def settle(self, receipt_id: str, lists: Mapping[str, Any], caller: Caller) -> MaintenanceResult:
         """Apply what was judged; what was handed out and got no verdict counts as judged with no, and is remembered.
 
         Raises:
@@ -158,10 +162,9 @@ class Maintenance:
             self._receipts.settle(receipt_id, self._now())
             self._looked = None
         refused = [self._safe(one) for one in checked.refused]
-        summary = {**course.counts, "skipped": len(refused) + checked.said_none}
-        return Settled(
-            receipt_id, course.run if any(course.counts.values()) else None, summary, refused, course.commits
-        )
+        counts = MaintenanceCounts(**course.counts, skipped=len(refused) + checked.said_none)
+        run = course.run if any(course.counts.values()) else None
+        return MaintenanceResult("applied", receipt_id, counts, refused=refused, run=run, commits=course.commits)
 
     def _held(self, receipt_id: str) -> Receipt:
         receipt = self._receipts.find(receipt_id)
@@ -194,7 +197,7 @@ class Maintenance:
                     verdict = {**verdict, "refused": times}
                 self._verdicts.remember(QUESTIONS[batch], item.texts, {**verdict, "by": caller.source})
 
-    def _safe(self, refused: Refused) -> Refused:
+    def _safe(self, refused: RefusedItem) -> RefusedItem:
         """Without a secret that stood where an id should."""
         return replace(
             refused, id=clean(self._ormah, refused.id, []) or "", why=clean(self._ormah, refused.why, []) or ""
@@ -223,3 +226,15 @@ class Maintenance:
         turn = self._turn(self._ormah.new_run(), seconds)
         found = gather(turn, self._search, self._settings, enough=True)
         self._looked = (now, bool(found))
+
+
+def _unwrapped(results: dict[str, Any], receipt: str | None) -> tuple[Any, dict[str, Any]]:
+    unknown = sorted(results.keys() - {"receipt", *LISTS})
+    if unknown:
+        raise BadRequest(
+            f"results: there is no list '{unknown[0][:100]}'", hint="there are: receipt, " + ", ".join(LISTS)
+        )
+    inner = results.get("receipt")
+    if receipt is not None and inner is not None and inner != receipt:
+        raise BadRequest("two different receipts", hint="send the one that phase one gave")
+    return inner or receipt, {name: results[name] for name in LISTS if results.get(name) is not None}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from ormahd.api import RefusedItem
 from ormahd.errors import OrmahError
 from ormahd.faults import fault
 from ormahd.jobs.maintenance import issue
@@ -80,14 +81,6 @@ MODELS: Final[Mapping[str, type[Result]]] = {
 }  # fmt: skip
 
 
-class Refused(Struct, frozen=True):
-    """An item that came to nothing: where it stood (`merges[2]`), the id that is to blame, why."""
-
-    item: str
-    id: str
-    why: str
-
-
 class Taken(Struct, frozen=True):
     """An item that may be applied: what it says, and the question that it answers, with the batch that this is of."""
 
@@ -101,7 +94,7 @@ class Checked(Struct):
     """The items of all lists, sorted."""
 
     taken: dict[str, list[Taken]] = field(default_factory=lambda: {name: [] for name in LIST})
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedItem] = field(default_factory=list)
     said_none: int = 0
     unread: set[str] = field(default_factory=set)
     """Batches whose list could not be read at all."""
@@ -112,7 +105,7 @@ class Checked(Struct):
 
     def refuse(self, item: str, blamed: str, why: str, *asked: tuple[str, Item]) -> None:
         """`asked`: the questions that stay open for it, each with its batch."""
-        self.refused.append(Refused(item, blamed[:100], why[:1_000]))
+        self.refused.append(RefusedItem(item, blamed[:100], why[:1_000]))
         self.open += asked
 
 

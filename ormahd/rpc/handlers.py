@@ -1,0 +1,244 @@
+"""The table of methods: for each its request and the action that answers it. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from ormahd import api
+from ormahd.actions import admin, listing, projects
+from ormahd.actions.adopting import adopt
+from ormahd.actions.audit import audit, merges
+from ormahd.actions.caller import Caller, check_space
+from ormahd.actions.connect import connect
+from ormahd.actions.exporting import export
+from ormahd.actions.feedback import feedback
+from ormahd.actions.forget import forget
+from ormahd.actions.get import get, get_as_of
+from ormahd.actions.importing import import_lines
+from ormahd.actions.insights import insights
+from ormahd.actions.looking_back import history, life, show_op
+from ormahd.actions.outdated import outdated
+from ormahd.actions.purge import purge
+from ormahd.actions.recall import recall, recall_as_of
+from ormahd.actions.releasing import release
+from ormahd.actions.remember import remember
+from ormahd.actions.sync import sync
+from ormahd.actions.sync_setup import setup
+from ormahd.actions.take_back import take_back
+from ormahd.actions.undo import undo, undo_merge
+from ormahd.actions.update import update
+from ormahd.errors import BadRequest
+from ormahd.jobs.choosing import Choice
+from ormahd.jobs.maintenance.maintenance import Maintenance
+from ormahd.jobs.timetable import Timetable
+from ormahd.model.node import EdgeType, LinkRequest, Narrowing, SearchQuery
+from ormahd.ormah import Ormah
+from ormahd.rpc.health import findings, health
+from ormahd.rpc.requests import changes, checked, new_memory, space_named
+from ormahd.vault import conflicts
+from ormahd.whisper.pipeline import Whisper
+from ormahd.whisper.types import Asked
+
+P = TypeVar("P", bound=api.Params)
+Steps = Callable[[int, int, str], None]
+"""Where progress goes: (done, total, stage)."""
+Handler = Callable[[Any, Caller, Steps], api.Result]
+Entry = tuple[type[api.Params], Handler]
+
+
+class Parts(Struct, frozen=True):
+    """What the handlers act on. `socket` and `clients` are what health says of the server."""
+
+    ormah: Ormah
+    whisper: Whisper
+    timetable: Timetable
+    maintenance: Maintenance
+    socket: Path
+    clients: Callable[[], int] = lambda: 0
+
+
+def on(request: type[P], act: Callable[[P, Caller, Steps], api.Result]) -> Entry:
+    """Return an entry of the table, whose action is checked against its request."""
+    return request, act
+
+
+def handlers(parts: Parts) -> dict[str, Entry]:
+    """Return {method: (its request, the action that answers it)}, but for `hello`."""
+    return _memories(parts) | _lists(parts) | _house(parts) | _history(parts) | _jobs(parts)
+
+
+def _memories(parts: Parts) -> dict[str, Entry]:
+    ormah = parts.ormah
+    return {
+        "agent.remember": on(api.RememberParams, lambda p, caller, _: _remember(ormah, p, caller)),
+        "agent.recall": on(api.RecallParams, lambda p, caller, steps: _recall(ormah, p, caller, steps)),
+        "agent.get": on(api.NodeParams, lambda p, _, steps: _get(ormah, p, steps)),
+        "agent.update": on(api.UpdateParams, lambda p, caller, _: update(ormah, p.node_id, changes(p), caller)),
+        "agent.forget": on(api.ForgetParams, lambda p, caller, _: forget(ormah, p.node_id, caller)),
+        "agent.outdated": on(
+            api.OutdatedParams,
+            lambda p, caller, _: outdated(ormah, p.node_id, caller, reason=p.reason, revoke=p.revoke, by=p.by),
+        ),
+        "agent.connect": on(api.ConnectParams, lambda p, caller, _: _connect(ormah, p, caller)),
+        "agent.undo_merge": on(api.UndoMergeParams, lambda p, caller, _: undo_merge(ormah, p.merge_id, caller)),
+        "agent.merges": on(api.MergesParams, lambda p, *_: api.MergesResult(merges(ormah, limit=p.limit))),
+        "agent.audit": on(
+            api.AuditParams,
+            lambda p, *_: api.AuditResult(
+                audit(ormah, limit=p.limit, node_id=p.node_id and ormah.anyone(p.node_id), operation=p.operation)
+            ),
+        ),
+        "agent.insights": on(api.InsightsParams, lambda p, *_: insights(ormah, limit=p.limit, space=p.space)),
+        "agent.whisper": on(api.WhisperParams, lambda p, caller, _: _whisper(parts.whisper, p, caller)),
+        "agent.feedback": on(
+            api.FeedbackParams,
+            lambda p, caller, _: feedback(ormah, p.node_id, p.signal, caller, source=p.source, event=p.event),
+        ),
+    }
+
+
+def _lists(parts: Parts) -> dict[str, Entry]:
+    ormah = parts.ormah
+    return {
+        "agent.list": on(api.ListParams, lambda p, *_: listing.newest(ormah, checked(Narrowing, p), p.limit)),
+        "agent.whispers": on(api.WhispersParams, lambda p, *_: _whispers(ormah, p)),
+        "agent.spaces": on(api.NoParams, lambda _, caller, __: projects.listed(ormah, caller)),
+        "agent.assign_space": on(api.AssignSpaceParams, lambda p, caller, _: _assign(ormah, p, caller)),
+    }
+
+
+def _house(parts: Parts) -> dict[str, Entry]:
+    ormah, runner = parts.ormah, parts.timetable.runner
+    return {
+        "admin.health": on(
+            api.NoParams,
+            lambda *_: health(ormah, runner, socket=parts.socket, clients=parts.clients()),
+        ),
+        "admin.stats": on(api.NoParams, lambda *_: admin.stats(ormah)),
+        "admin.rebuild": on(api.NoParams, lambda _, __, steps: admin.rebuild(ormah, steps)),
+        "admin.verify": on(api.NoParams, lambda _, __, steps: admin.verify(ormah, steps)),
+        "admin.doctor": on(api.DoctorParams, lambda p, _, steps: findings(ormah, runner, fix=p.fix, progress=steps)),
+        "admin.adopt": on(api.AdoptParams, lambda p, _, steps: adopt(ormah, p, steps)),
+        "admin.import": on(
+            api.ImportParams,
+            lambda p, caller, steps: import_lines(
+                ormah, p.lines, caller, first_line=p.first_line, run=p.run, progress=steps
+            ),
+        ),
+        "admin.export": on(api.ExportParams, lambda p, *_: export(ormah, after=p.after, limit=p.limit)),
+        "admin.purge": on(api.PurgeParams, lambda p, caller, steps: purge(ormah, p, caller, steps)),
+        "admin.release": on(api.ReleaseParams, lambda p, caller, steps: release(ormah, p, caller, steps)),
+        "admin.sync": on(api.SyncParams, lambda p, caller, steps: sync(ormah, caller, steps, yes=p.yes)),
+        "admin.sync_setup": on(
+            api.SyncSetupParams,
+            lambda p, caller, steps: setup(ormah, p.url, caller, steps, replace=p.replace, agreed=not p.ask, yes=p.yes),
+        ),
+        "admin.sync_conflicts": on(api.NoParams, lambda *_: _conflicts(ormah)),
+        "admin.sync_resolve": on(api.ResolveConflictParams, lambda p, *_: _resolve(ormah, p.name)),
+        "admin.sync_take_back": on(api.ResolveConflictParams, lambda p, caller, _: take_back(ormah, p.name, caller)),
+    }
+
+
+def _history(parts: Parts) -> dict[str, Entry]:
+    ormah = parts.ormah
+    return {
+        "history.list": on(api.HistoryParams, lambda p, *_: history(ormah, p)),
+        "history.show": on(api.ShowOpParams, lambda p, *_: show_op(ormah, p.op, limit=p.limit)),
+        "history.life": on(api.LifeParams, lambda p, *_: life(ormah, p)),
+        "history.undo": on(api.UndoParams, lambda p, caller, steps: undo(ormah, p, caller, steps)),
+    }
+
+
+def _jobs(parts: Parts) -> dict[str, Entry]:
+    jobs, runner = parts.timetable, parts.timetable.runner
+    return {
+        "admin.tasks": on(api.NoParams, lambda *_: jobs.tasks()),
+        "admin.run_task": on(
+            api.RunTaskParams, lambda p, _, steps: _run(jobs, runner.named(p.name, one=True), p, steps).results[0]
+        ),
+        "admin.run_all": on(api.RunAllParams, lambda p, _, steps: _run(jobs, runner.named("all"), p, steps)),
+        "admin.pause": on(api.TaskParams, lambda p, *_: runner.pause(runner.named(p.name))),
+        "admin.resume": on(api.TaskParams, lambda p, *_: runner.resume(runner.named(p.name))),
+        "admin.pause_all": on(api.NoParams, lambda *_: runner.pause(runner.named("all"))),
+        "admin.resume_all": on(api.NoParams, lambda *_: runner.resume(runner.named("all"))),
+        "agent.proposals": on(
+            api.ProposalsParams, lambda p, *_: runner.proposals.list(status=p.status, type=p.type, limit=p.limit)
+        ),
+        "agent.resolve_proposal": on(
+            api.ResolveProposalParams,
+            lambda p, caller, _: runner.proposals.resolve(
+                p.proposal_id, p.action, caller, Choice(p.keep, p.content, p.title)
+            ),
+        ),
+        "agent.maintenance": on(api.MaintenanceParams, parts.maintenance.answer),
+    }
+
+
+# Requests whose space is detected, or whose values the domain's rules check
+
+
+def _remember(ormah: Ormah, params: api.RememberParams, caller: Caller) -> api.RememberResult:
+    space = space_named(params.space, lambda: projects.settle(ormah, caller))
+    return remember(ormah, new_memory(params, space, caller), caller, replaces=params.replaces)
+
+
+def _recall(ormah: Ormah, params: api.RecallParams, caller: Caller, steps: Steps) -> api.RecallResult:
+    query = checked(SearchQuery, params)
+    space = space_named(params.space, lambda: projects.space_of(ormah, caller))
+    if params.as_of is None:
+        return recall(ormah, query, space=space, explain=params.explain)
+    return recall_as_of(ormah, query, params.as_of, space=space, explain=params.explain, progress=steps)
+
+
+def _get(ormah: Ormah, params: api.NodeParams, steps: Steps) -> api.NodeResult:
+    if params.as_of is None:
+        return get(ormah, params.node_id, session_id=params.session_id, touch=params.touch)
+    return get_as_of(ormah, params.node_id, params.as_of, progress=steps)
+
+
+def _connect(ormah: Ormah, params: api.ConnectParams, caller: Caller) -> api.WriteResult:
+    link = checked(LinkRequest, params, target=params.target_id)
+    return connect(
+        ormah, params.source_id, link.target, caller,
+        edge=EdgeType(link.edge), weight=link.weight, reason=link.reason, remove=params.remove,
+    )  # fmt: skip
+
+
+def _whisper(whisper: Whisper, params: api.WhisperParams, caller: Caller) -> api.WhisperResult:
+    space = space_named(params.space, lambda: projects.space_of(whisper.ormah, caller))
+    return whisper.whisper(Asked(params.prompt, space, params.session_id, caller.source), explain=params.explain)
+
+
+def _whispers(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
+    times = checked(Narrowing, {"created_after": params.since, "created_before": params.before})
+    return listing.whispered(
+        ormah, since=times.created_after, before=times.created_before, space=params.space, limit=params.limit
+    )
+
+
+def _assign(ormah: Ormah, params: api.AssignSpaceParams, caller: Caller) -> api.AssignSpaceResult:
+    space = check_space(params.space)
+    if space is None:
+        raise BadRequest("a project's space has a name", hint="--global says of one memory that it is of no project")
+    home = projects.assign(ormah, caller, space)
+    return api.AssignSpaceResult(home.space, home.key)
+
+
+def _conflicts(ormah: Ormah) -> api.ConflictsResult:
+    return api.ConflictsResult([conflicts.item(one) for one in conflicts.waiting(ormah.vault.root)])
+
+
+def _resolve(ormah: Ormah, name: str) -> api.ResolveConflictResult:
+    root = ormah.vault.root
+    settled = [conflicts.item(one) for one in conflicts.resolve(root, name)]
+    return api.ResolveConflictResult(settled, len(conflicts.waiting(root)))
+
+
+def _run(
+    jobs: Timetable, names: Sequence[str], params: api.RunTaskParams | api.RunAllParams, steps: Steps
+) -> api.RunAllResult:
+    return api.RunAllResult(jobs.runner.run_whole(names, dry=params.dry_run, force=params.force, progress=steps))

@@ -1,0 +1,68 @@
+"""What `status` and `doctor` say of the daemon: the vault, the index, the models, the jobs and the server."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ormahd import __version__
+from ormahd.actions import admin
+from ormahd.actions.views import iso
+from ormahd.api import (
+    PROTOCOL,
+    DoctorResult,
+    HealthResult,
+    IndexHealth,
+    SyncHealth,
+    VectorsHealth,
+)  # fmt: skip
+from ormahd.index.rows import Filter
+from ormahd.jobs.runner import Runner
+from ormahd.model.node import Tier
+from ormahd.ormah import Ormah
+from ormahd.state import whisper_log
+from ormahd.state.whispers import SPOKEN
+from ormahd.vault import conflicts
+from ormahd.vectors.chroma import server_of
+
+
+def health(ormah: Ormah, runner: Runner, *, socket: Path, clients: int) -> HealthResult:
+    """Return how the daemon is, after a real read of the index."""
+    position, nodes = ormah.index.position, ormah.index.count()
+    degraded, last = ormah.degraded(), whisper_log.last(ormah.state, spoken=SPOKEN)
+    waiting = len(conflicts.waiting(ormah.vault.root))
+    return HealthResult(
+        status="degraded" if degraded else "ok", phase=ormah.phase, version=__version__, protocol=PROTOCOL,
+        pid=os.getpid(), uptime_seconds=round((datetime.now(UTC) - ormah.started).total_seconds(), 3),
+        vault=str(ormah.vault.root), vault_id=ormah.vault.id, socket=str(socket),
+        nodes=nodes, archived=len(ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))), index=IndexHealth(
+            directory=str(ormah.index.directory), notes=nodes, pending_vectors=ormah.index.pending(),
+            bytes=ormah.index.size(), model=ormah.settings.embedding.model, head=position,
+            fresh=position == ormah.vault.head(),
+        ), degraded=degraded,
+        queued=ormah.vault.waiting, busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
+        threads=threading.active_count(), clients=clients, jobs=runner.health(), sync=_sync(ormah, waiting),
+        warnings=[*ormah.warnings, *ormah.vault.notices()], proposals=runner.proposals.pending(), conflicts=waiting,
+        last_whisper=None if last is None else iso(last.time), last_whisper_agent=None if last is None else last.agent,
+        embedding=None if ormah.index.embedder is None else ormah.index.embedder.served,
+        vectors=VectorsHealth(ormah.index.searched, server_of(ormah.settings.vectors.url), ormah.index.trouble),
+    )  # fmt: skip
+
+
+def _sync(ormah: Ormah, waiting: int) -> SyncHealth | None:
+    state, chosen = ormah.syncing, ormah.settings.sync
+    if not (chosen.interval_minutes or state.last or state.trouble):
+        return None
+    return SyncHealth(
+        chosen.remote, chosen.interval_minutes, iso(state.last), iso(state.offline_since), state.trouble, waiting
+    )
+
+
+def findings(ormah: Ormah, runner: Runner, *, fix: bool, progress: Callable[[int, int, str], None]) -> DoctorResult:
+    """Return everything that wants a person's eye, worst first; with `fix` after mending what needs no person."""
+    if fix:
+        admin.fix(ormah)
+    return DoctorResult(sorted([*admin.doctor(ormah, progress), *runner.findings()], key=admin.worst_first))
