@@ -38,7 +38,7 @@ from ormahd.rpc import sockets
 from ormahd.rpc.dispatch import Dispatcher
 from ormahd.rpc.handlers import Parts
 from ormahd.rpc.hooks import Hooks
-from ormahd.rpc.server import Server
+from ormahd.rpc.server import Limits, Server
 from ormahd.search.rerank import Arriving
 from ormahd.vault.conversion import BlobFiles
 from ormahd.whisper.pipeline import Whisper
@@ -65,6 +65,8 @@ PACK_PATIENCE: Final = 900.0
 """So long it waits for that: a git with many loose objects is slow."""
 FIRST_SYNC: Final = 5.0
 """Seconds from being ready to the first sync, where syncing goes by itself."""
+DRAIN_SECONDS: Final = 10.0
+"""How long running requests may finish when the daemon stops."""
 SWITCH_SECONDS: Final = 0.0005
 """How long a thread may go on before it lets another one have the interpreter (Python's default: 5 ms). A whisper asks for
 it some hundred times (after each SQLite call, each product of matrices), so beside an import the default made it wait for
@@ -100,7 +102,7 @@ def run(
         runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
         timetable = Timetable(runner, config.settings.jobs)
         maintenance = Maintenance(ormah, SEARCH)
-        life = _Life(ormah, supervisor, timetable, maintenance, config.settings.daemon.drain_seconds)
+        life = _Life(ormah, supervisor, timetable, maintenance)
         house.callback(life.close)
         logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
 
@@ -119,7 +121,8 @@ def run(
 
         hook = Hooks(whisper).answer
         files = BlobFiles(ormah.vault.git)
-        server = Server(listening, answer, config.settings.daemon, hook=hook, on_broken=signals.broken, files=files)
+        limits = Limits(threads=config.settings.daemon.threads)
+        server = Server(listening, answer, limits, hook=hook, on_broken=signals.broken, files=files)
         house.callback(life.stop_serving, server)
         server.start()
         told(listening.path)
@@ -181,13 +184,11 @@ class _Life:
         supervisor: Supervisor,
         timetable: Timetable,
         maintenance: Maintenance,
-        drain_seconds: float,
     ) -> None:
         self._ormah = ormah
         self._maintenance = maintenance
         self._timetable = timetable
         self._supervisor = supervisor
-        self._drain = drain_seconds
         self._leaving = threading.Event()
         self._warming: threading.Thread | None = None
         minutes = ormah.config.settings.sync.interval_minutes
@@ -276,7 +277,7 @@ class _Life:
         self._supervisor.stopping()
 
     def stop_serving(self, server: Server) -> None:
-        if not server.stop(self._drain):
+        if not server.stop(DRAIN_SECONDS):
             self._left.append("requests")
 
     def close(self) -> None:
@@ -284,7 +285,7 @@ class _Life:
         the next start mends; closing under a running write would not be mended by anybody."""
         self._leaving.set()
         if self._warming is not None:
-            self._warming.join(self._drain)
+            self._warming.join(DRAIN_SECONDS)
             if self._warming.is_alive():
                 self._left.append("warming")
         working = (
@@ -293,7 +294,7 @@ class _Life:
             (self._look_out, "a look at git's folder"),
         )  # fmt: skip
         for timer, name in working:
-            if not timer.stop(self._drain):
+            if not timer.stop(DRAIN_SECONDS):
                 self._left.append(name)
         if self._left:
             log.warning("stopped with %s still at work", " and ".join(self._left))

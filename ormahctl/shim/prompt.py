@@ -16,7 +16,7 @@ from ormahctl.shim.wire import ask
 DEADLINE_MS = 500
 LONGEST_MS = 60_000
 LARGEST_INPUT = 16_777_216
-"""Bytes of stdin beyond which the daemon would not take the frame anyway (`daemon.frame_bytes`)."""
+"""Bytes of stdin beyond which the daemon would not take the frame anyway (`rpc.server.Limits`)."""
 LARGEST_OUTPUT = 65_536
 """Bytes: several times what any harness takes whole."""
 SILENT = b"the daemon does not answer, so this session begins without memories. To start it: ormahctl up"

@@ -19,7 +19,7 @@ KINDS: Final = frozenset({MSGPACK, JSON, HOOK, MERGE})
 
 HEADER: Final = struct.Struct(">cI")
 LARGEST: Final = 1_073_741_824
-"""Largest body that any setting of `daemon.frame_bytes` allows: what a client accepts."""
+"""Largest body that a client accepts, in bytes: daemons of earlier versions could be set to send as much."""
 
 
 def pack(kind: bytes, body: bytes) -> bytes:
@@ -74,7 +74,7 @@ class Frames:
         if length > self._limit:
             raise TooLarge(
                 f"frame length: {length} bytes announced, at most {self._limit} are taken",
-                hint="send less at once, or raise daemon.frame_bytes",
+                hint="send less at once",
                 data={"field": "length", "limit": self._limit},
             )
         end = HEADER.size + length

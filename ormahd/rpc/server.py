@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from ormahd.api import Call
 from ormahd.errors import BadRequest, OrmahError, Unavailable
 from ormahd.process import priority
@@ -28,7 +30,6 @@ from ormahd.rpc.handler import Answer, Counts, Desk, Hook
 from ormahd.rpc.listener import Door
 from ormahd.rpc.pools import Lanes, lane_of
 from ormahd.rpc.sockets import Listening
-from ormahd.settings import DaemonSettings
 from ormahd.vault.conversion import BlobFiles
 
 log = logging.getLogger("ormahd.server")
@@ -46,6 +47,19 @@ OPAQUE: Final = frozenset({HOOK, MERGE})
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
+class Limits(Struct, frozen=True):
+    """What one server takes of its clients."""
+
+    threads: int = 8
+    """Questions answered at the same time (`daemon.threads`)."""
+    clients: int = 128
+    """Open connections; one more takes the place of the one that rested longest, or is refused."""
+    frame_bytes: int = 16_777_216
+    """Largest body of one frame: a note has at most 10 MB."""
+    slow_seconds: float = 30.0
+    """A connection that takes this long to send or to take one frame is closed."""
+
+
 class Server:
     """Listens, reads calls, has them answered, sends the replies. `start` it once, `stop` it once."""
 
@@ -53,7 +67,7 @@ class Server:
         self,
         at: Path | Listening,
         answer: Answer,
-        settings: DaemonSettings,
+        limits: Limits = Limits(),  # noqa: B008 - it is frozen
         *,
         hook: Hook | None = None,
         on_broken: Callable[[], None] = lambda: None,
@@ -65,10 +79,10 @@ class Server:
         Raises:
             Conflict, BadRequest, Unavailable: from `sockets.listen`, when `at` is a path.
         """
-        self._settings = settings
+        self._limits = limits
         self._counts = Counts()
-        self._desk = Desk(answer, hook, settings.frame_bytes, self._counts, files)
-        self._lanes = Lanes(settings.threads)
+        self._desk = Desk(answer, hook, limits.frame_bytes, self._counts, files)
+        self._lanes = Lanes(limits.threads)
         self._selector = selectors.DefaultSelector()
         listening = at if isinstance(at, Listening) else sockets.listen(at)
         self._door = Door(listening, self._selector, self._welcome, functools.partial(self._counts.add, "refused"))
@@ -85,8 +99,7 @@ class Server:
         self._timed = False
         self._flush_until: float | None = None
         self._beat = time.monotonic()
-        limits = [seconds for seconds in (settings.slow_seconds, settings.idle_seconds) if seconds]
-        self._tick = max(0.02, min([TICK_SECONDS, *(seconds / 4 for seconds in limits)]))
+        self._tick = max(0.02, min(TICK_SECONDS, limits.slow_seconds / 4))
 
     # ------------------------------------------------------------ for others
 
@@ -205,11 +218,11 @@ class Server:
     # ------------------------------------------------------------ connections
 
     def _welcome(self, sock: socket.socket) -> None:
-        channel = Channel(sock, self._settings.frame_bytes, time.monotonic())
-        if len(self._channels) >= self._settings.max_clients and not self._make_room():
+        channel = Channel(sock, self._limits.frame_bytes, time.monotonic())
+        if len(self._channels) >= self._limits.clients and not self._make_room():
             log.warning("a connection was refused: %d are open", len(self._channels))
             self._counts.add("refused")
-            channel.send(self._desk.error(JSON, None, _crowded(self._settings.max_clients)))
+            channel.send(self._desk.error(JSON, None, _crowded(self._limits.clients)))
             channel.close()
             return
         self._counts.add("connections")
@@ -312,7 +325,6 @@ class Server:
         channel.frame_since = (channel.frame_since or now) if arriving else None
         channel.stuck_since = (channel.stuck_since or now) if channel.pending else None
         self._timed = self._timed or arriving or channel.pending > 0 or channel.linger_until is not None
-        self._timed = self._timed or self._settings.idle_seconds > 0
         mask = (READ if waiting else 0) | (WRITE if channel.pending else 0)
         if mask == channel.mask:
             return
@@ -336,19 +348,16 @@ class Server:
     def _sweep(self, now: float) -> None:
         """Close what took too long, look after the socket's file, listen again after a lack of descriptors."""
         self._swept = now
-        slow, idle = self._settings.slow_seconds, self._settings.idle_seconds
+        slow = self._limits.slow_seconds
         for channel in list(self._channels):
             if channel.linger_until is not None and now >= channel.linger_until:
                 self._close(channel)
-            elif slow and min(channel.frame_since or now, channel.stuck_since or now) < now - slow:
+            elif min(channel.frame_since or now, channel.stuck_since or now) < now - slow:
                 log.info("a connection was closed: one frame took more than %g s", slow)
                 self._counts.add("dropped")
                 self._close(channel)
-            elif idle and channel.resting and channel.rested < now - idle:
-                self._close(channel)
         self._timed = any(
-            idle or c.linger_until is not None or c.frame_since is not None or c.stuck_since is not None
-            for c in self._channels
+            c.linger_until is not None or c.frame_since is not None or c.stuck_since is not None for c in self._channels
         )
         if not self._stopping.is_set():
             self._door.look(now)
@@ -388,7 +397,7 @@ class Server:
 def _crowded(limit: int) -> Unavailable:
     return Unavailable(
         f"{limit} connections are open already",
-        hint="close some, or raise daemon.max_clients",
+        hint="close some",
         data={"reason": "crowded"},
     )
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ormahd.settings.base import Group, Seconds
+from ormahd.settings.base import Group
 
 
 class SyncSettings(Group):
@@ -34,20 +34,6 @@ class DaemonSettings(Group):
     )
     threads: Annotated[int, Field(ge=2, le=256)] = Field(
         default=8, description="Questions answered at the same time. Writes have 32 threads of their own."
-    )
-    max_clients: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=128, description="Open connections; one more is refused."
-    )
-    frame_bytes: Annotated[int, Field(ge=65_536, le=1_073_741_824)] = Field(
-        default=16_777_216, description="Largest body of one frame."
-    )
-    idle_seconds: Seconds = Field(default=0.0, description="Close a connection that rests this long; 0: never.")
-    slow_seconds: Seconds = Field(
-        default=30.0,
-        description="Close a connection that takes this long to send or to take one frame; 0: never.",
-    )
-    drain_seconds: Seconds = Field(
-        default=10.0, description="How long running requests may finish when the daemon stops."
     )
     socket: Path | None = Field(
         default=None, description="The Unix socket. Unset: `ormah/ormahd.sock` in the runtime directory."

@@ -48,5 +48,10 @@ FORMER: dict[str, str] = {
     "merging.least_cosine": "memories below a cosine of 0.25 are never compared",
     "merging.least_likeness": "a judge is always asked from a composite of 0.6",
     "merging.propose_likeness": "a pair always becomes a proposal from a composite of 0.65",
+    "daemon.max_clients": "128 connections are open at most; then the one that rested longest is closed",
+    "daemon.frame_bytes": "the body of a frame always has at most 16 MiB",
+    "daemon.idle_seconds": "a connection that rests stays open",
+    "daemon.slow_seconds": "a connection that takes more than 30 seconds over one frame is always closed",
+    "daemon.drain_seconds": "running requests always have 10 seconds to finish when the daemon stops",
 }
 """`group.name` -> what holds instead, as a sentence without its full stop."""

@@ -77,10 +77,10 @@ def test_systemd_does_not_start_us_again_over_what_would_fail_again():
 
 
 def test_systemd_grants_the_time_that_draining_takes():
-    from ormahd.settings import DaemonSettings
+    from ormahd.daemon import DRAIN_SECONDS
 
     stop = int(values(SERVICE, "TimeoutStopSec")[0].removesuffix("s"))
-    assert stop > 3 * DaemonSettings().drain_seconds
+    assert stop > 3 * DRAIN_SECONDS
     assert values(SERVICE, "WatchdogSec")
 
 

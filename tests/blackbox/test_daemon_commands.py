@@ -42,7 +42,7 @@ def test_config_default_is_a_file_that_can_be_used(house: House):
     document = ormahd(house, "config", "default").stdout
     file.write_text(document)
     assert ormahd(house, "config", "check", "--config", str(file)).returncode == 0
-    assert "frame_bytes" in document
+    assert "injection_gate" in document
 
 
 @pytest.mark.parametrize(

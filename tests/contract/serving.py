@@ -17,9 +17,8 @@ import msgspec
 
 from ormahd import api
 from ormahd.errors import NotFound
-from ormahd.rpc.server import Server
+from ormahd.rpc.server import Limits, Server
 from ormahd.rpc.sockets import Listening
-from ormahd.settings import DaemonSettings
 
 LIMIT_SECONDS = 120.0
 
@@ -69,10 +68,6 @@ class Answers:
         return api.RecallResult(text=text, results=[])
 
 
-def settings(**values: Any) -> DaemonSettings:
-    return DaemonSettings(**values)
-
-
 @contextlib.contextmanager
 def serving(
     answer: Callable[..., api.Result] | None = None,
@@ -82,7 +77,7 @@ def serving(
 ) -> Iterator[Server]:
     """A server that runs; its socket lies in a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="ormah-") as directory:
-        server = Server(at or Path(directory) / "s" / "o.sock", answer or Answers(), settings(**values), hook=hook)
+        server = Server(at or Path(directory) / "s" / "o.sock", answer or Answers(), Limits(**values), hook=hook)
         server.start()
         try:
             yield server

@@ -151,7 +151,7 @@ def test_slow_methods_never_take_the_place_of_quick_ones(method, params, gate):
 
 
 def test_many_idle_connections_are_cheap_and_the_one_that_rested_longest_makes_room():
-    with serving(max_clients=128) as server:
+    with serving(clients=128) as server:
         threads = threading.active_count()
         first = Raw(server.path)
         until(lambda: server.clients == 1)
@@ -174,7 +174,7 @@ def test_many_idle_connections_are_cheap_and_the_one_that_rested_longest_makes_r
 def test_one_more_than_allowed_is_refused_where_all_are_at_work():
     answers = Answers()
     gate = answers.gate("busy")
-    with serving(answers, max_clients=2) as server:
+    with serving(answers, clients=2) as server:
         busy = [Raw(server.path) for _ in range(2)]
         for raw in busy:
             raw.json({"id": 1, "method": "agent.recall", "params": {"query": "wait busy"}})
@@ -279,9 +279,8 @@ def test_stopping_does_not_wait_for_ever():
 
 def test_a_server_that_never_started_can_be_stopped(tmp_path):
     from ormahd.rpc.server import Server
-    from ormahd.settings import DaemonSettings
 
-    server = Server(tmp_path / "o.sock", Answers(), DaemonSettings())
+    server = Server(tmp_path / "o.sock", Answers())
     assert server.path.exists()
     assert server.stop(1)
     assert not server.path.exists()
@@ -289,10 +288,9 @@ def test_a_server_that_never_started_can_be_stopped(tmp_path):
 
 def test_a_loop_that_breaks_says_so_and_leaves_nobody_waiting(tmp_path, monkeypatch):
     from ormahd.rpc.server import Server
-    from ormahd.settings import DaemonSettings
 
     broken = threading.Event()
-    server = Server(tmp_path / "s" / "o.sock", Answers(), DaemonSettings(), on_broken=broken.set)
+    server = Server(tmp_path / "s" / "o.sock", Answers(), on_broken=broken.set)
     server.start()
     with Raw(server.path) as raw:
         raw.json({"id": 1, "method": "hello"})

@@ -203,18 +203,6 @@ def test_a_client_that_takes_too_long_over_a_frame_is_dropped_and_one_that_rests
         assert resting.reply()["id"] == 1
 
 
-def test_a_client_that_rests_too_long_is_closed_where_that_is_wished():
-    with serving(idle_seconds=0.5) as server, Raw(server.path) as resting:
-        assert resting.ended()
-
-        def answers() -> bool:
-            with contextlib.suppress(OSError, AssertionError):  # where this thread rested too long itself
-                return lively(server.path)
-            return False
-
-        until(answers)
-
-
 def test_clients_that_never_read_hurt_only_themselves():
     with serving(slow_seconds=0.5, threads=2, frame_bytes=2_000_000) as server:
         deaf = [Raw(server.path) for _ in range(8)]
@@ -327,7 +315,7 @@ def test_fuzz_changed_bytes(server):
 
 
 def test_many_hostile_clients_at_once_and_a_good_one_among_them():
-    with serving(slow_seconds=5.0, max_clients=200) as server:
+    with serving(slow_seconds=5.0, clients=200) as server:
         over = threading.Event()
 
         def hostile(seed: int) -> None:
