@@ -246,6 +246,8 @@ def fault(span: str) -> str | None:
     command: click.Command = cli
     context = click.Context(cli)
     for word in words:
+        if word.startswith("["):
+            continue  # what may be left out, as usage lines have it
         if word.startswith("-") and not re.fullmatch(r"[-+]?\d.*|-", word):
             known = {
                 name
@@ -258,7 +260,7 @@ def fault(span: str) -> str | None:
         elif isinstance(command, click.Group):
             found = command.get_command(context, word)
             if found is None:
-                if command is cli and word.isupper():
+                if word.isupper():
                     return None  # `ormahctl COMMAND`
                 return f"there is no command {word}"
             command = found

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from ormahd import config
+from tests import command_page
 from tests.pages import fault
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("ormahd/*.md"), *ROOT.glob("tests/**/*.md")]
 )
-GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "ormahd" / "FORMAT.md"]
+GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "ormahd" / "FORMAT.md"]
 """Documents whose commands are for users of this version; the changelog may name what there was before."""
 NAMES = [path.relative_to(ROOT).as_posix() for path in DOCUMENTS]
 FENCE = re.compile(r"^(```+|~~~+).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
@@ -25,6 +26,15 @@ def test_the_settings_page_has_every_setting(tmp_path: Path) -> None:
     copy = tmp_path / "configuration.md"
     copy.write_text((ROOT / "docs" / "configuration.md").read_text("utf-8"), "utf-8")
     assert not config.refresh_page(copy), "stale: run `python -m ormahd.config`"
+
+
+def test_the_page_of_the_commands_is_fresh() -> None:
+    assert command_page.FILE.read_text("utf-8") == command_page.current(), "stale: run `python -m tests.command_page`"
+
+
+def test_the_glossary_is_short() -> None:
+    terms = re.findall(r"^\| \*\*", (ROOT / "docs" / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    assert 0 < len(terms) <= 25, "a reader has to learn them all"
 
 
 def test_the_readme_is_an_entrance() -> None:

@@ -22,7 +22,7 @@ from tests.house import House
 from tests.pages import Command, Ids, blocks, fault
 from tests.surroundings import ROOT, surroundings
 
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 MEANING = {
     "README.md",
     *(f"docs/{name}.md" for name in ("whispers", "feedback", "beliefs", "maintenance", "memories", "judge")),
