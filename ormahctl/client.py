@@ -20,7 +20,7 @@ CALL_SECONDS = 120.0
 class Client:
     """One connection. Not for several threads at once."""
 
-    def __init__(self, connection: wire.Connection, *, agent: str) -> None:
+    def __init__(self, connection: wire.ClientConnection, *, agent: str) -> None:
         self._connection = connection
         self._agent = agent
         self._cwd = here()

@@ -18,13 +18,14 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from ormahd import paths
+from ormahd.api import Difference
 from ormahd.config import Config
 from ormahd.embedding.choose import load
 from ormahd.embedding.embedder import Embedder, QueryVectors
 from ormahd.errors import BadRequest, BegunAnew, NoRoom, NotFound, OrmahError, Unavailable
 from ormahd.fetch import Fetcher
 from ormahd.index.index import Index
-from ormahd.index.rows import Difference, Filter, NodeRow
+from ormahd.index.rows import Filter, NodeRow
 from ormahd.index.snapshots import Pasts
 from ormahd.learned_state import Learned
 from ormahd.mender import Mender

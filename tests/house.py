@@ -175,7 +175,7 @@ class House:
 
     # ------------------------------------------------------------ the ways to reach it
 
-    def connect(self) -> wire.Connection:
+    def connect(self) -> wire.ClientConnection:
         """A connection that stays open, for many calls."""
         return wire.connect(self.socket)
 

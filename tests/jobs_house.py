@@ -25,7 +25,7 @@ from ormahd.actions.update import Update, update
 from ormahd.api import RecallResult, RunTaskResult, UndoParams, UndoResult
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Job, Turn
-from ormahd.jobs.neighbours import Near
+from ormahd.jobs.neighbours import NearMemories
 from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Judge
 from ormahd.model.node import CreateNodeRequest, SearchQuery
@@ -106,7 +106,7 @@ class JobsHouse:
         """What a run hands to a job, for asking one of its parts directly."""
         given: dict[str, Any] = {"run": "run", "dry": False} | how
         return Turn(
-            self.ormah, Verdicts(self.ormah.state), Near(self.ormah.index), judge, now=self.now, stopping=lambda: False,
+            self.ormah, Verdicts(self.ormah.state), NearMemories(self.ormah.index), judge, now=self.now, stopping=lambda: False,
             progress=lambda *_: None, **given,
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ormahd.actions.views import iso
-from ormahd.api import Difference, Finding, RebuildResult, StatsResult, VerifyResult, WhisperStats
+from ormahd.api import Finding, RebuildResult, StatsResult, VerifyResult, WhisperStats
 from ormahd.model.change import Kind
 from ormahd.model.judgement import FOLDER
 from ormahd.note import note as codec
@@ -48,7 +48,7 @@ def _whispers(ormah: Ormah) -> WhisperStats:
 
 def verify(ormah: Ormah, progress: Progress) -> VerifyResult:
     """Compare the index with the vault."""
-    found = [Difference(one.what, one.path, one.node_id, one.detail) for one in ormah.verify(progress)]
+    found = ormah.verify(progress)
     return VerifyResult(not found, found)
 
 

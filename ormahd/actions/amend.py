@@ -17,7 +17,7 @@ from ormahd.actions.views import stem
 from ormahd.errors import Conflict, InvalidNote, NotFound, VaultBusy
 from ormahd.model.node import EdgeType, Tier
 from ormahd.note import note as codec
-from ormahd.note.note import Link, NoteKind
+from ormahd.note.note import NoteKind, NoteLink
 from ormahd.process import priority
 from ormahd.text.secrets import redact
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Seen(Struct, frozen=True):
+class SeenNote(Struct, frozen=True):
     """A note as it stood when a decision was based on it."""
 
     id: str
@@ -50,7 +50,7 @@ class Outcome(Struct, frozen=True):
     stored: bool
 
 
-def see(ormah: Ormah, node_id: str) -> Seen:
+def see(ormah: Ormah, node_id: str) -> SeenNote:
     """The note of a node as it is on disk now (`node_id`: full id).
 
     Raises:
@@ -88,7 +88,7 @@ def see(ormah: Ormah, node_id: str) -> Seen:
             f"{row.path} holds another memory now ({(note.id or '?')[:8]})",
             hint="ask again in a few seconds; the edit is being read in",
         )
-    return Seen(node_id, row.path, data, note.digest, note)
+    return SeenNote(node_id, row.path, data, note.digest, note)
 
 
 def amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
@@ -171,7 +171,7 @@ def define(ormah: Ormah, tx: Transaction, path: str, *, defined: bool) -> None:
     me = see(ormah, ormah.vault.self_id)
     name, now = stem(path), ormah.moment()
     if defined:
-        data = codec.edit(me.data, me.path, link=[Link(EdgeType.DEFINES, name, 1.0, now)])
+        data = codec.edit(me.data, me.path, link=[NoteLink(EdgeType.DEFINES, name, 1.0, now)])
     else:
         data = codec.edit(me.data, me.path, unlink=[(EdgeType.DEFINES, name)])
     if data != me.data:

@@ -12,7 +12,7 @@ from ormahd.errors import BadRequest, NotFound
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
 from ormahd.note import note as codec
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -58,7 +58,7 @@ def connect(
                  and ormah.index.resolve_link(link.target) == target_id), None
             )  # fmt: skip
             same = known is not None and known.weight == weight and known.reason == reason
-            link = Link(
+            link = NoteLink(
                 edge, known.target if known else stem(target.path), weight, known.created if known else now, reason
             )
             edited = seen.data if same else codec.edit(seen.data, seen.path, link=[link])

@@ -10,7 +10,7 @@ from ormahd.errors import BadRequest
 from ormahd.note.note import parse
 
 if TYPE_CHECKING:
-    from ormahd.index.rows import Edge, NodeRow
+    from ormahd.index.rows import EdgeRow, NodeRow
     from ormahd.ormah import Ormah
 
 MAX_PAGE = 2_000
@@ -23,7 +23,7 @@ def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:
     ids = [node_id for node_id in sorted(ormah.index.ids()) if after is None or node_id > after]
     page = ids[:limit]
     rows = ormah.index.notes(page, connections=False)
-    written: dict[str, list[Edge]] = {}
+    written: dict[str, list[EdgeRow]] = {}
     for edge in ormah.index.edges_of(page):
         if not edge.body:  # a wikilink in the body travels with the body
             written.setdefault(edge.source, []).append(edge)

@@ -33,7 +33,7 @@ from ormahd.model.node import (
     is_node_id,
 )  # fmt: skip
 from ormahd.note import note as codec
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 from ormahd.process import priority
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class _New(Struct):
     content: str
     title: str | None
     tags: list[str]
-    links: list[Link] = field(default_factory=list)
+    links: list[NoteLink] = field(default_factory=list)
     data: bytes = b""
 
 
@@ -202,7 +202,7 @@ def _store(
         mine = [item for item in new if ABOUT_SELF in item.tags]
         if mine:
             me = see(ormah, ormah.vault.self_id)
-            edges = [Link(EdgeType.DEFINES, stem(item.path), 1.0, now) for item in mine]
+            edges = [NoteLink(EdgeType.DEFINES, stem(item.path), 1.0, now) for item in mine]
             tx.put(
                 me.path, codec.edit(me.data, me.path, link=edges, set={"updated": now}), node_id=me.id, expect=me.digest
             )
@@ -230,7 +230,7 @@ def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
     return ormah.new_id(taken) if known is not None or line.id[:8] in taken else line.id
 
 
-def _edge(ormah: Ormah, new: list[_New], asked: LinkRequest) -> Link:
+def _edge(ormah: Ormah, new: list[_New], asked: LinkRequest) -> NoteLink:
     inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)
     if inside is not None:
         name = stem(inside.path)
@@ -239,7 +239,7 @@ def _edge(ormah: Ormah, new: list[_New], asked: LinkRequest) -> Link:
         name = f"memory_{asked.target[:8]}"
     else:
         name = stem(ormah.index.note(ormah.index.resolve(asked.target)).path)
-    return Link(asked.edge, name, asked.weight, None, asked.reason)
+    return NoteLink(asked.edge, name, asked.weight, None, asked.reason)
 
 
 def _compose(item: _New, now: datetime, caller: Caller) -> bytes:

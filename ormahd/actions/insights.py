@@ -11,7 +11,7 @@ from ormahd.model.node import EdgeType
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ormahd.index.rows import Edge, NodeRow
+    from ormahd.index.rows import EdgeRow, NodeRow
     from ormahd.ormah import Ormah
 
 
@@ -43,7 +43,7 @@ def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> InsightsR
     return InsightsResult(_prose(*found), *found)
 
 
-def _time(edge: Edge, rows: dict[str, NodeRow]) -> datetime:
+def _time(edge: EdgeRow, rows: dict[str, NodeRow]) -> datetime:
     return edge.created or rows[edge.source].created
 
 

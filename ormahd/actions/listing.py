@@ -45,7 +45,7 @@ def whispered(ormah: Ormah, *, since: datetime | None, before: datetime | None, 
     shown = whisper_log.shown(ormah.state, [one.event for one in prompts])
     rows = ormah.index.notes(list({one.node_id for some in shown.values() for one in some}), connections=False)
 
-    def memory(one: whisper_log.Said) -> WhisperedMemory:
+    def memory(one: whisper_log.LoggedMemory) -> WhisperedMemory:
         row = rows.get(one.node_id)
         title = None if row is None else headline(row.title, row.content, 200)
         return WhisperedMemory(one.node_id, one.node_id[:8], title, one.shown, round(one.relevance, 4))

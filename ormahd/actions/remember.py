@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from ormahd.actions.amend import Seen, amending, clean, commit, define, make_room_in_core, see
+from ormahd.actions.amend import SeenNote, amending, clean, commit, define, make_room_in_core, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.nearby import at_best, nearby, told
 from ormahd.actions.superseding import called, link_to, refuse_self, superseded, superseded_by
@@ -16,7 +16,7 @@ from ormahd.api import Edge, Near, RememberResult
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
 from ormahd.note import note as codec
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -30,7 +30,7 @@ class _Draft(Struct, frozen=True):
     node_id: str
     path: str
     data: bytes
-    links: list[tuple[Link, NodeRow]]
+    links: list[tuple[NoteLink, NodeRow]]
     near: list[tuple[str, float]]
     """Its nearest memories, with their cosine."""
 
@@ -127,7 +127,7 @@ def remember(
             return store(ormah.neighbours(title, content, many, draft))
 
 
-def _supersede(ormah: Ormah, tx: Transaction, seen: Seen, by: str) -> None:
+def _supersede(ormah: Ormah, tx: Transaction, seen: SeenNote, by: str) -> None:
     data = superseded(seen, ormah.moment(), by)
     if data != seen.data:
         tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
@@ -149,16 +149,16 @@ def _known_replaces(ormah: Ormah, known: RememberResult, older: Sequence[NodeRow
 
 def _links(
     ormah: Ormah, asked: list[LinkRequest], near: list[tuple[str, float]], space: str | None, older: Sequence[NodeRow]
-) -> list[tuple[Link, NodeRow]]:
+) -> list[tuple[NoteLink, NodeRow]]:
     """The edges of a new note: what it replaces, those asked for, then `related_to` to its nearest neighbours (REFERENCE 3.1)."""
     linking = ormah.settings.linking
     now = ormah.moment()
-    made: dict[tuple[str, EdgeType], tuple[Link, NodeRow]] = {
+    made: dict[tuple[str, EdgeType], tuple[NoteLink, NodeRow]] = {
         (row.id, EdgeType.EVOLVED_FROM): (link_to(row, now, None), row) for row in older
     }
     for wish in asked:
         target = ormah.index.note(ormah.index.resolve(wish.target))
-        made[target.id, wish.edge] = (Link(wish.edge, stem(target.path), wish.weight, now, wish.reason), target)
+        made[target.id, wish.edge] = (NoteLink(wish.edge, stem(target.path), wish.weight, now, wish.reason), target)
     taken = {node_id for node_id, _ in made}
     # the same notes may have changed since `near` was looked up; a neighbour that is gone is no neighbour
     rows = ormah.index.notes([node_id for node_id, _ in near], connections=False)
@@ -170,7 +170,7 @@ def _links(
         similarity = cosine - (linking.cross_space_penalty if row.space != space else 0.0)
         if similarity >= linking.similarity and chosen < linking.neighbours:
             weight = round(min(1.0, similarity), 2)
-            made[node_id, EdgeType.RELATED_TO] = (Link(EdgeType.RELATED_TO, stem(row.path), weight, now), row)
+            made[node_id, EdgeType.RELATED_TO] = (NoteLink(EdgeType.RELATED_TO, stem(row.path), weight, now), row)
             chosen += 1
     return list(made.values())
 

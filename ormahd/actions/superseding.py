@@ -15,10 +15,10 @@ from ormahd.errors import BadRequest, Conflict
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
 from ormahd.note import note as codec
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 
 if TYPE_CHECKING:
-    from ormahd.actions.amend import Seen
+    from ormahd.actions.amend import SeenNote
     from ormahd.actions.caller import Caller
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
@@ -107,19 +107,19 @@ def check_circle(ormah: Ormah, newer_id: str, older: NodeRow) -> None:
         )
 
 
-def link_to(older: NodeRow, now: datetime, reason: str | None) -> Link:
+def link_to(older: NodeRow, now: datetime, reason: str | None) -> NoteLink:
     """Return the edge that the newer memory's note holds."""
-    return Link(EdgeType.EVOLVED_FROM, stem(older.path), WEIGHT, now, reason or None)
+    return NoteLink(EdgeType.EVOLVED_FROM, stem(older.path), WEIGHT, now, reason or None)
 
 
-def linked(ormah: Ormah, newer: Seen, older: NodeRow, now: datetime, reason: str | None) -> bytes:
+def linked(ormah: Ormah, newer: SeenNote, older: NodeRow, now: datetime, reason: str | None) -> bytes:
     """Return the newer note with its edge; one that is there already, a person's for one, stays as it is."""
     if any(one.edge is EdgeType.EVOLVED_FROM and one.target == older.id for one in ormah.index.edges(newer.id)[0]):
         return newer.data
     return codec.edit(newer.data, newer.path, link=[link_to(older, now, reason)], set={"updated": now})
 
 
-def superseded(older: Seen, now: datetime, by: str) -> bytes:
+def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
     """Return the older note marked as superseded; where it was outdated before, its first reason stands."""
     if older.note.valid_until is not None and older.note.valid_until <= now:
         return older.data

@@ -199,7 +199,7 @@ def _pushed(ormah: Ormah, wire: Network, remote: Remote, head: str, progress: Pr
         return wire.push(remote, head, progress)
 
 
-def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool) -> tuple[int, Joined]:
+def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool) -> tuple[int, JoinOutcome]:
     """Join the remote's commit to ours: (commits that came in, what else there is to say of it)."""
     vault = ormah.vault
 
@@ -242,14 +242,14 @@ def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> Non
         )
 
 
-class Joined(Struct):
+class JoinOutcome(Struct):
     """What a person has to know of a join: the conflicts that were set aside, and what became of released files."""
 
     conflicts: list[ConflictItem] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
 
-def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> Joined:
+def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> JoinOutcome:
     """Decide and carry out, again where somebody was faster; a file that is being edited is waited for a while."""
     vault = ormah.vault
     end = time.monotonic() + PATIENCE
@@ -258,7 +258,7 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
         assert head is not None
         found = decide(head)
         if found is None:
-            return Joined()
+            return JoinOutcome()
         try:
             with ormah.writing:
                 done = carry_out(vault, found, subject, source=caller.source, person=caller.source == PERSON)
@@ -272,7 +272,7 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
             continue
         ormah.reconciler.scan()
         met = [item(one) for one in waiting(vault.root) if done is not None and one.op == done.op]
-        return Joined(met, found.told)
+        return JoinOutcome(met, found.told)
 
 
 def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:

@@ -50,7 +50,7 @@ class Left(Struct, frozen=True):
     clashes: tuple[UndoConflict, ...] = ()
 
 
-class Task(Struct, frozen=True):
+class UndoTask(Struct, frozen=True):
     """One op to take back. `did`: what it did, or the part of that which is taken back; `parts`: empty for all of it."""
 
     op: Op
@@ -64,7 +64,7 @@ class Task(Struct, frozen=True):
         return self.did.pairs
 
 
-class Piece(Struct, frozen=True):
+class UndoPiece(Struct, frozen=True):
     """One file: what it is today and what it is to be. `custody`: what it is to git (None: as it is in the folder)."""
 
     now: Version | None
@@ -80,10 +80,10 @@ class Piece(Struct, frozen=True):
         return self.now is not None and (self.wanted is None or self.wanted.path != self.now.path)
 
 
-class Plan(Struct, frozen=True):
+class UndoPlan(Struct, frozen=True):
     """What taking an op back comes to."""
 
-    pieces: dict[str, Piece]
+    pieces: dict[str, UndoPiece]
     changes: list[UndoChange]
     reasons: list[str]
 
@@ -92,7 +92,7 @@ Ahead = dict[str, "Version | None"]
 """Files as they will be by what was foreseen before: key -> version."""
 
 
-def take_back(ormah: Ormah, task: Task, caller: Caller) -> UndoneOp | Left:
+def take_back(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
     """Undo one op, or the part of it that `task` names.
 
     Raises:
@@ -104,11 +104,11 @@ def take_back(ormah: Ormah, task: Task, caller: Caller) -> UndoneOp | Left:
     return amending(ormah, lambda: _attempt(ormah, task, caller))
 
 
-def foresee(ormah: Ormah, task: Task, ahead: Ahead) -> Plan | Left:
+def foresee(ormah: Ormah, task: UndoTask, ahead: Ahead) -> UndoPlan | Left:
     """What `take_back` would do, after all that is `ahead`; nothing is changed, and what is not committed yet counts as if
     it were. `ahead` has this too afterwards."""
     found = _plan(ormah, task, _today(ormah, task, ahead))
-    if isinstance(found, Plan):
+    if isinstance(found, UndoPlan):
         ahead.update((key, piece.wanted) for key, piece in found.pieces.items())
     return found
 
@@ -130,7 +130,7 @@ def _choose_anew(ormah: Ormah, before: Mapping[str, Folder]) -> None:
         ormah.reconciler.take_again(paths, wanted=False)
 
 
-def _attempt(ormah: Ormah, task: Task, caller: Caller) -> UndoneOp | Left:
+def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
     now = _today(ormah, task)
     loose = _uncommitted(ormah, task, now)
     if loose:
@@ -168,14 +168,14 @@ def _attempt(ormah: Ormah, task: Task, caller: Caller) -> UndoneOp | Left:
     return undone(task, found, tx.op, tx.committed.commit)
 
 
-def undone(task: Task, found: Plan, op: str, commit: str) -> UndoneOp:
+def undone(task: UndoTask, found: UndoPlan, op: str, commit: str) -> UndoneOp:
     """The answer: what was taken back, or would be (`op` and `commit` are empty then)."""
     nodes = [change.node_id for change in found.changes if change.node_id]
     merged = [change.node_id for change in found.changes if change.node_id and change.did == "merged"]
     return UndoneOp(task.op.name, op, commit, task.op.subject, nodes, merged, found.changes)
 
 
-def _join(task: Task, key: str, before: Version | None, after: Version | None, ours: Version | None) -> Joined:
+def _join(task: UndoTask, key: str, before: Version | None, after: Version | None, ours: Version | None) -> Joined:
     if ours is not None and before is not None and after is not None:
         if key in task.did.held:
             return join_left(after, ours, before)
@@ -184,8 +184,8 @@ def _join(task: Task, key: str, before: Version | None, after: Version | None, o
     return join(after, ours, before)
 
 
-def _plan(ormah: Ormah, task: Task, now: Mapping[str, Version | None]) -> Plan | Left:
-    pieces: dict[str, Piece] = {}
+def _plan(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> UndoPlan | Left:
+    pieces: dict[str, UndoPiece] = {}
     clashes: list[UndoConflict] = []
     reasons: list[str] = []
     theirs = committed_by_hand(ormah.vault, task.op.commit) if task.did.held else set()
@@ -195,11 +195,11 @@ def _plan(ormah: Ormah, task: Task, now: Mapping[str, Version | None]) -> Plan |
             continue  # the person removed it since
         joined = _join(task, key, before, after, ours)
         if joined.conflicts and task.force and before is None:
-            pieces[key] = Piece(ours, None, edited=False)
+            pieces[key] = UndoPiece(ours, None, edited=False)
             continue
         clashes += [_of_merge(task, one, ours or after or before) for one in joined.conflicts]
         reasons += joined.reasons
-        piece = Piece(ours, joined.version, edited=ours not in (after, before))
+        piece = UndoPiece(ours, joined.version, edited=ours not in (after, before))
         if key in task.did.left:
             piece = replace(piece, custody="take")
         elif key in task.did.held and piece.wanted is not None:
@@ -212,13 +212,15 @@ def _plan(ormah: Ormah, task: Task, now: Mapping[str, Version | None]) -> Plan |
     if clashes:
         return Left(tuple(clashes))
     changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted or piece.custody]
-    return Plan(pieces, changes, reasons)
+    return UndoPlan(pieces, changes, reasons)
 
 
 # Where things stand today
 
 
-def _today(ormah: Ormah, task: Task, ahead: Mapping[str, Version | None] | None = None) -> dict[str, Version | None]:
+def _today(
+    ormah: Ormah, task: UndoTask, ahead: Mapping[str, Version | None] | None = None
+) -> dict[str, Version | None]:
     """Each key's file as it is on disk now (or will be, `ahead`): where the index has the note, else where the op left or
     found it."""
     ids = [node for key in task.pairs if (node := node_of(key))]
@@ -257,7 +259,7 @@ def _versions(ormah: Ormah, key: str, paths: Sequence[str], *, bare: bool) -> It
                 yield version
 
 
-def _uncommitted(ormah: Ormah, task: Task, now: Mapping[str, Version | None]) -> dict[str, str]:
+def _uncommitted(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> dict[str, str]:
     """{key: path} of what differs from HEAD: edited, moved or removed, and not taken in. What was left to the person is not
     to be taken in."""
     found: dict[str, str] = {}
@@ -275,7 +277,7 @@ def _uncommitted(ormah: Ormah, task: Task, now: Mapping[str, Version | None]) ->
     return found
 
 
-def _places(ormah: Ormah, task: Task, pieces: Mapping[str, Piece]) -> Iterator[UndoConflict]:
+def _places(ormah: Ormah, task: UndoTask, pieces: Mapping[str, UndoPiece]) -> Iterator[UndoConflict]:
     """A note goes back to where it was, and not over another file."""
     leaving = {piece.now.path for piece in pieces.values() if piece.now and _goes(piece)}
     twins = _twins(ormah) if any(piece.now is None and piece.wanted for piece in pieces.values()) else {}
@@ -296,7 +298,7 @@ def _places(ormah: Ormah, task: Task, pieces: Mapping[str, Piece]) -> Iterator[U
         taken.add(wanted.path)
 
 
-def _goes(piece: Piece) -> bool:
+def _goes(piece: UndoPiece) -> bool:
     """Whether a file appears at a place, or leaves it."""
     return piece.now is None or piece.wanted is None or piece.now.path != piece.wanted.path
 
@@ -322,11 +324,11 @@ def _title(version: Version) -> str | None:
     return headline(note.title, note.content)
 
 
-def _clash(task: Task, version: Version, path: str, name: str, what: str) -> UndoConflict:
+def _clash(task: UndoTask, version: Version, path: str, name: str, what: str) -> UndoConflict:
     return UndoConflict(task.op.name, node_of(key_of(version)), path, _title(version), name, None, None, None, what)
 
 
-def _of_merge(task: Task, conflict: MergeConflict, version: Version | None) -> UndoConflict:
+def _of_merge(task: UndoTask, conflict: MergeConflict, version: Version | None) -> UndoConflict:
     assert version is not None
     name = conflict.field
     if name == "note":
@@ -342,7 +344,7 @@ def _of_merge(task: Task, conflict: MergeConflict, version: Version | None) -> U
     return UndoConflict(task.op.name, node, conflict.path, _title(version), name, base, ours, theirs, what)
 
 
-def _change(key: str, piece: Piece) -> UndoChange:
+def _change(key: str, piece: UndoPiece) -> UndoChange:
     version = piece.wanted or piece.now
     assert version is not None
     if piece.custody is not None:

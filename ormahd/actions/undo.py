@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from ormahd.actions.asking import ask_before
 from ormahd.actions.partly import saying
-from ormahd.actions.taking_back import UNCOMMITTED, Ahead, Left, Plan, Task, foresee, take_back, undone
+from ormahd.actions.taking_back import UNCOMMITTED, Ahead, Left, UndoPlan, UndoTask, foresee, take_back, undone
 from ormahd.actions.undo_part import narrowed
 from ormahd.actions.views import headline
 from ormahd.api import SkippedOp, UndoConflict, UndoMergeResult, UndoneOp, UndoParams, UndoResult
@@ -77,7 +77,7 @@ def _foreseen(ormah: Ormah, ops: Sequence[Op], wish: UndoParams) -> tuple[UndoRe
         if why is None:
             task = _task(ormah, op, wish, None)
             found = foresee(ormah, task, ahead)
-            if isinstance(found, Plan) and found.changes:
+            if isinstance(found, UndoPlan) and found.changes:
                 out.undone.append(undone(task, found, "", ""))
                 going |= {
                     piece.now.path: node_of(key) for key, piece in found.pieces.items() if piece.now and piece.moves
@@ -154,14 +154,14 @@ def _each(
         out.skipped.append(SkippedOp(op.name, op.commit, op.subject, why))
 
 
-def _task(ormah: Ormah, op: Op, wish: UndoParams, run: str | None) -> Task:
+def _task(ormah: Ormah, op: Op, wish: UndoParams, run: str | None) -> UndoTask:
     did = custody.read(ormah.vault, op)
     if wish.node_id is None:
-        return Task(op, did, force=wish.force, run=run)
+        return UndoTask(op, did, force=wish.force, run=run)
     part, names = narrowed(ormah, op, did.pairs, wish.node_id, wish.edge)
     held = {key: one for key, one in did.held.items() if key in part and wish.edge is None}
     left = did.left.intersection(part) if wish.edge is None else set[str]()
-    return Task(op, Did(part, held, left), names, force=wish.force, run=run)
+    return UndoTask(op, Did(part, held, left), names, force=wish.force, run=run)
 
 
 # Which ops

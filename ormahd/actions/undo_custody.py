@@ -17,7 +17,7 @@ from ormahd.vault.three_way import Version, node_of, write
 from ormahd.watch.decide import label, subject
 
 if TYPE_CHECKING:
-    from ormahd.actions.taking_back import Piece, Plan
+    from ormahd.actions.taking_back import UndoPiece, UndoPlan
     from ormahd.vault.transaction import Transaction
     from ormahd.vault.vault import Vault
 
@@ -25,7 +25,7 @@ LIST = f"path:{released.PATH}"
 """The key of the list of released files."""
 
 
-def custody_words(found: Plan) -> tuple[list[tuple[str, str]], str | None]:
+def custody_words(found: UndoPlan) -> tuple[list[tuple[str, str]], str | None]:
     """The trailers of an undo for the files that it leaves or takes, and the subject of its first commit (None: none)."""
     left = [piece for piece in found.pieces.values() if piece.custody == "leave"]
     taken = [piece for piece in found.pieces.values() if piece.custody == "take"]
@@ -36,11 +36,11 @@ def custody_words(found: Plan) -> tuple[list[tuple[str, str]], str | None]:
     return [], None
 
 
-def _names(pieces: list[Piece]) -> list[str]:
+def _names(pieces: list[UndoPiece]) -> list[str]:
     return [label(parse(piece.wanted.data, piece.wanted.path)) for piece in pieces if piece.wanted is not None]
 
 
-def put(vault: Vault, tx: Transaction, pieces: Mapping[str, Piece]) -> None:
+def put(vault: Vault, tx: Transaction, pieces: Mapping[str, UndoPiece]) -> None:
     """Have the transaction make of each file what it is to be. Files that are left go on the list of released files."""
     left: list[Released] = []
     plain = {key: (piece.now, piece.wanted) for key, piece in pieces.items() if piece.custody is None}

@@ -11,7 +11,7 @@ from ormahd.model.change import Kind
 from ormahd.model.node import short_id
 
 if TYPE_CHECKING:
-    from ormahd.actions.taking_back import Task
+    from ormahd.actions.taking_back import UndoTask
     from ormahd.api import UndoChange
     from ormahd.vault.history import Op
 
@@ -28,7 +28,7 @@ def subject(op: Op) -> str:
     return f"Undo: {op.subject}"
 
 
-def body(task: Task, changes: Sequence[UndoChange], reasons: Sequence[str]) -> str:
+def body(task: UndoTask, changes: Sequence[UndoChange], reasons: Sequence[str]) -> str:
     """What was taken back, what became of each note, and where a rule chose between two changes."""
     op = task.op
     which = f"{op.kind}, {op.source}, {iso(op.time)}"
@@ -42,7 +42,7 @@ def body(task: Task, changes: Sequence[UndoChange], reasons: Sequence[str]) -> s
     return "\n".join([*lines, *dict.fromkeys(reasons)])
 
 
-def trailers(task: Task) -> list[tuple[str, str]]:
+def trailers(task: UndoTask) -> list[tuple[str, str]]:
     """What `git.oplog` knows it by."""
     if not task.parts:
         return [(UNDOES, task.op.name)]

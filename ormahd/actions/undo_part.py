@@ -12,7 +12,7 @@ from ormahd.git.oplog import Part
 from ormahd.index.lookup import clean_prefix
 from ormahd.model.node import EdgeType, short_id
 from ormahd.note import note as codec
-from ormahd.note.note import Link, Note, NoteKind, stem_short_id
+from ormahd.note.note import Note, NoteKind, NoteLink, stem_short_id
 from ormahd.vault.three_way import Pair, Version, node_of
 
 if TYPE_CHECKING:
@@ -92,12 +92,12 @@ def _edges(ormah: Ormah, op: Op, node_id: str, pair: Pair, edge: str) -> tuple[P
     return (Version(after.path, data), after), keys
 
 
-def _links(version: Version | None) -> dict[str, Link]:
+def _links(version: Version | None) -> dict[str, NoteLink]:
     note = None if version is None else codec.parse(version.data, version.path)
     return {link.key: link for link in (note.links if note and note.kind is NoteKind.NOTE else ()) if not link.body}
 
 
-def _leads(ormah: Ormah, link: Link, target: str) -> bool:
+def _leads(ormah: Ormah, link: NoteLink, target: str) -> bool:
     return stem_short_id(link.target) == short_id(target) or ormah.index.resolve_link(link.target) == target
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from ormahd.actions.amend import Seen, amending, clean, commit, define, make_room_in_core, see
+from ormahd.actions.amend import SeenNote, amending, clean, commit, define, make_room_in_core, see
 from ormahd.actions.caller import Caller
 from ormahd.actions.nearby import at_best, nearby, told
 from ormahd.actions.views import headline, stem
@@ -16,7 +16,7 @@ from ormahd.errors import BadRequest, Conflict
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest, Tier, short_id
 from ormahd.note import note as codec
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -131,7 +131,7 @@ def _kin(ormah: Ormah, node_id: str) -> set[str]:
     return {node_id} | {end for edge in [*out, *into] if edge.edge in known for end in (edge.source, edge.target)}
 
 
-def _tags(seen: Seen, given: list[str] | None, add: list[str], change: Update) -> list[str] | None:
+def _tags(seen: SeenNote, given: list[str] | None, add: list[str], change: Update) -> list[str] | None:
     if given is None and not add and not change.remove_tags:
         return None
     base = list(seen.note.tags) if given is None else given
@@ -139,8 +139,8 @@ def _tags(seen: Seen, given: list[str] | None, add: list[str], change: Update) -
     return list(dict.fromkeys([*kept, *add]))
 
 
-def _link(ormah: Ormah, seen: Seen, asked: LinkRequest) -> Link:
+def _link(ormah: Ormah, seen: SeenNote, asked: LinkRequest) -> NoteLink:
     target = ormah.index.note(ormah.index.resolve(asked.target))
     if target.id == seen.id:
         raise BadRequest("a memory cannot be connected to itself", hint="name two different ids")
-    return Link(asked.edge, stem(target.path), asked.weight, ormah.moment(), asked.reason)
+    return NoteLink(asked.edge, stem(target.path), asked.weight, ormah.moment(), asked.reason)

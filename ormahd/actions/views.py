@@ -16,9 +16,8 @@ from ormahd.text.quoting import shortened
 if TYPE_CHECKING:
     from ormahd.api import AsOf
     from ormahd.index.reader import Reader
-    from ormahd.index.rows import Edge as EdgeRow
-    from ormahd.index.rows import NodeRow
-    from ormahd.note.note import Link
+    from ormahd.index.rows import EdgeRow, NodeRow
+    from ormahd.note.note import NoteLink
 
 
 HEAD = 1_000
@@ -42,7 +41,7 @@ def headline(title: str | None, content: str, limit: int = 72) -> str:
     return shortened(line, limit)
 
 
-def edge_view(other: NodeRow, edge: EdgeRow | Link) -> Edge:
+def edge_view(other: NodeRow, edge: EdgeRow | NoteLink) -> Edge:
     """An edge, resolved or about to be written, as seen from the node at its near end."""
     return Edge(
         other.id, other.short_id, edge.edge.value, edge.weight, headline(other.title, other.content), iso(edge.created),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from ormahd.api import Difference
 from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Unavailable
@@ -20,7 +21,7 @@ from ormahd.index.neighbours import Neighbours
 from ormahd.index.pending_embeddings import Ahead
 from ormahd.index.query_cache import QueryCache
 from ormahd.index.reader import Reader
-from ormahd.index.rows import Difference, micros
+from ormahd.index.rows import micros
 from ormahd.index.vector_store import Meaning
 from ormahd.index.write import Entry, FirstPath
 from ormahd.model.file_state import FileState

@@ -18,7 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ormahd.index.rows import Edge, Unresolved, micros, moment_or_none
+from ormahd.index.rows import EdgeRow, Unresolved, micros, moment_or_none
 from ormahd.model.node import EdgeType, is_node_id, short_id
 from ormahd.note.note import Note, stem_short_id
 from ormahd.process import sql
@@ -166,7 +166,7 @@ _RESOLVED = (
 )
 
 
-def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, out: bool = True, into: bool = True) -> list[Edge]:  # fmt: skip
+def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, out: bool = True, into: bool = True) -> list[EdgeRow]:  # fmt: skip
     """Resolved edges that leave or enter one of `ids` (None: all), each (source, type, target) once, no loops.
 
     Where a note says the same twice, the one with details (not the body's) counts.
@@ -179,17 +179,17 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, o
         either = " UNION ALL ".join(f"{_RESOLVED} AND {end} IN ({sql.marks(some)})" for end in ends)
         rows += sql.table(connection, _EDGE, f"FROM ({either})", [*some] * len(ends))
     found = [
-        Edge(row[0], row[1], EdgeType(row[2]), float(row[3]), moment_or_none(row[4]), row[5], bool(row[6]))
+        EdgeRow(row[0], row[1], EdgeType(row[2]), float(row[3]), moment_or_none(row[4]), row[5], bool(row[6]))
         for row in rows
     ]
-    once: dict[tuple[str, str, str], Edge] = {}
+    once: dict[tuple[str, str, str], EdgeRow] = {}
     for edge in sorted(found, key=_before):
         if edge.source != edge.target:
             once.setdefault((edge.source, edge.target, edge.edge), edge)
     return list(once.values())
 
 
-def _before(edge: Edge) -> tuple[object, ...]:
+def _before(edge: EdgeRow) -> tuple[object, ...]:
     """Of edges that say the same the one that counts comes first."""
     created = 0 if edge.created is None else micros(edge.created)
     return edge.source, edge.target, edge.edge, edge.body, -edge.weight, created, edge.reason or ""

@@ -20,7 +20,7 @@ from ormahd.index.database import Database
 from ormahd.index.embedding_cache import Pieces, TokenVectors
 from ormahd.index.indexer import Filler
 from ormahd.index.query_cache import CANDIDATES, COUNTS, STATEMENTS, QueryCache
-from ormahd.index.rows import UNWRITTEN, Candidate, Edge, Filter, NodeRow, Stats, Unresolved
+from ormahd.index.rows import UNWRITTEN, Candidate, EdgeRow, Filter, NodeRow, Stats, Unresolved
 from ormahd.index.vector_store import Meaning
 from ormahd.model.file_state import FileState
 from ormahd.model.node import NodeType, Strength
@@ -186,12 +186,12 @@ class Reader:
         with self._database.read() as connection:
             return links.called(connection, name)
 
-    def edges(self, node_id: str) -> tuple[list[Edge], list[Edge]]:
+    def edges(self, node_id: str) -> tuple[list[EdgeRow], list[EdgeRow]]:
         """Resolved edges of a node: those that leave it, those that enter it."""
         found = self.edges_of([node_id])
         return [edge for edge in found if edge.source == node_id], [edge for edge in found if edge.target == node_id]
 
-    def edges_of(self, ids: Sequence[str] | None = None) -> list[Edge]:
+    def edges_of(self, ids: Sequence[str] | None = None) -> list[EdgeRow]:
         """Resolved edges that touch any of `ids`; None: all of them."""
         if ids is not None and not ids:
             return []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -40,7 +40,7 @@ def moment_or_none(value: int | None) -> datetime | None:
     return None if value is None else moment(value)
 
 
-class Edge(Struct, frozen=True):
+class EdgeRow(Struct, frozen=True):
     """A resolved edge: both ends are nodes of this vault."""
 
     source: str
@@ -238,15 +238,6 @@ class Filter(Struct, frozen=True):
         if self.writable:
             parts.append(f"{alias}.number NOT IN (SELECT number FROM file WHERE kind IN {UNWRITTEN})")
         return " AND ".join(parts), values
-
-
-class Difference(Struct, frozen=True):
-    """Something that the index and the vault, or two parts of the index, do not agree on."""
-
-    what: Literal["missing", "left over", "changed", "words", "vectors", "chroma", "damaged"]
-    path: str | None
-    node_id: str | None
-    detail: str
 
 
 class Stats(Struct, frozen=True):

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from ormahd.api import Difference
 from ormahd.index import embedding_cache, full_text, links
-from ormahd.index.rows import Difference
 from ormahd.index.vector_store import Meaning
 from ormahd.model.file_state import FileState
 from ormahd.note.note import NoteKind, digest, parse

@@ -18,7 +18,7 @@ from ormahd.note.markdown import normalise
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
-    from ormahd.state.proposals import Row
+    from ormahd.state.proposals import StoredProposal
 
 ChangeOf = Callable[["Ormah", Mapping[str, Any]], Change]
 """Makes the change of an approved proposal from its payload."""
@@ -50,7 +50,7 @@ def check(choice: Choice) -> None:
         raise BadRequest(f"a text has at most {MAX_CONTENT:,} characters, and a title {MAX_TITLE:,}")
 
 
-def chosen_change(ormah: Ormah, row: Row, choice: Choice, change_of: ChangeOf) -> Change:
+def chosen_change(ormah: Ormah, row: StoredProposal, choice: Choice, change_of: ChangeOf) -> Change:
     """The change of an approved proposal.
 
     Raises:
@@ -80,7 +80,7 @@ def by_age(rows: Sequence[NodeRow]) -> tuple[NodeRow, NodeRow]:
     return newer, older
 
 
-def text_of(row: Row, nodes: Sequence[NodeRow]) -> tuple[str | None, str] | None:
+def text_of(row: StoredProposal, nodes: Sequence[NodeRow]) -> tuple[str | None, str] | None:
     """The title and the text that an approval would leave, to be edited; None: it leaves none."""
     if row.type not in PAIRED or len(nodes) != 2:
         return None

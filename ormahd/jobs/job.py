@@ -19,7 +19,7 @@ from ormahd.model.node import ProposalType as ProposalType  # noqa: PLC0414 - a 
 from ormahd.process import priority
 
 if TYPE_CHECKING:
-    from ormahd.jobs.neighbours import Near
+    from ormahd.jobs.neighbours import NearMemories
     from ormahd.judge.port import Judge
     from ormahd.model.change import Kind
     from ormahd.ormah import Ormah
@@ -100,7 +100,7 @@ class Turn(Struct, frozen=True):
 
     ormah: Ormah
     verdicts: Verdicts
-    near: Near
+    near: NearMemories
     judge: Judge | None
     run: str
     now: datetime

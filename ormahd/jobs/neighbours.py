@@ -30,7 +30,7 @@ TEXT_STAYS = frozenset({Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind
 """Changes that leave the texts as they are, and so who is near to whom: a night of links costs no second search."""
 
 
-class Near:
+class NearMemories:
     """Neighbours by note, best first, as (id, cosine). Only nodes that have vectors have any."""
 
     def __init__(self, index: Index) -> None:
@@ -80,7 +80,7 @@ def wait_for_vectors(turn: Turn) -> None:
 
 
 def pairs(
-    ids: Sequence[str], near: Near, *, floor: float, reach: int, give: Callable[[], None]
+    ids: Sequence[str], near: NearMemories, *, floor: float, reach: int, give: Callable[[], None]
 ) -> Iterator[tuple[str, str, float]]:
     """Pairs (id, neighbour, cosine) of `ids` with their `reach` nearest, at least `floor` alike; each pair once."""
     met: set[tuple[str, str]] = set()

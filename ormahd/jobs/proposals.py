@@ -28,7 +28,7 @@ from ormahd.model.node import ProposalType, short_id
 from ormahd.note.note import digest
 from ormahd.state import proposals as book
 from ormahd.state.line_files import LineFiles
-from ormahd.state.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Row, Status
+from ormahd.state.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Status, StoredProposal
 from ormahd.state.verdicts import text_key
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ VERDICTS: Mapping[str, Verdict] = {
 }  # fmt: skip
 
 
-class Kept(Enum):
+class Keeping(Enum):
     NEW = "new"
     KNOWN = "known"
     """It waits already, or was decided on; or one of its memories is gone by now."""
@@ -72,23 +72,23 @@ class Proposals:
 
     # ------------------------------------------------------------ what the runner asks
 
-    def keep(self, ask: Ask, run: str, *, dry: bool) -> Kept:
+    def keep(self, ask: Ask, run: str, *, dry: bool) -> Keeping:
         """Store a proposal, once for the same memories with the same texts, whoever decided on it and wherever."""
         key = self._key(ask.type, ask.nodes, self._notes([ask.nodes]))
         if key is None or line_id(key) in self._decisions():
-            return Kept.KNOWN
+            return Keeping.KNOWN
         before = book.of_key(self._ormah.state, key)
         if before is not None and before.status == PENDING:
-            return Kept.KNOWN
+            return Keeping.KNOWN
         if book.counts(self._ormah.state).get(PENDING, 0) >= BEHIND * MAX_PROPOSALS:
-            return Kept.FULL
+            return Keeping.FULL
         if not dry:
             book.keep(
                 self._ormah.state, id=str(uuid.uuid4()), type=ask.type, key=key, nodes=ask.nodes, action=ask.action,
                 reason=ask.reason, preview=ask.preview, evidence=ask.evidence, payload=ask.payload,
                 based_on=ask.based_on, run=run,
             )  # fmt: skip
-        return Kept.NEW
+        return Keeping.NEW
 
     def pending(self) -> int:
         """How many wait, as last looked at."""
@@ -171,7 +171,7 @@ class Proposals:
             self._ormah.degraded(),
         )  # fmt: skip
 
-    def _check(self, row: Row) -> None:
+    def _check(self, row: StoredProposal) -> None:
         """Only what is pending can be decided on."""
         name = f"the proposal {short_id(row.id)} ({row.action[:NAMED]})"
         data = {"id": row.id, "status": row.status}
@@ -192,7 +192,7 @@ class Proposals:
             hint = "nothing was changed; what is still worth a proposal the next run of the job proposes anew"
             raise Conflict(f"{name} is stale: {why}", hint=hint, data=data | {"status": STALE})
 
-    def _approve(self, row: Row, caller: Caller, choice: Choice) -> tuple[Outcome, str]:
+    def _approve(self, row: StoredProposal, caller: Caller, choice: Choice) -> tuple[Outcome, str]:
         put, change_of = self._line(row, "approved", caller), self._changes_of.get(row.type)
         if change_of is None:
             hint = "nothing was changed; reject it, if you do not want to see it again"
@@ -212,7 +212,7 @@ class Proposals:
         return done, "approved"
 
     def _note(
-        self, row: Row, verdict: Verdict, caller: Caller, subject: str, types: Sequence[ProposalType] = ()
+        self, row: StoredProposal, verdict: Verdict, caller: Caller, subject: str, types: Sequence[ProposalType] = ()
     ) -> Outcome:
         """The decision alone. `types`: of which proposals about these memories it is one; else of this one's."""
         body = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip()
@@ -220,7 +220,12 @@ class Proposals:
                       fill=self._line(row, verdict, caller, node_id=row.nodes[0], types=types))  # fmt: skip
 
     def _line(
-        self, row: Row, verdict: Verdict, caller: Caller, node_id: str | None = None, types: Sequence[ProposalType] = ()
+        self,
+        row: StoredProposal,
+        verdict: Verdict,
+        caller: Caller,
+        node_id: str | None = None,
+        types: Sequence[ProposalType] = (),
     ) -> Callable[[Transaction], None]:
         """Puts the decision into a transaction."""
         path = decision.FILES.path(self._ormah.clock())
@@ -285,7 +290,7 @@ class Proposals:
         return decision.key_of(type, ids, [text_key(notes[one].title, notes[one].content) for one in ids])
 
 
-def _shown(row: Row, nodes: Sequence[NodeRow], by: str | None) -> ProposalRow:
+def _shown(row: StoredProposal, nodes: Sequence[NodeRow], by: str | None) -> ProposalRow:
     """Return a proposal with the memories that it is about, as far as they are there. `by`: who decided."""
     title, content = text_of(row, nodes) or (None, None)
     memories = [

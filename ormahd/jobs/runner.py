@@ -24,12 +24,12 @@ from ormahd.jobs.apply import apply
 from ormahd.jobs.choosing import ChangeOf
 from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Ask, Change, Done, Job, ProposalType, Stopped, Turn
-from ormahd.jobs.neighbours import TEXT_STAYS, Near, wait_for_vectors
-from ormahd.jobs.proposals import Kept, Proposals
+from ormahd.jobs.neighbours import TEXT_STAYS, NearMemories, wait_for_vectors
+from ormahd.jobs.proposals import Keeping, Proposals
 from ormahd.judge.careful import Careful
 from ormahd.model.node import short_id
 from ormahd.process import priority
-from ormahd.state.runs import CUT_OFF, STOPPED, Past, Runs
+from ormahd.state.runs import CUT_OFF, STOPPED, JobPast, Runs
 from ormahd.state.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ LOW_PRIORITY = 5
 Progress = Callable[[int, int, str], None]
 
 
-class Task(Struct, frozen=True):
+class JobStatus(Struct, frozen=True):
     """A job as `status` and `ormahctl jobs` tell of it."""
 
     name: str
-    past: Past
+    past: JobPast
     paused: datetime | None
     running: bool
 
@@ -99,11 +99,11 @@ class Runner:
             raise NotFound(f"there is no job '{name[:100]}'", hint=there)
         return [name]
 
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[JobStatus]:
         paused = self.runs.paused()
         with self._marks:
             running = set(self._running)
-        return [Task(name, self.runs.past(name), paused.get(name), name in running) for name in self.jobs]
+        return [JobStatus(name, self.runs.past(name), paused.get(name), name in running) for name in self.jobs]
 
     def pause(self, names: Sequence[str]) -> PausedResult:
         """They do not run by themselves until they are resumed; one that runs ends after the change it is at."""
@@ -214,7 +214,7 @@ class Runner:
     def _all(
         self, names: Sequence[str], done: list[RunTaskResult], dry: bool, force: bool, by_itself: bool, progress: Progress
     ) -> None:  # fmt: skip
-        run, near = self.ormah.new_run(), Near(self.ormah.index)
+        run, near = self.ormah.new_run(), NearMemories(self.ormah.index)
         if not dry:
             self.proposals.follow()  # what is stale by now holds up nobody
         for name in names:
@@ -231,7 +231,7 @@ class Runner:
                 with self._marks:
                     self._running.discard(name)
 
-    def _job(self, job: Job, run: str, near: Near, dry: bool, force: bool, progress: Progress) -> RunTaskResult:
+    def _job(self, job: Job, run: str, near: NearMemories, dry: bool, force: bool, progress: Progress) -> RunTaskResult:
         ran, begun, limit = RunTaskResult(job.name, 0, 0, 0, [], run=run), time.monotonic(), self._limit(force)
         turn = Turn(
             self.ormah, self.verdicts, near, self._judge, run, self.ormah.ranking_clock(), dry,
@@ -301,11 +301,11 @@ class Runner:
     def _asked(self, ask: Ask, turn: Turn, ran: RunTaskResult) -> bool:
         """Keep a proposal; False: there is no room for any more, and what the job still has comes another day."""
         kept = self.proposals.keep(ask, turn.run, dry=turn.dry)
-        if kept is Kept.FULL:
+        if kept is Keeping.FULL:
             ran.more = True
             ran.dropped.append(f"{ask.action}: too many proposals wait to be decided on (ormahctl proposals)")
             return False
-        if kept is Kept.NEW:
+        if kept is Keeping.NEW:
             ran.proposals += 1
             ran.asked += 1
             ran.planned.append(f"proposal: {ask.action}")
@@ -316,7 +316,7 @@ class Runner:
         if why := self.ormah.vault.busy():
             raise VaultBusy(f"git is held: {why}; what is left waits for the next run", hint="finish it (git status)")
 
-    def apply(self, change: Change, job: str, run: str, near: Near, ran: RunTaskResult) -> Outcome | None:
+    def apply(self, change: Change, job: str, run: str, near: NearMemories, ran: RunTaskResult) -> Outcome | None:
         """Commit one change, or drop it and say why (in `ran`). Raises VaultBusy when it could not even be queued."""
         try:
             done = apply(self.ormah, change, Caller(f"job:{job}"), run=run)

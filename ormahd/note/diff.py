@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ormahd.note.frontmatter import FrontmatterError
 from ormahd.note.merge_bytes import Sheet
-from ormahd.note.note import Link, Note, NoteKind, parse
+from ormahd.note.note import Note, NoteKind, NoteLink, parse
 from ormahd.note.splice import Unusual
 from ormahd.text.diff import LINES, clip, text_diff
 
@@ -141,11 +141,11 @@ def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
                 yield f"{_edge(other, name)}: {', '.join(changed)}"
 
 
-def _edge(link: Link, name: Name) -> str:
+def _edge(link: NoteLink, name: Name) -> str:
     return f"{link.edge.value} -> {clip(name(link.target) or link.target)}"
 
 
-def _details(link: Link) -> str:
+def _details(link: NoteLink) -> str:
     reason = f", reason: {clip(link.reason)}" if link.reason else ""
     return f", weight {link.weight:g}{reason}"
 

@@ -18,7 +18,7 @@ from ormahd.note.markdown import conflict_line, link_target, normalise
 from ormahd.note.naming import file_title, folder_says
 from ormahd.note.read import parse
 from ormahd.note.splice import Unusual
-from ormahd.note.values import DEFAULT_SOURCE, Link, Note, NoteKind, edge_key
+from ormahd.note.values import DEFAULT_SOURCE, Note, NoteKind, NoteLink, edge_key
 from ormahd.note.write import clean_link, unfit
 
 
@@ -28,7 +28,7 @@ def edit(
     *,
     set: Mapping[str, Any] = {},  # noqa: A002
     clear: Collection[str] = (),
-    link: Sequence[Link] = (),
+    link: Sequence[NoteLink] = (),
     unlink: Sequence[tuple[EdgeType, str]] = (),
     content: str | None = None,
 ) -> bytes:
@@ -96,7 +96,7 @@ def _value(field: str, value: Any, path: str) -> Any:
     return {"type": NodeType, "tier": Tier, "confidence": float}.get(field, lambda same: same)(value)
 
 
-def _check(before: Note, after: Note, changed: Mapping[str, Any], link: Sequence[Link],
+def _check(before: Note, after: Note, changed: Mapping[str, Any], link: Sequence[NoteLink],
            unlink: Sequence[tuple[EdgeType, str]], content: str | None) -> None:  # fmt: skip
     """The edit says what it should, and all else is as before; or nothing is changed."""
     if after.kind is not NoteKind.NOTE:

@@ -12,7 +12,7 @@ from ormahd.note.links import EDGES, NO_DETAIL, Detail, NoteReader
 from ormahd.note.markdown import dominant_eol
 from ormahd.note.naming import folder_says
 from ormahd.note.splice import Pair, Splices, Unusual
-from ormahd.note.values import Link, Note, edge_key
+from ormahd.note.values import Note, NoteLink, edge_key
 from ormahd.note.write import INDENT, detail, detail_parts, flow_tags, has_detail, moment, number
 from ormahd.note.write import prose as rendered_prose
 from ormahd.note.write import text as rendered_text
@@ -129,7 +129,7 @@ class Editor:
         node = self.block.get(key)
         return isinstance(node, SequenceNode) and not is_block(node)
 
-    def edges(self, link: Sequence[Link], unlink: Sequence[str]) -> None:
+    def edges(self, link: Sequence[NoteLink], unlink: Sequence[str]) -> None:
         gone = frozenset(unlink)
         new = {one.key: one for one in link}
         for name, edge in EDGES.items():
@@ -152,11 +152,11 @@ class Editor:
             names = {one.target: f"[[{one.target}]]" for one in added}
             wanted = list(dict.fromkeys([item.value for item in kept] + list(names)))
             self._list(name, items, wanted, partial(_quoted_link, names))
-        details: dict[str, Link | None] = dict.fromkeys(gone - new.keys())
+        details: dict[str, NoteLink | None] = dict.fromkeys(gone - new.keys())
         details.update(new)
         self._details(details)
 
-    def _details(self, wanted: Mapping[str, Link | None]) -> None:
+    def _details(self, wanted: Mapping[str, NoteLink | None]) -> None:
         """Make `edges` say what it should of some edges; None: nothing."""
         nodes = {key: (name, value) for key, name, value in self.fields.detail_nodes() if key}
         said = self.fields.details
@@ -180,7 +180,7 @@ class Editor:
             self._block_details(pair, pair.value, changes, nodes, lines)
 
     def _flow_details(
-        self, pair: Pair, node: MappingNode, changes: Mapping[str, Link | None], nodes: Mapping[str, Any]
+        self, pair: Pair, node: MappingNode, changes: Mapping[str, NoteLink | None], nodes: Mapping[str, Any]
     ) -> None:
         by_name: dict[str, str | None] = {}
         for key, one in changes.items():
@@ -195,7 +195,7 @@ class Editor:
         else:
             self.splices.remove(pair)
 
-    def _block_details(self, pair: Pair, node: MappingNode, changes: Mapping[str, Link | None], nodes: Mapping[str, Any],
+    def _block_details(self, pair: Pair, node: MappingNode, changes: Mapping[str, NoteLink | None], nodes: Mapping[str, Any],
                        lines: list[str]) -> None:  # fmt: skip
         inner = self.splices.pairs(node, pair.end)
         by_node = {id(one.value): one for one in inner if one.here}
@@ -223,13 +223,13 @@ class Editor:
             margin = " " * int(inner[0].key.start_mark.column)
             self.splices.insert(inner[-1].end, [margin + line for line in lines])
 
-    def _changed_detail(self, value: Any, one: Link) -> str:
+    def _changed_detail(self, value: Any, one: NoteLink) -> str:
         """`{weight: …}` with what a person added to it; "" when nothing is left to say."""
         if isinstance(value, MappingNode):
             return self.splices.flow_with(value, detail_parts(one))
         return detail(one) if has_detail(one) else ""
 
-    def _lines_of_detail(self, entry: Pair, node: MappingNode, one: Link, gone: list[Pair]) -> None:
+    def _lines_of_detail(self, entry: Pair, node: MappingNode, one: NoteLink, gone: list[Pair]) -> None:
         parts = detail_parts(one)
         inner = {str(pair.key.value): pair for pair in self.splices.pairs(node, entry.end)}
         if not any(parts.values()) and inner.keys() <= parts.keys():
@@ -251,6 +251,6 @@ def _quoted_link(names: Mapping[str, str], text: str, _flow: bool) -> str:
     return quoted(names.get(text, text))
 
 
-def detail_of(link: Link) -> Detail:
+def detail_of(link: NoteLink) -> Detail:
     reason = link.reason if link.reason and link.reason.strip() else None
     return Detail(link.weight, None if link.created is None else as_utc(link.created), reason)

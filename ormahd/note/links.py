@@ -11,7 +11,7 @@ from ormahd.model.node import EdgeType
 from ormahd.note.fields import FieldReader, Written, Wrong
 from ormahd.note.frontmatter import MappingNode, Node, ScalarNode, is_null
 from ormahd.note.markdown import link_target, wikilinks
-from ormahd.note.values import DEFAULT_WEIGHT, Link, edge_key
+from ormahd.note.values import DEFAULT_WEIGHT, NoteLink, edge_key
 
 EDGES: dict[str, EdgeType] = {str(edge): edge for edge in EdgeType}
 
@@ -38,7 +38,7 @@ class NoteReader(FieldReader):
             out.extend(Written(name, node, alone and len(said) == 1, text) for name, text in said if name)
         return out
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[NoteLink]:
         """The edges in the properties, each once, with what `edges` says about them."""
         pairs = self.block.pairs
         present = [key for key in pairs if key in EDGES]
@@ -51,7 +51,7 @@ class NoteReader(FieldReader):
                 wrong.mend = 'write a wikilink in quotes: ["[[name of the note]]"]'
                 self.report(wrong)
         details = self.details
-        return [Link(edge, target, *details.get(key, NO_DETAIL)) for key, (edge, target) in found.items()]
+        return [NoteLink(edge, target, *details.get(key, NO_DETAIL)) for key, (edge, target) in found.items()]
 
     @cached_property
     def details(self) -> dict[str, Detail]:

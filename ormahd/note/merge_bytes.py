@@ -21,7 +21,7 @@ from ormahd.note.links import NoteReader
 from ormahd.note.markdown import dominant_eol, normalise
 from ormahd.note.merge_fields import Side, Wanted
 from ormahd.note.naming import file_title
-from ormahd.note.note import Link, Note, NoteKind, edit, parse
+from ormahd.note.note import Note, NoteKind, NoteLink, edit, parse
 from ormahd.note.read import KNOWN
 from ormahd.note.splice import Pair, Splices, Unusual
 
@@ -202,7 +202,7 @@ def _check(sheet: Sheet, wanted: Wanted) -> None:
         raise Unusual("the merged note would not say what it should")
 
 
-def _property_links(note: Note) -> dict[str, Link]:
+def _property_links(note: Note) -> dict[str, NoteLink]:
     return {link.key: link for link in note.links if not link.body}
 
 

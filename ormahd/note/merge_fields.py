@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from ormahd.model.line_merge import one_side
 from ormahd.model.node import Tier
-from ormahd.note.values import Link, Note
+from ormahd.note.values import Note, NoteLink
 
 FIELDS = ("type", "tier", "space", "title", "source", "confidence", "created", "updated", "valid_until",
           "outdated_reason")  # fmt: skip
@@ -53,7 +53,7 @@ class Side(Struct, frozen=True):
     """What `edges` says, by edge key, also of edges that the frontmatter does not have."""
 
     @property
-    def links(self) -> dict[str, Link]:
+    def links(self) -> dict[str, NoteLink]:
         return {link.key: link for link in self.note.links if not link.body}
 
 
@@ -64,7 +64,7 @@ class Wanted(Struct):
     fields: dict[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    links: dict[str, Link] = field(default_factory=dict)
+    links: dict[str, NoteLink] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     """Of edges that are not in `links` (links in the body): key to what `edges` should say."""
     extra: dict[str, str] = field(default_factory=dict)
@@ -128,10 +128,10 @@ class FieldMerge:
             value = ours
         return value
 
-    def _links(self) -> dict[str, Link]:
+    def _links(self) -> dict[str, NoteLink]:
         base = self.base.links if self.base else {}
         ours, theirs = self.ours.links, self.theirs.links
-        out: dict[str, Link] = {}
+        out: dict[str, NoteLink] = {}
         for key in dict.fromkeys([*ours, *theirs]):
             one_sided, link = one_side(base.get(key), ours.get(key), theirs.get(key))
             if not one_sided:
@@ -140,7 +140,7 @@ class FieldMerge:
                 out[key] = link
         return out
 
-    def _link(self, key: str, base: Link | None, ours: Link | None, theirs: Link | None) -> Link | None:
+    def _link(self, key: str, base: NoteLink | None, ours: NoteLink | None, theirs: NoteLink | None) -> NoteLink | None:
         if ours is None or theirs is None:
             self.conflict(key, base, ours, theirs)
             return ours or theirs
@@ -188,7 +188,7 @@ def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> 
 def _text(value: Any) -> str | None:
     if value is None or value is _ABSENT:
         return None
-    if isinstance(value, Link):
+    if isinstance(value, NoteLink):
         more = "".join(f", {part}: {_text(said)}" for part in ("created", "reason") if (said := getattr(value, part)))
         return f"[[{value.target}]] {{weight: {value.weight}{more}}}"
     return str(value.isoformat()).replace("+00:00", "Z") if hasattr(value, "isoformat") else str(value)

@@ -11,11 +11,11 @@ from ormahd.note.fields import clean_tag
 from ormahd.note.markdown import conflict_line, normalise
 from ormahd.note.naming import adopted_id, folder_says, path_for, slug, space_folder, stem_short_id
 from ormahd.note.read import MAX_NOTE, digest, parse
-from ormahd.note.values import DEFAULT_SOURCE, DEFAULT_WEIGHT, Link, Note, NoteKind, Problem, edge_key
+from ormahd.note.values import DEFAULT_SOURCE, DEFAULT_WEIGHT, Note, NoteKind, NoteLink, Problem, edge_key
 from ormahd.note.write import adopt, compose, unadopted
 
 __all__ = [
-    "DEFAULT_SOURCE", "DEFAULT_WEIGHT", "MAX_NOTE", "Link", "Note", "NoteKind", "Problem",
+    "DEFAULT_SOURCE", "DEFAULT_WEIGHT", "MAX_NOTE", "Note", "NoteKind", "NoteLink", "Problem",
     "adopt", "adopted_id", "clean_tag", "compose", "conflict_line", "digest", "edge_key", "edit", "folder_says",
     "normalise", "parse", "path_for", "slug", "space_folder", "stem_short_id", "unadopted",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from ormahd.note.links import NO_DETAIL, NoteReader
 from ormahd.note.markdown import body_links, conflict_line, normalise
 from ormahd.note.naming import file_title, folder_says, stem_short_id
 from ormahd.note.times import named_time
-from ormahd.note.values import DEFAULT_SOURCE, Link, Note, NoteKind, Problem, edge_key
+from ormahd.note.values import DEFAULT_SOURCE, Note, NoteKind, NoteLink, Problem, edge_key
 
 MAX_NOTE = 10 * 1024 * 1024
 """Bytes. Beyond it a file is an attachment that happens to end in `.md`."""
@@ -143,7 +143,7 @@ def _kind(
     return NoteKind.BARE, problems
 
 
-def _links(reader: NoteReader | None, content: str) -> tuple[Link, ...]:
+def _links(reader: NoteReader | None, content: str) -> tuple[NoteLink, ...]:
     """The properties' edges, then the body's, without those that a property names: a note has every edge once."""
     out = [] if reader is None else reader.links()
     targets = body_links(content)
@@ -155,7 +155,7 @@ def _links(reader: NoteReader | None, content: str) -> tuple[Link, ...]:
             if name not in known:
                 known.add(name)
                 key = edge_key(EdgeType.RELATED_TO, target)
-                out.append(Link(EdgeType.RELATED_TO, target, *details.get(key, NO_DETAIL), body=True))
+                out.append(NoteLink(EdgeType.RELATED_TO, target, *details.get(key, NO_DETAIL), body=True))
     if reader is not None and details:
         reader.warn_of_unused(details.keys() - {link.key for link in out})
     return tuple(out)

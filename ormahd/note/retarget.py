@@ -11,7 +11,7 @@ from ormahd.note.edit import edit
 from ormahd.note.markdown import LINK, body_links, link_target, linked_note
 from ormahd.note.naming import stem_short_id
 from ormahd.note.read import parse
-from ormahd.note.values import Link, NoteKind
+from ormahd.note.values import NoteKind, NoteLink
 
 _WIKILINK = re.compile(r"(?<!\\)\[\[([^\[\]\n]{1,500})\]\]")
 _NAME = re.compile(r"[^|#^]*")
@@ -26,7 +26,7 @@ def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
     if note.kind is not NoteKind.NOTE:
         return data
     old = [link for link in note.links if not link.body and stem_short_id(link.target) == short]
-    new = [Link(link.edge, stem, link.weight, link.created, link.reason) for link in old]
+    new = [NoteLink(link.edge, stem, link.weight, link.created, link.reason) for link in old]
     try:
         return edit(
             data, path, unlink=[(link.edge, link.target) for link in old], link=new,

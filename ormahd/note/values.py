@@ -44,7 +44,7 @@ def claim(kind: NoteKind, node_id: str | None) -> str | None:
     return node_id if kind in _CLAIMING else None
 
 
-class Link(Struct, frozen=True):
+class NoteLink(Struct, frozen=True):
     """An edge as the note has it. What `target` means is the index's business."""
 
     edge: EdgeType
@@ -100,7 +100,7 @@ class Note(Struct, frozen=True):
     valid_until: datetime | None = None
     outdated_reason: str | None = None
     aliases: tuple[str, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[NoteLink, ...] = ()
     content: str = ""
     """The body with `\\n` line ends and without surrounding blank lines; of a BROKEN note all that can be searched."""
     problems: tuple[Problem, ...] = field(default=())

@@ -14,7 +14,7 @@ from ormahd.note.fields import OWN, as_utc, clean_tag, one_line
 from ormahd.note.frontmatter import FrontmatterError, quoted, read, scalar
 from ormahd.note.markdown import conflict_line, dominant_eol, link_target, normalise
 from ormahd.note.read import parse
-from ormahd.note.values import DEFAULT_WEIGHT, Link, NoteKind
+from ormahd.note.values import DEFAULT_WEIGHT, NoteKind, NoteLink
 
 INDENT = "  "
 UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ def compose(
     created: datetime,
     updated: datetime,
     content: str,
-    links: Sequence[Link] = (),
+    links: Sequence[NoteLink] = (),
     valid_until: datetime | None = None,
     outdated_reason: str | None = None,
     everywhere: bool = False,
@@ -74,8 +74,8 @@ def compose(
         raise unfit(body) from exc
 
 
-def _edges(links: Sequence[Link]) -> Iterable[str]:
-    written: dict[str, Link] = {}
+def _edges(links: Sequence[NoteLink]) -> Iterable[str]:
+    written: dict[str, NoteLink] = {}
     for link in map(clean_link, links):
         if not link.body:
             written.setdefault(link.key, link)
@@ -94,7 +94,7 @@ def _edges(links: Sequence[Link]) -> Iterable[str]:
         yield from details
 
 
-def clean_link(link: Link) -> Link:
+def clean_link(link: NoteLink) -> NoteLink:
     """With a target that can stand in a property: no alias, heading or block. Raises ValueError for an empty one."""
     target = link_target(link.target)
     if not target:
@@ -102,11 +102,11 @@ def clean_link(link: Link) -> Link:
     return link if target == link.target else replace(link, target=target)
 
 
-def has_detail(link: Link) -> bool:
+def has_detail(link: NoteLink) -> bool:
     return link.weight != DEFAULT_WEIGHT or link.created is not None or bool(link.reason and link.reason.strip())
 
 
-def detail_parts(link: Link) -> dict[str, str | None]:
+def detail_parts(link: NoteLink) -> dict[str, str | None]:
     """What `edges` says of a link, part by part; None for a part that is left out."""
     return {
         "weight": number(link.weight) if link.weight != DEFAULT_WEIGHT else None,
@@ -115,7 +115,7 @@ def detail_parts(link: Link) -> dict[str, str | None]:
     }
 
 
-def detail(link: Link) -> str:
+def detail(link: NoteLink) -> str:
     return "{" + ", ".join(f"{part}: {value}" for part, value in detail_parts(link).items() if value) + "}"
 
 

@@ -20,7 +20,7 @@ from ormahd.errors import BadRequest
 from ormahd.rpc import lenient
 
 
-class Act(Enum):
+class HookAct(Enum):
     """What an event is to us."""
 
     PROMPT = "prompt"
@@ -33,22 +33,22 @@ class Act(Enum):
     """Something was said that may be worth keeping."""
 
 
-_OF_ALL: Final = {"SessionStart": Act.START, "SessionEnd": Act.TRANSCRIPT}
+_OF_ALL: Final = {"SessionStart": HookAct.START, "SessionEnd": HookAct.TRANSCRIPT}
 _CLAUDE: Final = {
     **_OF_ALL,
-    "UserPromptSubmit": Act.PROMPT,
-    "Stop": Act.TRANSCRIPT,
-    "PreCompact": Act.TRANSCRIPT,
+    "UserPromptSubmit": HookAct.PROMPT,
+    "Stop": HookAct.TRANSCRIPT,
+    "PreCompact": HookAct.TRANSCRIPT,
 }
-HARNESSES: Final[Mapping[str, Mapping[str, Act]]] = MappingProxyType({
+HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = MappingProxyType({
     "claude-code": _CLAUDE,
     # of the newer ones a SessionStart follows, which gives back what is due; of the older ones nothing does
-    "codex": {**_CLAUDE, "PostCompact": Act.COMPACTED},
+    "codex": {**_CLAUDE, "PostCompact": HookAct.COMPACTED},
     "gemini": {
         **_OF_ALL,
-        "BeforeAgent": Act.PROMPT,
-        "AfterAgent": Act.TRANSCRIPT,
-        "PreCompress": Act.COMPACTED,
+        "BeforeAgent": HookAct.PROMPT,
+        "AfterAgent": HookAct.TRANSCRIPT,
+        "PreCompress": HookAct.COMPACTED,
     },
 })  # fmt: skip
 """Harness -> event -> what it is to us. Claude Code and Codex have the same words, Gemini CLI has its own."""
@@ -63,7 +63,7 @@ class Event(Struct, frozen=True):
 
     harness: str
     name: str
-    act: Act
+    act: HookAct
     prompt: str = ""
     session_id: str | None = None
     cwds: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def read(body: bytes) -> Event:
             said = _Said(**lenient.fields(parts[4], _Said.__struct_fields__))
         except ValueError as exc:
             raise BadRequest(f"what {harness} says of {name} cannot be read: {exc}") from None
-    if act is Act.PROMPT and not isinstance(said.prompt, str):
+    if act is HookAct.PROMPT and not isinstance(said.prompt, str):
         raise BadRequest(f"{harness} says no prompt with {name}")
     project = cwd.removeprefix(_PROJECT) if cwd.startswith(_PROJECT) else ""
     return Event(

@@ -17,7 +17,7 @@ from ormahd.actions.projects import home_of
 from ormahd.errors import BadRequest
 from ormahd.rpc import hook_reply
 from ormahd.rpc.handler import request
-from ormahd.rpc.hook_frame import Act, Event, read
+from ormahd.rpc.hook_frame import Event, HookAct, read
 from ormahd.state.sessions import begin, key_of
 from ormahd.text.commands import Commands
 from ormahd.whisper.greet import greet
@@ -81,11 +81,11 @@ class Hooks:
 
     def _act(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         """What is to be printed, and how it went in a word."""
-        if event.act is Act.PROMPT:
+        if event.act is HookAct.PROMPT:
             return self._prompt(event, gone)
-        if event.act is Act.START:
+        if event.act is HookAct.START:
             return self._start(event, gone)
-        if event.act is Act.COMPACTED:
+        if event.act is HookAct.COMPACTED:
             self._whisper.sessions.compacted(event.session_id)
         self._hand_over(event)
         return b"", "ok"
@@ -135,7 +135,7 @@ class Hooks:
         place = event.project or next(iter(event.cwds), None)
         session = key_of(event.session_id)
         if place is not None and session is not None:
-            anew = event.act is Act.START and event.source == STARTED
+            anew = event.act is HookAct.START and event.source == STARTED
             began = begin(self._ormah.state, session, place, self._ormah.clock(), anew=anew)
             place = event.project or began
         found = home_of(self._ormah, place)

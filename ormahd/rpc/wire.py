@@ -41,7 +41,7 @@ from ormahd.rpc.frames import HOOK, JSON, MSGPACK, Frames, pack
 from ormahd.rpc.peer import peer_uid
 
 __all__ = [
-    "BY_CODE", "HOOK", "JSON", "MSGPACK", "Ambiguous", "BadRequest", "Conflict", "Connection", "Frames", "Incompatible",
+    "BY_CODE", "HOOK", "JSON", "MSGPACK", "Ambiguous", "BadRequest", "ClientConnection", "Conflict", "Frames", "Incompatible",
     "Internal", "InvalidNote", "NotFound", "NotReady", "OrmahError", "TooLarge", "TooManyChanges", "Unavailable",
     "VaultBusy", "connect", "pack",
 ]  # fmt: skip
@@ -52,7 +52,7 @@ CONNECT_SECONDS = 5.0
 CHUNK = 262_144
 
 
-def connect(path: Path, timeout: float = CONNECT_SECONDS) -> Connection:
+def connect(path: Path, timeout: float = CONNECT_SECONDS) -> ClientConnection:
     """Connect to the daemon at `path`, waiting at most `timeout` seconds.
 
     Raises:
@@ -75,7 +75,7 @@ def connect(path: Path, timeout: float = CONNECT_SECONDS) -> Connection:
         raise Unavailable(
             f"the socket {path} is held by user {uid}, not by us", hint="look who made it", data={"reason": "denied"}
         )
-    return Connection(sock, path)
+    return ClientConnection(sock, path)
 
 
 def _unreachable(path: Path, exc: OSError, timeout: float) -> OrmahError:
@@ -112,7 +112,7 @@ def _unreachable(path: Path, exc: OSError, timeout: float) -> OrmahError:
     return Unavailable(f"the daemon is not running (nobody listens at {path})", hint=START, data={"reason": "refused"})
 
 
-class Connection:
+class ClientConnection:
     """One connection to the daemon, for one thread."""
 
     def __init__(self, sock: socket.socket, path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from ormahd.index.rows import Candidate, Edge, Filter, NodeRow
+from ormahd.index.rows import Candidate, EdgeRow, Filter, NodeRow
 from ormahd.search.hear import Heard
 from ormahd.search.late import Stored, token_weights
 from ormahd.settings import SearchSettings
@@ -51,7 +51,7 @@ class Searchable(Protocol):
         """In how many files each term stands, and how many files there are."""
         ...
 
-    def edges_of(self, ids: Sequence[str]) -> list[Edge]: ...
+    def edges_of(self, ids: Sequence[str]) -> list[EdgeRow]: ...
     def begin_text(
         self, query: str | Sequence[str], limit: int, chosen: Filter = ...
     ) -> Callable[[], list[tuple[str, float]]]:

@@ -31,7 +31,7 @@ SHOWN = 20
 _ALPHABET = frozenset("0123456789abcdef-")
 
 
-class Row(Struct, frozen=True):
+class StoredProposal(Struct, frozen=True):
     """A proposal as it is kept. `nodes`: full ids; `op`: of the commit that came of it, where that is known."""
 
     id: str
@@ -83,20 +83,20 @@ def keep(
         )
 
 
-def of_key(state: State, key: str) -> Row | None:
+def of_key(state: State, key: str) -> StoredProposal | None:
     with state.transaction() as db:
         row = db.execute(f"SELECT {_COLUMNS} FROM proposal WHERE key = ?", (key,)).fetchone()  # noqa: S608 - our columns
     return None if row is None else _row(row)
 
 
-def rows(state: State, statuses: Collection[str] = STATUSES) -> list[Row]:
+def rows(state: State, statuses: Collection[str] = STATUSES) -> list[StoredProposal]:
     """Oldest first; of one moment in the order in which they were made."""
     query = f"SELECT {_COLUMNS} FROM proposal WHERE status IN ({sql.marks(statuses)}) ORDER BY created, id"  # noqa: S608 - marks
     with state.transaction() as db:
         return [_row(row) for row in db.execute(query, tuple(statuses))]
 
 
-def get(state: State, proposal_id: str) -> Row:
+def get(state: State, proposal_id: str) -> StoredProposal:
     """The proposal with this full id.
 
     Raises:
@@ -109,7 +109,7 @@ def get(state: State, proposal_id: str) -> Row:
     return _row(row)
 
 
-def find(state: State, prefix: str) -> Row:
+def find(state: State, prefix: str) -> StoredProposal:
     """The one proposal whose id begins so.
 
     Raises:
@@ -164,9 +164,9 @@ def counts(state: State) -> dict[str, int]:
         return dict(db.execute("SELECT status, count(*) FROM proposal GROUP BY status"))
 
 
-def _row(row: sqlite3.Row | Sequence[Any]) -> Row:
+def _row(row: sqlite3.Row | Sequence[Any]) -> StoredProposal:
     (proposal, kind, status, key, nodes, action, reason, preview, evidence, payload, run, created, resolved, op) = row
-    return Row(
+    return StoredProposal(
         proposal, ProposalType(kind), status, key, tuple(json.loads(nodes)), action, reason, preview, json.loads(evidence),
         json.loads(payload), run, datetime.fromisoformat(created),
         None if resolved is None else datetime.fromisoformat(resolved), op,

@@ -14,7 +14,7 @@ KEPT = 500
 """Runs of each job that are remembered."""
 
 
-class Past(Struct, frozen=True):
+class JobPast(Struct, frozen=True):
     """What the book says of one job. Durations in milliseconds."""
 
     last_run: datetime | None = None
@@ -83,7 +83,7 @@ class Runs:
                 (job, job, KEPT),
             )
 
-    def past(self, job: str) -> Past:
+    def past(self, job: str) -> JobPast:
         with self._state.transaction() as db:
             rows = db.execute(
                 "SELECT begun, error, milliseconds, run FROM job_run WHERE job = ? AND ended IS NOT NULL ORDER BY begun DESC",
@@ -91,10 +91,10 @@ class Runs:
             ).fetchall()
         ran = [row for row in rows if row[3] != "born"]
         if not ran:
-            return Past()
+            return JobPast()
         wrong = [row for row in ran if row[1] not in (None, STOPPED)]
         well = next((row for row in ran if row[1] is None), None)
-        return Past(
+        return JobPast(
             last_run=_time(ran[0][0]), last_success=_time(well[0]) if well else None,
             last_error=None if ran[0][1] == STOPPED else ran[0][1], last_error_time=_time(wrong[0][0]) if wrong else None,
             run_count=len(ran), error_count=len(wrong), last_duration_ms=ran[0][2],

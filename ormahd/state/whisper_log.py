@@ -14,7 +14,7 @@ from ormahd.state.state import State
 GLOBAL: Final = "global"
 
 
-class Prompt(Struct, frozen=True):
+class LoggedPrompt(Struct, frozen=True):
     event: str
     time: datetime
     agent: str
@@ -25,7 +25,7 @@ class Prompt(Struct, frozen=True):
     prompt: str
 
 
-class Said(Struct, frozen=True):
+class LoggedMemory(Struct, frozen=True):
     """A memory that stood in a whisper."""
 
     node_id: str
@@ -33,7 +33,7 @@ class Said(Struct, frozen=True):
     relevance: float
 
 
-def prompts(state: State, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> list[Prompt]:  # fmt: skip
+def prompts(state: State, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> list[LoggedPrompt]:  # fmt: skip
     """Prompts between the two times, newest first. `space`: "global" stands for prompts from no space."""
     conditions, values = ["1"], list[Any]()
     for sign, bound in ((">=", since), ("<=", before)):
@@ -49,12 +49,12 @@ def prompts(state: State, *, since: datetime | None, before: datetime | None, sp
     )
     with state.transaction() as db:
         rows = db.execute(select, (*values, limit)).fetchall()
-    return [Prompt(row[0], datetime.fromisoformat(row[1]), *row[2:]) for row in rows]
+    return [LoggedPrompt(row[0], datetime.fromisoformat(row[1]), *row[2:]) for row in rows]
 
 
-def shown(state: State, events: Sequence[str]) -> dict[str, list[Said]]:
+def shown(state: State, events: Sequence[str]) -> dict[str, list[LoggedMemory]]:
     """By event, the memories that stood in its whisper, in the order in which they were said."""
-    found: dict[str, list[Said]] = {}
+    found: dict[str, list[LoggedMemory]] = {}
     with state.transaction() as db:
         for some in sql.sets(events):
             select = (
@@ -62,11 +62,11 @@ def shown(state: State, events: Sequence[str]) -> dict[str, list[Said]]:
                 f"WHERE shown IS NOT NULL AND event IN ({sql.marks(some)}) ORDER BY id"
             )
             for event, node_id, how, relevance in db.execute(select, some):
-                found.setdefault(event, []).append(Said(node_id, how, relevance))
+                found.setdefault(event, []).append(LoggedMemory(node_id, how, relevance))
     return found
 
 
-def last(state: State, *, spoken: str) -> Prompt | None:
+def last(state: State, *, spoken: str) -> LoggedPrompt | None:
     """The last prompt for which something was said (`spoken`: that outcome's name)."""
     select = (
         "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
@@ -74,4 +74,4 @@ def last(state: State, *, spoken: str) -> Prompt | None:
     )
     with state.transaction() as db:
         row = db.execute(select, (spoken,)).fetchone()
-    return None if row is None else Prompt(row[0], datetime.fromisoformat(row[1]), *row[2:])
+    return None if row is None else LoggedPrompt(row[0], datetime.fromisoformat(row[1]), *row[2:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ormahd.errors import InvalidNote
 from ormahd.model.node import short_id
-from ormahd.note.note import Link, Note, NoteKind, edit, parse
+from ormahd.note.note import Note, NoteKind, NoteLink, edit, parse
 from ormahd.note.retarget import retarget
 from ormahd.sync.join import Plan, check_files, link_entries, part, settle
 from ormahd.vault.create import CARD, SELF_TEXT, UNNAMED, Card
@@ -80,7 +80,7 @@ def _one_self(theirs: Version, ours: Version) -> Version | None:
     known = {link.key for link in there.links}
     selves = {short_id(here.id), short_id(there.id)}
     links = [
-        Link(link.edge, link.target, link.weight, link.created, link.reason)
+        NoteLink(link.edge, link.target, link.weight, link.created, link.reason)
         for link in here.links
         if not link.body and link.key not in known and link.key.rpartition(":")[2] not in selves
     ]

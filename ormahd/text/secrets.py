@@ -71,7 +71,7 @@ _JWT = re.compile(_WORD_START + r"eyJ[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++[A-Za-z0-9_
 _JWT_REST = re.compile(r"[A-Za-z0-9_.+/=-]*+")
 
 
-class Finding(Struct, frozen=True):
+class Secret(Struct, frozen=True):
     """One secret that was taken out: what kind, and the line (from 1) of the text as it was given."""
 
     kind: str
@@ -82,7 +82,7 @@ class Redacted(Struct, frozen=True):
     """A text without its secrets, and what was found (never the secret itself)."""
 
     text: str
-    found: tuple[Finding, ...]
+    found: tuple[Secret, ...]
 
 
 class _Rule(Struct, frozen=True):
@@ -101,7 +101,7 @@ def redact(text: str, *, pace: Pace = iter) -> Redacted:
     pattern holds the interpreter for as long as it searches, seconds in a text of 5 MB, in which no other thread would go on. `pace`: what
     is done between two of them.
     """
-    found: list[tuple[int, Finding]] = []
+    found: list[tuple[int, Secret]] = []
     cuts: list[tuple[int, int]] = []
     # A second look at what is left: a token that stood right after a private key now starts a word.
     while spans := list(_joined(sorted(_spans(text, pace), key=_by_place))):
@@ -110,7 +110,7 @@ def redact(text: str, *, pace: Pace = iter) -> Redacted:
 
 
 def _cut(
-    text: str, spans: list[Span], cuts: list[tuple[int, int]], found: list[tuple[int, Finding]]
+    text: str, spans: list[Span], cuts: list[tuple[int, int]], found: list[tuple[int, Secret]]
 ) -> tuple[str, list[tuple[int, int]]]:
     """Put markers in place of `spans`, add what was found to `found`.
 
@@ -127,7 +127,7 @@ def _cut(
             line += cut[1]
             cut = next(earlier)
         line += text.count("\n", end, span.start)
-        found.append((span.start, Finding(span.kind, line)))
+        found.append((span.start, Secret(span.kind, line)))
         parts += (text[end : span.start], f"[redacted: {span.kind}]")
         size += span.start - end + len(parts[-1])
         swallowed = text.count("\n", span.start, span.end)

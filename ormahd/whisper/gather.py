@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.index.rows import Edge, Filter, NodeRow
+from ormahd.index.rows import EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.search.gather import EmbedQuery, Searchable
 from ormahd.search.search import Hit, Ranked, Rules, rank
@@ -90,7 +90,7 @@ def gather(
     )
 
 
-def neighbours(edges: Iterable[Edge], self_id: str) -> frozenset[str]:
+def neighbours(edges: Iterable[EdgeRow], self_id: str) -> frozenset[str]:
     """What defines the user: linked with the self node by `defines`."""
     linked = (edge for edge in edges if edge.edge is EdgeType.DEFINES)
     return frozenset(end for edge in linked for end in (edge.source, edge.target)) - {self_id}

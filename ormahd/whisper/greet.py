@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
-from ormahd.index.rows import GLOBAL, Edge, Filter, NodeRow
+from ormahd.index.rows import GLOBAL, EdgeRow, Filter, NodeRow
 from ormahd.model.node import Tier
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.text.commands import Commands
@@ -32,7 +32,7 @@ MOST: Final = 20
 class Readable(Protocol):
     """What a greeting asks of the index."""
 
-    def edges_of(self, ids: Sequence[str] | None = None) -> list[Edge]: ...
+    def edges_of(self, ids: Sequence[str] | None = None) -> list[EdgeRow]: ...
     def ids(self, chosen: Filter) -> list[str]: ...
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
 

@@ -292,7 +292,7 @@ def test_the_first_connection_starts_it(house: House):
         wait_until(house.socket.exists, "systemd to listen")
         assert not house.vault.exists(), "nothing runs before somebody asks"
 
-        def connected() -> wire.Connection | None:
+        def connected() -> wire.ClientConnection | None:
             with contextlib.suppress(wire.Unavailable):  # its path is there a moment before it listens
                 return wire.connect(house.socket)
             return None

@@ -21,7 +21,7 @@ from pathlib import Path
 from ormahd.git.message import compose as commit_message
 from ormahd.model.change import Kind, OpIds
 from ormahd.model.node import EdgeType, Tier
-from ormahd.note.note import Link, compose, edit, parse, path_for
+from ormahd.note.note import NoteLink, compose, edit, parse, path_for
 from tests.house import House, wait_until
 
 Notes = Mapping[str, bytes]
@@ -117,8 +117,8 @@ def changed(house: House, node_id: str, **how: object) -> dict[str, bytes | None
     return {path: edit(house.notes()[path], path, **given)}  # type: ignore[arg-type]
 
 
-def link(house: House, kind: EdgeType, target: str, weight: float = 0.7, reason: str | None = None) -> Link:
-    return Link(kind, Path(path_of(house, target)).stem, weight, datetime.now(UTC).replace(microsecond=0), reason)
+def link(house: House, kind: EdgeType, target: str, weight: float = 0.7, reason: str | None = None) -> NoteLink:
+    return NoteLink(kind, Path(path_of(house, target)).stem, weight, datetime.now(UTC).replace(microsecond=0), reason)
 
 
 # The tours

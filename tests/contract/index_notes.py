@@ -12,7 +12,7 @@ from ormahd.embedding.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.model.file_state import FileState
 from ormahd.model.node import NodeType, Tier
-from ormahd.note.note import Link, compose
+from ormahd.note.note import NoteLink, compose
 from ormahd.settings import VectorSettings
 
 SERVER = "ORMAH_TEST_VECTORS_URL"
@@ -27,7 +27,7 @@ def node_id(number: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"index test {number}"))
 
 
-def note(number: int | str, content: str = "", *, links: Sequence[Link] = (), **fields: Any) -> bytes:
+def note(number: int | str, content: str = "", *, links: Sequence[NoteLink] = (), **fields: Any) -> bytes:
     made: dict[str, Any] = {
         "type": NodeType.FACT, "tier": Tier.WORKING, "space": None, "title": None, "tags": [], "source": "agent:test",
         "confidence": 1.0, "created": NOW, "updated": NOW,

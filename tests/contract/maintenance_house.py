@@ -16,7 +16,7 @@ from ormahd.actions.remember import remember
 from ormahd.api import MaintenanceResult
 from ormahd.config import load
 from ormahd.jobs.job import Turn
-from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, Search
+from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, QuestionSearch
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.judge.port import Pair, Shown
 from ormahd.model.node import CreateNodeRequest, NodeType
@@ -68,14 +68,14 @@ class House:
             if len(self.ormah.index.notes([self.ids[name] for name in names])) == len(names):
                 yield names
 
-    def search(self) -> Search:
+    def search(self) -> QuestionSearch:
         def pairs(batch: str) -> Callable[[Turn], Iterator[Pair]]:
             return lambda _: (Pair(self.shown(a), self.shown(b), 0.8125) for a, b in self._alive(batch))
 
         def clusters(_: Turn) -> Iterator[Sequence[Shown]]:
             return ([self.shown(name) for name in names] for names in self._alive(CLUSTERS))
 
-        return Search({batch: pairs(batch) for batch in (LINKS, CONFLICTS, MERGES)}, clusters)
+        return QuestionSearch({batch: pairs(batch) for batch in (LINKS, CONFLICTS, MERGES)}, clusters)
 
     def maintenance(self) -> Maintenance:
         return Maintenance(self.ormah, self.search())

@@ -13,7 +13,7 @@ from ormahd.actions.importing import import_lines
 from ormahd.jobs.job import Change
 from ormahd.jobs.links import job as auto_linker
 from ormahd.jobs.links.job import FEW, AutoLinker, candidates
-from ormahd.jobs.neighbours import Near
+from ormahd.jobs.neighbours import NearMemories
 from ormahd.judge.port import JudgeGone, Linked, Pair
 from ormahd.model.node import EdgeType
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
@@ -109,7 +109,7 @@ def test_the_other_space_costs_something(house: JobsHouse) -> None:
     near = [("A", "one two"), ("B", "one three")]
     text = "seven grey geese fly over {} fields"
     ids = store(house, *({"title": name, "content": text.format(words)} for name, words in near))
-    assert 0.65 <= dict(Near(house.ormah.index).of(ids["A"]))[ids["B"]] < 0.75
+    assert 0.65 <= dict(NearMemories(house.ormah.index).of(ids["A"]))[ids["B"]] < 0.75
     house.update(ids["A"], space="fields")
     assert house.run(JOB).proposals == 0
     assert edges(house, ids) == set()
@@ -351,7 +351,7 @@ def test_candidates_are_what_nobody_was_asked_about(house: JobsHouse) -> None:
 
 def test_neighbours_searched_together_are_those_searched_alone(house: JobsHouse) -> None:
     ids = list(store(house, BREAD, *(boat(f"N{at}", f"{at} white") for at in range(40))).values())
-    together, alone = Near(house.ormah.index), Near(house.ormah.index)
+    together, alone = NearMemories(house.ormah.index), NearMemories(house.ormah.index)
     together.ahead(ids)
     for node_id in ids:
         assert together.of(node_id) == alone.of(node_id)

@@ -16,7 +16,7 @@ from ormahd.jobs.duplicates import candidates as duplicates
 from ormahd.jobs.duplicates.change import from_payload
 from ormahd.jobs.duplicates.job import DuplicateMerger, candidates
 from ormahd.jobs.job import ProposalType, Turn
-from ormahd.jobs.neighbours import Near
+from ormahd.jobs.neighbours import NearMemories
 from ormahd.jobs.proposals import Proposals
 from ormahd.judge.port import Duplicate, JudgeGone, Pair
 from ormahd.model.node import EdgeType, NodeType
@@ -45,7 +45,7 @@ def house() -> Iterator[JobsHouse]:
         yield found
 
 
-def proposals(house: JobsHouse) -> list[book.Row]:
+def proposals(house: JobsHouse) -> list[book.StoredProposal]:
     return book.rows(house.ormah.state, (book.PENDING,))
 
 
@@ -314,7 +314,7 @@ def test_candidates_for_an_agent(house: JobsHouse) -> None:
     runner = house.runner([JOB])
 
     def found() -> list[Pair]:
-        turn = Turn(house.ormah, runner.verdicts, Near(house.ormah.index), None, "run", house.now, False, lambda: False, lambda *_: None)  # fmt: skip
+        turn = Turn(house.ormah, runner.verdicts, NearMemories(house.ormah.index), None, "run", house.now, False, lambda: False, lambda *_: None)  # fmt: skip
         return list(candidates(turn))
 
     (pair,) = found()

@@ -22,7 +22,7 @@ from ormahd.model import active_days
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, LinkRequest, NodeType, SearchQuery, Tier
 from ormahd.note import note as codec
-from ormahd.note.note import Link, digest
+from ormahd.note.note import NoteLink, digest
 from tests.contract.fading_notes import Prepare, busy_house, fact, opened, spread, tier
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
@@ -129,7 +129,7 @@ def linked_by_a_job(house: JobsHouse) -> str:
     node_id, target = fact(house), other(house)
     house.go(days=10)
     name = house.path(target).stem
-    by_job(house, Kind.LINK, node_id, link=[Link(EdgeType.RELATED_TO, name, 0.7, house.ormah.moment())],
+    by_job(house, Kind.LINK, node_id, link=[NoteLink(EdgeType.RELATED_TO, name, 0.7, house.ormah.moment())],
            set={"updated": house.ormah.moment()})  # fmt: skip
     house.go(days=-10)
     return node_id
@@ -165,7 +165,10 @@ def about_the_user(house: JobsHouse) -> str:
 def defined_by_the_self_node(house: JobsHouse) -> str:
     node_id = fact(house)
     by_job(
-        house, Kind.LINK, house.ormah.vault.self_id, link=[Link(EdgeType.DEFINES, house.path(node_id).stem, 1.0, None)]
+        house,
+        Kind.LINK,
+        house.ormah.vault.self_id,
+        link=[NoteLink(EdgeType.DEFINES, house.path(node_id).stem, 1.0, None)],
     )
     return node_id
 

@@ -15,7 +15,7 @@ from ormahd.errors import BadRequest
 from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.rpc import hook_reply
-from ormahd.rpc.hook_frame import HARNESSES, Act, read
+from ormahd.rpc.hook_frame import HARNESSES, HookAct, read
 from ormahd.rpc.hooks import Hooks, Transcript
 from ormahd.rpc.pools import WHISPERERS
 from ormahd.rpc.wire import connect
@@ -50,12 +50,12 @@ def test_each_end_of_something_hands_its_transcript_over(hooks: Hooks) -> None:
         for event, act in events.items():
             handed.clear()
             assert (
-                act is Act.PROMPT
+                act is HookAct.PROMPT
                 or hooks.answer(body(harness, event, session_id="s", transcript_path="/t/s.jsonl")) == b""
             )
             expected = (
                 [Transcript(harness, event, "s", "/t/s.jsonl", "shop")]
-                if act in {Act.TRANSCRIPT, Act.COMPACTED}
+                if act in {HookAct.TRANSCRIPT, HookAct.COMPACTED}
                 else []
             )
             assert handed == expected, (harness, event)

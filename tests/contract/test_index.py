@@ -14,7 +14,7 @@ from ormahd.index.links import leads, target
 from ormahd.index.rows import Filter
 from ormahd.model.file_state import FileState
 from ormahd.model.node import EdgeType, NodeType, Strength, Tier
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 
 A, B, C = node_id(1), node_id(2), node_id(3)
@@ -29,7 +29,7 @@ def test_a_note_becomes_a_node_with_all_its_fields(index: Index) -> None:
     data = note(
         1, "Prefers tea to coffee.", type=NodeType.PREFERENCE, tier=Tier.CORE, space="ormah", title="Tea",
         tags=["About_Self", "drinks"], source="person", confidence=0.8, valid_until=NOW, outdated_reason="coffee now",
-        links=[Link(EdgeType.SUPPORTS, f"fact_b_{B[:8]}", 0.8, NOW, "because")],
+        links=[NoteLink(EdgeType.SUPPORTS, f"fact_b_{B[:8]}", 0.8, NOW, "because")],
     )  # fmt: skip
     apply(index, {"ormah/a.md": data, f"global/fact_b_{B[:8]}.md": note(2, "Coffee.")})
     index.set_strength({A: Strength(importance=0.9, access_count=3)})
@@ -153,7 +153,10 @@ def test_ids_are_resolved_or_refused(index: Index) -> None:
 
 
 def test_updating_a_note_keeps_the_edges_of_others(index: Index) -> None:
-    apply(index, {"a.md": note(1, "a", links=[Link(EdgeType.DEPENDS_ON, "b", 0.7, None, "why")]), "b.md": note(2, "b")})
+    apply(
+        index,
+        {"a.md": note(1, "a", links=[NoteLink(EdgeType.DEPENDS_ON, "b", 0.7, None, "why")]), "b.md": note(2, "b")},
+    )
     apply(index, {"b.md": note(2, "b", tags=["new"])})
     out, into = index.edges(B)
     assert out == []
@@ -178,7 +181,7 @@ def test_where_a_link_leads(index: Index, written: str, expected: str | None) ->
     with_alias = note(2, "b", title="The Robert").replace(b"\ntier:", b"\naliases: [Bob]\ntier:")
     files = {
         "people/Meeting with Bob.md": with_alias, "one/Same.md": note(3, "c"), "two/Same.md": note(4, "d"),
-        "a.md": note(1, "a", links=[Link(EdgeType.SUPPORTS, written)]),
+        "a.md": note(1, "a", links=[NoteLink(EdgeType.SUPPORTS, written)]),
     }  # fmt: skip
     for path in sorted(files):  # the link is there before its target
         apply(index, {path: files[path]})
@@ -187,7 +190,9 @@ def test_where_a_link_leads(index: Index, written: str, expected: str | None) ->
 
 
 def test_two_files_with_one_id(index: Index) -> None:
-    apply(index, {"note.md": note(1, "the first"), "other.md": note(2, "x", links=[Link(EdgeType.SUPPORTS, A[:8])])})
+    apply(
+        index, {"note.md": note(1, "the first"), "other.md": note(2, "x", links=[NoteLink(EdgeType.SUPPORTS, A[:8])])}
+    )
     apply(index, {"note copy.md": note(1, "the second")})
     assert index.note(A).path == "note.md"
     assert index.kinds()["note copy.md"] == "duplicate"

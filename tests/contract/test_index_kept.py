@@ -11,7 +11,7 @@ from ormahd.index import embedding_cache, full_text, links, lookup, query_cache,
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from ormahd.model.node import EdgeType, NodeType, Strength, Tier
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
 
 WORDS = ["boat", "garden", "kettle", "sqlite", "sqlites", "v1.2", "c++", "東京", "naïve", "tram"]
@@ -36,7 +36,7 @@ def some(number: int, chance: random.Random, *, words: int | None = None) -> byt
         tags=saying.choice([[], ["Red"]]), type=chance.choice([NodeType.FACT, NodeType.GOAL]),
         space=chance.choice([None, "web", "other"]), tier=chance.choice(list(Tier)),
         valid_until=chance.choice([None, None, NOW, NOW + timedelta(days=1)]), created=NOW - timedelta(days=chance.randint(0, 2)),
-        links=[Link(chance.choice(list(EdgeType)), node_id(chance.randrange(60))) for _ in range(chance.randint(0, 3))],
+        links=[NoteLink(chance.choice(list(EdgeType)), node_id(chance.randrange(60))) for _ in range(chance.randint(0, 3))],
     )  # fmt: skip
 
 

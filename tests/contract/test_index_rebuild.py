@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ormahd.embedding.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 from tests.examples import examples
 
@@ -27,7 +27,7 @@ QUERIES = ["alpha", "beta gamma", "running", "tokyo 東京", "apfel", "don't c++
 contents = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
 long_contents = st.sampled_from(WORDS).map(lambda word: f"{word} lorem. " * 400)
 links = st.lists(
-    st.builds(Link, st.sampled_from(list(EdgeType)), st.sampled_from(TARGETS), st.sampled_from([0.5, 0.9]),
+    st.builds(NoteLink, st.sampled_from(list(EdgeType)), st.sampled_from(TARGETS), st.sampled_from([0.5, 0.9]),
               st.sampled_from([None, NOW]), st.sampled_from([None, "because"])), max_size=4, unique_by=lambda link: (link.edge, link.target),
 )  # fmt: skip
 notes = st.builds(

@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from ormahd.index.index import Index
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 from tests.contract.index_notes import apply, node_id, open_index, triples
 from tests.contract.test_index_vectors import embedder_of, nearest, note, path, start, vault
 
@@ -29,7 +29,7 @@ def filled(directory: Path, *, attach: bool = True) -> tuple[Index, dict[str, by
     apply(index, files)
     for text in ("a narwhal, first", SECRET):
         apply(index, {path(900): note(900, text, title="Harbour master", tags=["aarhus-tag"])})
-    linked = note(1, "links", links=[Link("supports", "fact_n_00000384")])  # type: ignore[arg-type]
+    linked = note(1, "links", links=[NoteLink("supports", "fact_n_00000384")])  # type: ignore[arg-type]
     apply(index, {path(1): linked})
     if attach:
         assert index.wait_filled(30, settled=True)

@@ -16,7 +16,7 @@ from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
 from ormahd.jobs.apply import apply
 from ormahd.jobs.duplicates.change import from_payload, keeper, merge
 from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
-from ormahd.note.note import Link, edit, parse
+from ormahd.note.note import NoteLink, edit, parse
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 JOB = Caller("job:duplicate_merger")
@@ -280,7 +280,7 @@ def test_links_that_lead_nowhere_yet_are_kept(kitchen: Kitchen) -> None:
     house = kitchen.house
     path = house.path(kitchen.gone)
     path.write_bytes(
-        edit(path.read_bytes(), "x.md", link=[Link(EdgeType.SUPPORTS, "Not there yet", 0.8, None, "soon")])
+        edit(path.read_bytes(), "x.md", link=[NoteLink(EdgeType.SUPPORTS, "Not there yet", 0.8, None, "soon")])
     )
     house.ormah.reconciler.scan()
     kitchen.merge()

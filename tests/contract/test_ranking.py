@@ -9,7 +9,7 @@ import pytest
 
 from ormahd.index.index import Index
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Strength, Tier
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 from ormahd.search.search import Hit, Ranked, Rules, rank
 from ormahd.search.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings
@@ -27,7 +27,7 @@ class House:
         self.index = open_index(directory, attach=True)
         self.files: dict[str, bytes] = {}
 
-    def put(self, number: int, content: str, *, links: Sequence[Link] = (), **fields: Any) -> str:
+    def put(self, number: int, content: str, *, links: Sequence[NoteLink] = (), **fields: Any) -> str:
         self.files[f"n{number}_{node_id(number)[:8]}.md"] = note(number, content, links=links, **fields)
         return node_id(number)
 
@@ -62,7 +62,7 @@ def numbers_add_up(hit: Hit | dict[str, Any]) -> None:
 
 
 def test_the_score_follows_from_the_trace_alone(house: House) -> None:
-    edge = Link(EdgeType.SUPPORTS, node_id(1), weight=0.9)
+    edge = NoteLink(EdgeType.SUPPORTS, node_id(1), weight=0.9)
     house.put(0, "the harbor cache keeps old avatars for an hour", title="Harbor cache", links=[edge], tier=Tier.CORE)
     house.put(1, "pictures are scaled in the worker", space="web", confidence=0.5)
     for number in range(2, 30):
@@ -232,17 +232,17 @@ def test_memories_of_one_conversation_vouch_for_each_other(house: House) -> None
 
 def test_activation_follows_edges_both_ways_and_respects_what_is_chosen(house: House) -> None:
     links = [
-        Link(EdgeType.SUPPORTS, node_id(1), weight=1.0),
-        Link(EdgeType.CONTRADICTS, node_id(2), weight=1.0),
-        Link(EdgeType.SUPPORTS, node_id(3), weight=1.0),
-        Link(EdgeType.SUPPORTS, node_id(4), weight=1.0),
+        NoteLink(EdgeType.SUPPORTS, node_id(1), weight=1.0),
+        NoteLink(EdgeType.CONTRADICTS, node_id(2), weight=1.0),
+        NoteLink(EdgeType.SUPPORTS, node_id(3), weight=1.0),
+        NoteLink(EdgeType.SUPPORTS, node_id(4), weight=1.0),
     ]
     seed = house.put(0, "harbor light", links=links, space="s")
     house.put(1, "quite another thing", space="s")
     house.put(2, "nothing alike at all", space="s")
     house.put(3, "was true until yesterday", space="s", valid_until=NOW - timedelta(days=1))
     house.put(4, "of a different project", space="other")
-    house.put(5, "points at it", space="s", links=[Link(EdgeType.RELATED_TO, seed, weight=1.0)])
+    house.put(5, "points at it", space="s", links=[NoteLink(EdgeType.RELATED_TO, seed, weight=1.0)])
     house.settle()
     found = {hit.node_id: hit for hit in house.ask("harbor light", spaces=["s"]).results}
     seeded = found[seed].score

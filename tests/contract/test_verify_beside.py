@@ -9,7 +9,7 @@ import pytest
 from ormahd.actions.forget import forget
 from ormahd.actions.remember import remember
 from ormahd.actions.update import Update, update
-from ormahd.index.rows import Difference
+from ormahd.api import Difference
 from ormahd.model.node import CreateNodeRequest
 from tests.contract import proposing
 from tests.contract.jobs_house import ME, House

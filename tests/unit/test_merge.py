@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note.merge import merge_file, merge_notes
 from ormahd.note.merge_fields import merged_set
-from ormahd.note.note import Link, NoteKind, adopt, compose, edit, parse
+from ormahd.note.note import NoteKind, NoteLink, adopt, compose, edit, parse
 
 PATH = "ormah/fact/2026-11/fact_uv-is-fast_97acbe8e.md"
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
@@ -25,7 +25,7 @@ def note(**changes: Any) -> bytes:
     values: dict[str, Any] = {
         "id": ID, "type": NodeType.FACT, "tier": Tier.WORKING, "space": "ormah", "title": "uv is fast", "tags": ["a"],
         "source": "agent:x", "confidence": 1.0, "created": NOW, "updated": NOW, "content": TEXT,
-        "links": [Link(EdgeType.SUPPORTS, TARGETS[0], 0.8, NOW, "why")],
+        "links": [NoteLink(EdgeType.SUPPORTS, TARGETS[0], 0.8, NOW, "why")],
     }  # fmt: skip
     return compose(**{**values, **changes})
 
@@ -89,30 +89,32 @@ def test_aliases_of_a_list_with_lines_stay_lines() -> None:
 
 
 def test_edges_merge_one_by_one() -> None:
-    one, two, three = (Link(EdgeType.SUPPORTS, target) for target in TARGETS)
-    part = Link(EdgeType.PART_OF, TARGETS[0], 0.9, NOW, "belongs")
+    one, two, three = (NoteLink(EdgeType.SUPPORTS, target) for target in TARGETS)
+    part = NoteLink(EdgeType.PART_OF, TARGETS[0], 0.9, NOW, "belongs")
     base = note(links=[one, two])
-    ours = edit(base, PATH, link=[Link(EdgeType.SUPPORTS, TARGETS[2], 0.7)], unlink=[(EdgeType.SUPPORTS, TARGETS[0])])
-    theirs = edit(base, PATH, link=[part, Link(EdgeType.SUPPORTS, TARGETS[1], 0.6, NOW, "because")])
+    ours = edit(
+        base, PATH, link=[NoteLink(EdgeType.SUPPORTS, TARGETS[2], 0.7)], unlink=[(EdgeType.SUPPORTS, TARGETS[0])]
+    )
+    theirs = edit(base, PATH, link=[part, NoteLink(EdgeType.SUPPORTS, TARGETS[1], 0.6, NOW, "because")])
     for left, right in ((ours, theirs), (theirs, ours)):
         links = {link.key: link for link in parse(merged(left, right, base), PATH).links}
         assert links == {
-            two.key: Link(EdgeType.SUPPORTS, TARGETS[1], 0.6, NOW, "because"),
-            three.key: Link(EdgeType.SUPPORTS, TARGETS[2], 0.7),
+            two.key: NoteLink(EdgeType.SUPPORTS, TARGETS[1], 0.6, NOW, "because"),
+            three.key: NoteLink(EdgeType.SUPPORTS, TARGETS[2], 0.7),
             part.key: part,
         }
 
 
 def test_both_changed_an_edge() -> None:
-    link = Link(EdgeType.SUPPORTS, TARGETS[0], 0.8, NOW, "why")
-    heavier = edit(BASE, PATH, link=[Link(link.edge, link.target, 0.9, NOW, "why")])
-    lighter = edit(BASE, PATH, link=[Link(link.edge, link.target, 0.3, NOW - timedelta(days=1), "why")])
+    link = NoteLink(EdgeType.SUPPORTS, TARGETS[0], 0.8, NOW, "why")
+    heavier = edit(BASE, PATH, link=[NoteLink(link.edge, link.target, 0.9, NOW, "why")])
+    lighter = edit(BASE, PATH, link=[NoteLink(link.edge, link.target, 0.3, NOW - timedelta(days=1), "why")])
     kept = parse(merged(heavier, lighter), PATH).links
     assert kept == parse(merged(lighter, heavier), PATH).links
-    assert kept == (Link(link.edge, link.target, 0.9, NOW - timedelta(days=1), "why"),)
+    assert kept == (NoteLink(link.edge, link.target, 0.9, NOW - timedelta(days=1), "why"),)
     gone = edit(BASE, PATH, unlink=[(link.edge, link.target)])
     assert conflicts(heavier, gone) == ["supports:11111111"]
-    reasons = [edit(BASE, PATH, link=[Link(link.edge, link.target, 0.8, NOW, reason)]) for reason in ("x", "y")]
+    reasons = [edit(BASE, PATH, link=[NoteLink(link.edge, link.target, 0.8, NOW, reason)]) for reason in ("x", "y")]
     assert conflicts(*reasons) == ["supports:11111111 reason"]
 
 
@@ -267,7 +269,7 @@ def test_long_texts_end_in_time() -> None:
 words = st.sampled_from(["alpha", "beta", "gamma", "Ünïcode: #x", "- item", "'quoted'", "[[link]]"])
 dates = st.integers(0, 5).map(lambda count: NOW + timedelta(days=count))
 links = st.builds(
-    Link, st.sampled_from(list(EdgeType)), st.sampled_from(TARGETS), st.sampled_from([0.5, 0.7]),
+    NoteLink, st.sampled_from(list(EdgeType)), st.sampled_from(TARGETS), st.sampled_from([0.5, 0.7]),
     st.none() | dates, st.none() | words,
 )  # fmt: skip
 contents = st.lists(words | st.just(""), max_size=6).map("\n".join)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ormahd.model.node import EdgeType
 from ormahd.note.diff import note_diff
-from ormahd.note.note import Link, compose, edit
+from ormahd.note.note import NoteLink, compose, edit
 from ormahd.text.diff import COMPARED, LINES, WIDE, text_diff
 
 WHEN = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -29,7 +29,7 @@ def lines(before: bytes | None, after: bytes | None, old: str = PATH, new: str =
 
 def test_fields_lists_edges_and_text_each_in_their_way() -> None:
     changed = edit(NOTE, PATH, set={"title": "Other words", "tier": "core", "tags": ["b", "c"], "confidence": 0.5},
-                   link=[Link(EdgeType.SUPPORTS, CHOSE, 0.8, WHEN, "the build needs it")])  # fmt: skip
+                   link=[NoteLink(EdgeType.SUPPORTS, CHOSE, 0.8, WHEN, "the build needs it")])  # fmt: skip
     changed = changed.replace(b"two\n", b"2\n")
     assert lines(NOTE, changed, name=lambda target: {CHOSE: "Chose Vite"}[target]) == [
         "title: Words -> Other words", "tier: working -> core", "confidence: 1 -> 0.5", "tags: +c -a",
@@ -39,10 +39,10 @@ def test_fields_lists_edges_and_text_each_in_their_way() -> None:
 
 
 def test_an_edge_that_goes_and_one_whose_details_change() -> None:
-    linked = edit(NOTE, PATH, link=[Link(EdgeType.SUPPORTS, CHOSE, 0.8, WHEN, "why")])
+    linked = edit(NOTE, PATH, link=[NoteLink(EdgeType.SUPPORTS, CHOSE, 0.8, WHEN, "why")])
     assert lines(linked, edit(linked, PATH, unlink=[(EdgeType.SUPPORTS, CHOSE)])) == [f"- supports -> {CHOSE}"]
     bare = edit(linked, PATH, unlink=[(EdgeType.SUPPORTS, CHOSE)])
-    other = edit(bare, PATH, link=[Link(EdgeType.SUPPORTS, CHOSE, 0.6, WHEN, "because")])
+    other = edit(bare, PATH, link=[NoteLink(EdgeType.SUPPORTS, CHOSE, 0.6, WHEN, "because")])
     assert lines(linked, other) == [f"supports -> {CHOSE}: weight: 0.8 -> 0.6, reason: why -> because"]
 
 

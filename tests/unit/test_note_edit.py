@@ -9,7 +9,7 @@ import pytest
 
 from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note.note import Link, NoteKind, adopt, adopted_id, compose, edit, parse
+from ormahd.note.note import NoteKind, NoteLink, adopt, adopted_id, compose, edit, parse
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 WHEN = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -27,8 +27,8 @@ def test_compose_is_the_sample_of_the_design() -> None:
         id=ID, type=NodeType.PREFERENCE, tier=Tier.WORKING, space="ormah", title="Prefers TypeScript over JavaScript",
         tags=["about_self", "#languages"], source="agent:claude-code", confidence=1, created=WHEN, updated=WHEN,
         content="\r\n\nThe user.\r\nYes.\n\n",
-        links=[Link(R, "fact_a_9f8e7d6c"), Link(S, "decision_b_1a2b3c4d", 0.8, WHEN, "the build needs it"), Link(R, "Vite#x|y"),
-               Link(R, "of the text", body=True)],
+        links=[NoteLink(R, "fact_a_9f8e7d6c"), NoteLink(S, "decision_b_1a2b3c4d", 0.8, WHEN, "the build needs it"), NoteLink(R, "Vite#x|y"),
+               NoteLink(R, "of the text", body=True)],
     )  # fmt: skip
     assert (
         data.decode()
@@ -98,29 +98,29 @@ def test_compose_refuses_what_no_note_can_hold(content: str) -> None:
         ("tags: [\n  a, # one\n  b ]\nfoo: 1\n", {"set": {"tags": ["a"]}}, "tags: [a]\nfoo: 1\n"),
         ("tags: ['#a', b]\n", {"set": {"tags": ("a", "b")}}, "tags: ['#a', b]\n"),
         # edges
-        ("", {"link": [Link(S, "a_11111111")]}, 'supports: ["[[a_11111111]]"]\n'),
-        ("", {"link": [Link(S, "a"), Link(S, "b"), Link(P, "c", 0.9)]},
+        ("", {"link": [NoteLink(S, "a_11111111")]}, 'supports: ["[[a_11111111]]"]\n'),
+        ("", {"link": [NoteLink(S, "a"), NoteLink(S, "b"), NoteLink(P, "c", 0.9)]},
          'supports:\n  - "[[a]]"\n  - "[[b]]"\npart_of: ["[[c]]"]\nedges:\n  "part_of:c": {weight: 0.9}\n'),
-        ("supports: ['[[a]]'] # s\n", {"link": [Link(S, "b")]}, "supports: # s\n  - '[[a]]'\n  - \"[[b]]\"\n"),
-        ("supports: ['[[a]]', '[[b]]'] # s\n", {"link": [Link(S, "c")]}, "supports: ['[[a]]', '[[b]]', \"[[c]]\"] # s\n"),
-        ("supports:\n    - '[[a|A]]'  # x\n    - b\nfoo: 1\n", {"link": [Link(S, "c")]}, "supports:\n    - '[[a|A]]'  # x\n    - b\n    - \"[[c]]\"\nfoo: 1\n"),
-        ("supports: [[a|A]]\n", {"link": [Link(S, "c")]}, 'supports:\n  - "[[a|A]]"\n  - "[[c]]"\n'),
-        ("supports:\n", {"link": [Link(S, "c")]}, 'supports: ["[[c]]"]\n'), ("supports: []\n", {"link": [Link(S, "c")]}, 'supports: ["[[c]]"]\n'),
+        ("supports: ['[[a]]'] # s\n", {"link": [NoteLink(S, "b")]}, "supports: # s\n  - '[[a]]'\n  - \"[[b]]\"\n"),
+        ("supports: ['[[a]]', '[[b]]'] # s\n", {"link": [NoteLink(S, "c")]}, "supports: ['[[a]]', '[[b]]', \"[[c]]\"] # s\n"),
+        ("supports:\n    - '[[a|A]]'  # x\n    - b\nfoo: 1\n", {"link": [NoteLink(S, "c")]}, "supports:\n    - '[[a|A]]'  # x\n    - b\n    - \"[[c]]\"\nfoo: 1\n"),
+        ("supports: [[a|A]]\n", {"link": [NoteLink(S, "c")]}, 'supports:\n  - "[[a|A]]"\n  - "[[c]]"\n'),
+        ("supports:\n", {"link": [NoteLink(S, "c")]}, 'supports: ["[[c]]"]\n'), ("supports: []\n", {"link": [NoteLink(S, "c")]}, 'supports: ["[[c]]"]\n'),
         ("related_to: \"[[a]], [[b|B]]\"\n", {"unlink": [(R, "a")]}, 'related_to: ["[[b|B]]"]\n'),
-        ("supports: ['[[x_11111111]]']\n", {"link": [Link(S, "renamed_11111111")]}, "supports: ['[[x_11111111]]']\n"),
+        ("supports: ['[[x_11111111]]']\n", {"link": [NoteLink(S, "renamed_11111111")]}, "supports: ['[[x_11111111]]']\n"),
         ("supports: ['[[x_11111111]]']\n", {"unlink": [(S, "11111111")]}, ""), ("supports: ['[[x_11111111]]']\n", {"unlink": [(R, "11111111")]}, "supports: ['[[x_11111111]]']\n"),
-        ("supports: ['[[a]]']\nedges:\n  'supports:a': {weight: 0.9, mine: 1}\n", {"link": [Link(S, "a", 0.9, reason="so")]},
+        ("supports: ['[[a]]']\nedges:\n  'supports:a': {weight: 0.9, mine: 1}\n", {"link": [NoteLink(S, "a", 0.9, reason="so")]},
          "supports: ['[[a]]']\nedges:\n  'supports:a': {weight: 0.9, mine: 1, reason: so}\n"),
-        ("supports: ['[[a]]']\nedges:\n  'supports:a': {weight: 0.9, mine: 1}\n", {"link": [Link(S, "a")]},
+        ("supports: ['[[a]]']\nedges:\n  'supports:a': {weight: 0.9, mine: 1}\n", {"link": [NoteLink(S, "a")]},
          "supports: ['[[a]]']\nedges:\n  'supports:a': {mine: 1}\n"),
-        ("supports: ['[[a]]']\nedges:\n  # c\n  'supports:a': 0.9\n", {"link": [Link(S, "a")]}, "supports: ['[[a]]']\n"),
-        ("supports: ['[[a]]']\nedges: {'supports:a': 0.9, 'x': 1}\n", {"link": [Link(S, "a", 0.8)]}, "supports: ['[[a]]']\nedges: {'supports:a': {weight: 0.8}, 'x': 1}\n"),
+        ("supports: ['[[a]]']\nedges:\n  # c\n  'supports:a': 0.9\n", {"link": [NoteLink(S, "a")]}, "supports: ['[[a]]']\n"),
+        ("supports: ['[[a]]']\nedges: {'supports:a': 0.9, 'x': 1}\n", {"link": [NoteLink(S, "a", 0.8)]}, "supports: ['[[a]]']\nedges: {'supports:a': {weight: 0.8}, 'x': 1}\n"),
         ("supports: ['[[a]]']\nedges: {'supports:a': 0.9}\n", {"unlink": [(S, "a")]}, ""),
-        ("supports: ['[[a]]', '[[b]]']\nedges:\n   'supports:a': 0.9\n   'supports:b': 0.8\n", {"unlink": [(S, "a")], "link": [Link(P, "c", 0.1)]},
+        ("supports: ['[[a]]', '[[b]]']\nedges:\n   'supports:a': 0.9\n   'supports:b': 0.8\n", {"unlink": [(S, "a")], "link": [NoteLink(P, "c", 0.1)]},
          "supports: ['[[b]]']\npart_of: [\"[[c]]\"]\nedges:\n   'supports:b': 0.8\n   \"part_of:c\": {weight: 0.1}\n"),
-        ("supports: ['[[a]]']\nedges:\n  supports:a:\n    weight: 0.9 # w\n    mine: |\n      x\n", {"link": [Link(S, "a", 0.8, WHEN)]},
+        ("supports: ['[[a]]']\nedges:\n  supports:a:\n    weight: 0.9 # w\n    mine: |\n      x\n", {"link": [NoteLink(S, "a", 0.8, WHEN)]},
          "supports: ['[[a]]']\nedges:\n  supports:a:\n    weight: 0.8 # w\n    mine: |\n      x\n    created: 2026-11-21T20:00:00Z\n"),
-        ("edges: {}\n", {"link": [Link(S, "a", 0.8)]}, 'supports: ["[[a]]"]\nedges:\n  "supports:a": {weight: 0.8}\n'),
+        ("edges: {}\n", {"link": [NoteLink(S, "a", 0.8)]}, 'supports: ["[[a]]"]\nedges:\n  "supports:a": {weight: 0.8}\n'),
     ],
 )  # fmt: skip
 def test_edits_of_the_frontmatter(before: str, change: dict[str, Any], after: str) -> None:
@@ -196,7 +196,7 @@ def test_only_notes_are_edited(data: bytes) -> None:
 @pytest.mark.parametrize(
     "change",
     [{"set": {"confidence": 7}}, {"set": {"title": "x" * 301}}, {"set": {"title": "a\0b"}}, {"content": "a\0"}, {"content": "\ud800"},
-     {"content": "<<<<<<< a\n=======\n>>>>>>> b"}, {"link": [Link(S, "a]b")]}, {"link": [Link(S, "a", 2.0)]}, {"set": {"space": ".."}}],
+     {"content": "<<<<<<< a\n=======\n>>>>>>> b"}, {"link": [NoteLink(S, "a]b")]}, {"link": [NoteLink(S, "a", 2.0)]}, {"set": {"space": ".."}}],
 )  # fmt: skip
 def test_an_edit_that_would_break_the_note_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidNote):
@@ -204,7 +204,7 @@ def test_an_edit_that_would_break_the_note_is_refused(change: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(
-    "change", [{"set": {"colour": "x"}}, {"clear": ["id"]}, {"link": [Link(S, "#h")]}, {"set": {"tier": "gold"}}]
+    "change", [{"set": {"colour": "x"}}, {"clear": ["id"]}, {"link": [NoteLink(S, "#h")]}, {"set": {"tier": "gold"}}]
 )
 def test_a_caller_that_is_wrong_hears_it(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
@@ -213,7 +213,7 @@ def test_a_caller_that_is_wrong_hears_it(change: dict[str, Any]) -> None:
 
 def test_what_cannot_be_changed_safely_is_refused() -> None:
     with pytest.raises(InvalidNote, match="safely"):
-        edit(fm("a: &e {supports:x: 0.1}\nsupports: x\nedges: *e\n"), GLOBAL, link=[Link(S, "x", 0.9)])
+        edit(fm("a: &e {supports:x: 0.1}\nsupports: x\nedges: *e\n"), GLOBAL, link=[NoteLink(S, "x", 0.9)])
     with pytest.raises(InvalidNote, match="no longer"):
         edit(fm("title: &t a\nfoo: *t\n"), GLOBAL, clear=["title"])
 
@@ -278,7 +278,7 @@ def test_what_a_person_keeps_under_a_key_of_ours_stays_and_ours_stands_behind_it
         data,
         "a.md",
         set={"type": NodeType.DECISION, "tier": Tier.CORE, "tags": ["b"], "space": "kestrel"},
-        link=[Link(S, "x")],
+        link=[NoteLink(S, "x")],
     )
     note = parse(changed, "a.md")
     assert (note.type, note.tier, note.tags, note.space, note.id) == (

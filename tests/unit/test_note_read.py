@@ -10,7 +10,7 @@ import pytest
 
 from ormahd.model.node import EdgeType, MemoryNode, NodeType, Tier
 from ormahd.note.frontmatter import PythonLoader, read
-from ormahd.note.note import MAX_NOTE, Link, Note, NoteKind, parse
+from ormahd.note.note import MAX_NOTE, Note, NoteKind, NoteLink, parse
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 
@@ -44,8 +44,8 @@ The user prefers TypeScript over JavaScript for anything that outlives a day.
     assert found == Note(
         path, NoteKind.NOTE, found.digest, ID, NodeType.PREFERENCE, Tier.WORKING, "ormah",
         "Prefers TypeScript over JavaScript", ("about_self", "languages"), "agent:claude-code", 1.0, when, when,
-        links=(Link(EdgeType.SUPPORTS, "decision_chose-vite_1a2b3c4d", 0.8, when, "the build needs it"),
-               Link(EdgeType.RELATED_TO, "fact_monorepo-layout_9f8e7d6c")),
+        links=(NoteLink(EdgeType.SUPPORTS, "decision_chose-vite_1a2b3c4d", 0.8, when, "the build needs it"),
+               NoteLink(EdgeType.RELATED_TO, "fact_monorepo-layout_9f8e7d6c")),
         content="The user prefers TypeScript over JavaScript for anything that outlives a day.",
     )  # fmt: skip
     assert found.stem == "preference_prefers_97acbe8e"
@@ -446,8 +446,8 @@ def test_details_of_edges() -> None:
         "see [[Other]]",
     )
     assert found.links == (
-        Link(EdgeType.SUPPORTS, "a_11111111", 0.25), Link(EdgeType.SUPPORTS, "b_22222222", reason="why"),
-        Link(EdgeType.SUPPORTS, "Vite", created=datetime(2026, 1, 1, tzinfo=UTC)), Link(EdgeType.RELATED_TO, "Other", body=True),
+        NoteLink(EdgeType.SUPPORTS, "a_11111111", 0.25), NoteLink(EdgeType.SUPPORTS, "b_22222222", reason="why"),
+        NoteLink(EdgeType.SUPPORTS, "Vite", created=datetime(2026, 1, 1, tzinfo=UTC)), NoteLink(EdgeType.RELATED_TO, "Other", body=True),
     )  # fmt: skip
     assert sorted((problem.level, problem.line) for problem in found.problems) == [("warning", 9), ("warning", 10)]
     assert found.kind is NoteKind.NOTE

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note.note import Link, compose, parse
+from ormahd.note.note import NoteLink, compose, parse
 from ormahd.note.retarget import retarget, unlink
 
 OLD, NEW = "person_ada_1a2b3c4d", "person_grace_99999999"
@@ -18,7 +18,7 @@ def note(content: str = TEXT) -> bytes:
     return compose(
         id="97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", type=NodeType.FACT, tier=Tier.WORKING, space=None, title=None, tags=[],
         source="person", confidence=1.0, created=NOW, updated=NOW, content=content,
-        links=[Link(EdgeType.SUPPORTS, OLD, 0.8, NOW, "why"), Link(EdgeType.PART_OF, "fact_tea_5e5e5e5e", 0.5, NOW)],
+        links=[NoteLink(EdgeType.SUPPORTS, OLD, 0.8, NOW, "why"), NoteLink(EdgeType.PART_OF, "fact_tea_5e5e5e5e", 0.5, NOW)],
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note.frontmatter import Loader, PythonLoader, quoted, read, scalar
-from ormahd.note.note import Link, Note, NoteKind, adopt, clean_tag, compose, digest, edit, normalise, parse
+from ormahd.note.note import Note, NoteKind, NoteLink, adopt, clean_tag, compose, digest, edit, normalise, parse
 from tests.examples import examples
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
@@ -42,7 +42,7 @@ _stem = st.text(st.sampled_from(string.ascii_letters + string.digits + " _-.,:'Ã
 )
 _target = st.one_of(_stem, st.tuples(_stem, st.from_regex(r"[0-9a-f]{8}", fullmatch=True)).map("_".join))
 _link = st.builds(
-    Link, st.sampled_from(EdgeType), _target, _share, st.none() | _time,
+    NoteLink, st.sampled_from(EdgeType), _target, _share, st.none() | _time,
     st.none() | _prose.filter(lambda text: bool(text.strip())),
 )  # fmt: skip
 _tags = st.lists(_line.map(clean_tag).filter(bool), max_size=4, unique=True)
@@ -202,7 +202,7 @@ def test_an_edit_changes_its_key_alone(data: bytes, wish: tuple[str, Any]) -> No
 
 @settings(max_examples=examples(66))
 @given(_by_hand(), st.lists(_link, min_size=1, max_size=3), st.data())
-def test_edges_come_and_go(data: bytes, links: list[Link], more: st.DataObject) -> None:
+def test_edges_come_and_go(data: bytes, links: list[NoteLink], more: st.DataObject) -> None:
     links = list({link.key: link for link in links}.values())
     before = parse(data, PATH)
     edited = edit(data, PATH, link=links)
@@ -267,7 +267,7 @@ def test_junk_never_raises(data: bytes) -> None:
     note.content.encode()
     if note.kind is NoteKind.NOTE:
         try:
-            edited = edit(data, PATH, set={"title": "new", "tags": ["x"]}, link=[Link(EdgeType.SUPPORTS, "y", 0.9)])
+            edited = edit(data, PATH, set={"title": "new", "tags": ["x"]}, link=[NoteLink(EdgeType.SUPPORTS, "y", 0.9)])
         except InvalidNote:
             return
         assert parse(edited, PATH).title == "new"

@@ -10,7 +10,7 @@ from ormahd.git import message
 from ormahd.git.message import Kept
 from ormahd.model.node import EdgeType
 from ormahd.note.forgetting import GONE, Forgotten
-from ormahd.note.note import Link, NoteKind, compose, edit, parse
+from ormahd.note.note import NoteKind, NoteLink, compose, edit, parse
 
 GOING, STAYING = "1a2b3c4d-0000-4000-8000-000000000001", "9f8e7d6c-0000-4000-8000-000000000002"
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -25,7 +25,7 @@ def note(content: str, node_id: str = STAYING, **fields: object) -> bytes:
 
 
 def linked(data: bytes, target: str, edge: EdgeType = EdgeType.SUPPORTS) -> bytes:
-    return edit(data, PATH, link=[Link(edge, target, 0.8, NOW, "why it is so")])
+    return edit(data, PATH, link=[NoteLink(edge, target, 0.8, NOW, "why it is so")])
 
 
 def test_an_edge_goes_with_all_that_is_said_of_it() -> None:

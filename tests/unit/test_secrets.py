@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.text.secrets import MARGIN, WINDOW, Finding, redact
+from ormahd.text.secrets import MARGIN, WINDOW, Secret, redact
 
 T = TypeVar("T")
 
@@ -219,9 +219,9 @@ def test_findings_name_kind_and_line_of_the_text_as_given() -> None:
     text = f"one\n{pem('RSA PRIVATE KEY')}\npassword: hunter2secret99, {TOKENS['npm']}\n"
     lines = pem("x").count("\n") + 1
     assert redact(text).found == (
-        Finding("Private Key", 2),
-        Finding("Password", 2 + lines),
-        Finding("npm Token", 2 + lines),
+        Secret("Private Key", 2),
+        Secret("Password", 2 + lines),
+        Secret("npm Token", 2 + lines),
     )
 
 

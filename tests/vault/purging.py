@@ -11,7 +11,7 @@ import pytest
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType
 from ormahd.note.forgetting import Forgotten
-from ormahd.note.note import Link, edit
+from ormahd.note.note import NoteLink, edit
 from ormahd.purge import check as purge_check
 from ormahd.purge import purge
 from ormahd.purge.plan import Survey
@@ -48,7 +48,7 @@ def told(house: House) -> tuple[str, str]:
     going = house.remember("Behind it lives the zebrafish of the harbour master.", title=TITLE, node_id=GOING)
     staying = house.remember("The door of the house is blue.", title="The blue door", node_id=STAYING)
     data = house.read(staying)
-    link = Link(EdgeType.SUPPORTS, Path(going).stem, 0.8, START, "as red as the zebrafish")
+    link = NoteLink(EdgeType.SUPPORTS, Path(going).stem, 0.8, START, "as red as the zebrafish")
     store(
         house, staying, edit(data, staying, link=[link]), f"Connect: The blue door supports {TITLE}", STAYING, Kind.LINK
     )

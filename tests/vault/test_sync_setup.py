@@ -9,7 +9,7 @@ import pytest
 
 from ormahd.errors import Conflict
 from ormahd.model.node import EdgeType
-from ormahd.note.note import Link, edit, parse
+from ormahd.note.note import NoteLink, edit, parse
 from ormahd.sync.join import card_of
 from ormahd.sync.setup import plan_setup
 from ormahd.vault.conflicts import waiting
@@ -65,7 +65,7 @@ def told(machine: Machine, title: str, content: str, tags: list[str], target: st
     path = me(machine)
     data = (machine.root / path).read_bytes()
     changed = edit(
-        data, path, set={"title": title, "tags": tags}, content=content, link=[Link(EdgeType.DEFINES, target, 1.0)]
+        data, path, set={"title": title, "tags": tags}, content=content, link=[NoteLink(EdgeType.DEFINES, target, 1.0)]
     )
     machine.store({path: changed})
 
@@ -75,7 +75,7 @@ def test_the_self_nodes_become_one_and_links_follow(first: Machine, second: Mach
     first.git("push", "-q")
     old = Path(me(second)).stem
     second.store({
-        "b.md": note(f"by [[{old}|me]]", B, links=[Link(EdgeType.RELATED_TO, old, 0.9, None, "mine")]),
+        "b.md": note(f"by [[{old}|me]]", B, links=[NoteLink(EdgeType.RELATED_TO, old, 0.9, None, "mine")]),
     })  # fmt: skip
     told(second, "Ada L.", "She has a cat.", ["about_self", "two"], f"fact_b_{B[:8]}")
     former, gone = second.vault.id, me(second)

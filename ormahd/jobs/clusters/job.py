@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ormahd.actions.amend import Seen, see
+from ormahd.actions.amend import SeenNote, see
 from ormahd.actions.views import headline
 from ormahd.errors import OrmahError
 from ormahd.index.rows import GLOBAL, Filter, NodeRow
@@ -119,7 +119,7 @@ def _majorities(turn: Turn, ids: list[str], me: str) -> dict[str, tuple[str, int
     return out
 
 
-def _on_purpose(seen: Seen) -> bool:
+def _on_purpose(seen: SeenNote) -> bool:
     """Whether somebody said that it has no space: so marked, or with a `space:` line that names none."""
     block = read(seen.data.decode())
     return seen.note.everywhere or block is None or "space" in block.pairs

@@ -18,11 +18,11 @@ from ormahd.jobs.job import Change, Edit
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType
 from ormahd.note import note as codec
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 from ormahd.text.quoting import shortened
 
 if TYPE_CHECKING:
-    from ormahd.actions.amend import Seen
+    from ormahd.actions.amend import SeenNote
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
 
@@ -128,7 +128,7 @@ def _between(ormah: Ormah, one: NodeRow, other: NodeRow) -> set[EdgeType]:
     return {edge.edge for edge in [*out, *into] if other.id in (edge.source, edge.target)}
 
 
-def _edited(ormah: Ormah, row: NodeRow, change: Callable[[Seen], bytes]) -> list[Edit]:
+def _edited(ormah: Ormah, row: NodeRow, change: Callable[[SeenNote], bytes]) -> list[Edit]:
     """The edit of one note, dated; none where it says all that already."""
     seen = see(ormah, row.id)
     data = change(seen)
@@ -142,7 +142,7 @@ def _linked(ormah: Ormah, source: NodeRow, target: NodeRow, edge: EdgeType, reas
     """The edge in its source's note; one that is there, a person's for one, stays as it is."""
     if any(known.edge is edge and known.target == target.id for known in ormah.index.edges(source.id)[0]):
         return []
-    link = Link(edge, stem(target.path), WEIGHT, ormah.moment(), reason or None)
+    link = NoteLink(edge, stem(target.path), WEIGHT, ormah.moment(), reason or None)
     return _edited(ormah, source, lambda seen: codec.edit(seen.data, seen.path, link=[link]))
 
 

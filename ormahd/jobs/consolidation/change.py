@@ -20,13 +20,13 @@ from ormahd.jobs.job import Change, Edit
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, MAX_TITLE, EdgeType, NodeType, SearchQuery, Tier
 from ormahd.note import note as codec
-from ormahd.note.note import Link
+from ormahd.note.note import NoteLink
 from ormahd.search.search import Rules, rank
 from ormahd.text.facts import lost, sentences
 from ormahd.text.quoting import harmless, shortened
 
 if TYPE_CHECKING:
-    from ormahd.actions.amend import Seen
+    from ormahd.actions.amend import SeenNote
     from ormahd.index.reader import Reader
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
@@ -196,7 +196,7 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
         data = codec.compose(
             id=node_id, type=kind, tier=tier, space=space, everywhere=purposely, title=title, tags=_once(tags),
             source=source, confidence=min(row.confidence for row in rows), created=now, updated=now, content=content,
-            links=[Link(EdgeType.DERIVED_FROM, stem(row.path), 1.0, now) for row in rows],
+            links=[NoteLink(EdgeType.DERIVED_FROM, stem(row.path), 1.0, now) for row in rows],
         )  # fmt: skip
     except InvalidNote as exc:
         raise BadRequest(exc.message, hint=exc.hint) from exc
@@ -220,8 +220,8 @@ def _once(tags: Sequence[str]) -> list[str]:
     return list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1]
 
 
-def _archived(seen: Seen, made: _Made) -> bytes:
-    pointer = Link(EdgeType.PART_OF, stem(made.path), 1.0, made.when, "consolidated")
+def _archived(seen: SeenNote, made: _Made) -> bytes:
+    pointer = NoteLink(EdgeType.PART_OF, stem(made.path), 1.0, made.when, "consolidated")
     return codec.edit(seen.data, seen.path, set={"tier": Tier.ARCHIVAL, "updated": made.when}, link=[pointer])
 
 
@@ -232,7 +232,7 @@ def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
         edits.append(Edit(row.id, seen.path, _archived(seen, made), seen.digest))
     if made.about_self:
         me = see(ormah, ormah.vault.self_id)
-        link = Link(EdgeType.DEFINES, stem(made.path), 1.0, made.when)
+        link = NoteLink(EdgeType.DEFINES, stem(made.path), 1.0, made.when)
         data = codec.edit(me.data, me.path, link=[link], set={"updated": made.when})
         edits.append(Edit(me.id, me.path, data, me.digest))
     return edits

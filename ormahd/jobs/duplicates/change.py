@@ -21,7 +21,7 @@ from ormahd.note.markdown import normalise
 from ormahd.vault.origin import made_by_person
 
 if TYPE_CHECKING:
-    from ormahd.actions.amend import Seen
+    from ormahd.actions.amend import SeenNote
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
 
@@ -137,7 +137,7 @@ def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> Change:
     )  # fmt: skip
 
 
-def _edits(ormah: Ormah, keep: Seen, gone: Seen, title: str | None, content: str | None) -> list[Edit]:
+def _edits(ormah: Ormah, keep: SeenNote, gone: SeenNote, title: str | None, content: str | None) -> list[Edit]:
     links = Links(ormah, keep, gone)
     fields: dict[str, Any] = {
         "title": title or keep.note.title or gone.note.title,
@@ -157,7 +157,7 @@ def _edits(ormah: Ormah, keep: Seen, gone: Seen, title: str | None, content: str
     ]
 
 
-def _tags(keep: Seen, gone: Seen) -> list[str]:
+def _tags(keep: SeenNote, gone: SeenNote) -> list[str]:
     """The keeper's tags, then those of the other that it has in no spelling."""
     known = {tag.casefold() for tag in keep.note.tags}
     return [*keep.note.tags, *(tag for tag in gone.note.tags if tag.casefold() not in known)]

@@ -17,11 +17,11 @@ from ormahd.jobs.job import Edit
 from ormahd.model.node import EdgeType
 from ormahd.note import note as codec
 from ormahd.note.markdown import body_links
-from ormahd.note.note import DEFAULT_WEIGHT, Link
+from ormahd.note.note import DEFAULT_WEIGHT, NoteLink
 from ormahd.note.retarget import lead, unlink
 
 if TYPE_CHECKING:
-    from ormahd.actions.amend import Seen
+    from ormahd.actions.amend import SeenNote
     from ormahd.ormah import Ormah
 
 BOTH_WAYS = {EdgeType.RELATED_TO, EdgeType.CONTRADICTS}
@@ -36,14 +36,16 @@ class Links:
     `drawn` and `erased` are for the keeper's note; `neighbours` gives the others'.
     """
 
-    def __init__(self, ormah: Ormah, keep: Seen, gone: Seen) -> None:
+    def __init__(self, ormah: Ormah, keep: SeenNote, gone: SeenNote) -> None:
         self._ormah = ormah
         self._keep, self._gone = keep, gone
         self._stem = stem(keep.path)
         self._led: dict[str, str | None] = {}
         own = self._properties(keep)
         self.erased = [(key[0], link.target) for key, links in own.items() for link in links if key[1] == gone.id]
-        self._own: dict[Key, Link] = {key: links[0] for key, links in own.items() if key[1] not in {keep.id, gone.id}}
+        self._own: dict[Key, NoteLink] = {
+            key: links[0] for key, links in own.items() if key[1] not in {keep.id, gone.id}
+        }
         self._before = dict(self._own)
         self._body = {self._to(target) for target in body_links(keep.note.content)}
         sources = {edge.source for edge in ormah.index.edges_of([keep.id, gone.id])} - {keep.id, gone.id}
@@ -54,7 +56,7 @@ class Links:
         self._changed = {node_id: new for node_id, seen in self._others.items() if (new := self._neighbour(seen)) is not None}  # fmt: skip
 
     @property
-    def drawn(self) -> list[Link]:
+    def drawn(self) -> list[NoteLink]:
         return [link for key, link in self._own.items() if self._before.get(key) != link]
 
     def own_text(self, text: str) -> str:
@@ -69,7 +71,7 @@ class Links:
 
     # ------------------------------------------------------------ what leaves the two
 
-    def _take(self, link: Link) -> None:
+    def _take(self, link: NoteLink) -> None:
         """An edge of the removed note, its text's links too: from here on the keeper's."""
         to = self._to(link.target)
         if to in {self._keep.id, self._gone.id}:
@@ -93,11 +95,11 @@ class Links:
 
     # ------------------------------------------------------------ what leads to the two
 
-    def _into_keeper(self, seen: Seen) -> dict[EdgeType, Link]:
+    def _into_keeper(self, seen: SeenNote) -> dict[EdgeType, NoteLink]:
         """The edges by which another note leads to the keeper already."""
         return {edge: links[0] for (edge, to), links in self._properties(seen).items() if to == self._keep.id}
 
-    def _neighbour(self, seen: Seen) -> bytes | None:
+    def _neighbour(self, seen: SeenNote) -> bytes | None:
         """Another note with its links to the removed one leading to the keeper; None: nothing changes."""
         before, after = self._into_keeper(seen), self._theirs[seen.id]
         erased: list[tuple[EdgeType, str]] = []
@@ -121,9 +123,9 @@ class Links:
 
     # ------------------------------------------------------------ names
 
-    def _properties(self, seen: Seen) -> dict[Key, list[Link]]:
+    def _properties(self, seen: SeenNote) -> dict[Key, list[NoteLink]]:
         """The edges in a note's properties, by where they lead. Two spellings of one name are one edge."""
-        found: dict[Key, list[Link]] = {}
+        found: dict[Key, list[NoteLink]] = {}
         for link in seen.note.links:
             if not link.body:
                 found.setdefault((link.edge, self._to(link.target) or link.target), []).append(link)
@@ -138,11 +140,11 @@ class Links:
         return self._led[target]
 
 
-def _plain(link: Link) -> bool:
+def _plain(link: NoteLink) -> bool:
     return link.weight <= DEFAULT_WEIGHT and link.reason is None
 
 
-def _united(known: Link, other: Link) -> Link:
+def _united(known: NoteLink, other: NoteLink) -> NoteLink:
     times = [time for time in (known.created, other.created) if time is not None]
     weight = max(known.weight, other.weight)
     return replace(

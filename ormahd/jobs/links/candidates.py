@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from ormahd.index.rows import Edge, Filter, NodeRow
+from ormahd.index.rows import EdgeRow, Filter, NodeRow
 from ormahd.jobs.job import Turn
 from ormahd.jobs.links.change import plain
 from ormahd.jobs.neighbours import AHEAD
@@ -39,7 +39,7 @@ class Survey:
             if node_id != turn.ormah.vault.self_id
         ]  # fmt: skip
         self._part = set(self.ids)
-        self._edges: dict[str, list[Edge]] = {}
+        self._edges: dict[str, list[EdgeRow]] = {}
 
     def unseen(self, mark: str) -> Iterator[tuple[NodeRow, str]]:
         """Memories whose text was not looked at under this name, newest first, each with its text's key. Without those
@@ -78,12 +78,12 @@ class Survey:
                     out.append((other, min(1.0, similarity), cosine))
         return sorted(out, key=lambda hit: (-hit[1], hit[0].id))
 
-    def edges(self, node_id: str) -> list[Edge]:
+    def edges(self, node_id: str) -> list[EdgeRow]:
         if node_id not in self._edges:
             self._edges[node_id] = self._index.edges_of([node_id])
         return self._edges[node_id]
 
-    def between(self, one: str, other: str) -> list[Edge]:
+    def between(self, one: str, other: str) -> list[EdgeRow]:
         return [edge for edge in self.edges(one) if other in {edge.source, edge.target}]
 
 

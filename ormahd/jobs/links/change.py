@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from ormahd.actions.amend import Seen, clean, see
+from ormahd.actions.amend import SeenNote, clean, see
 from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.index.rows import Edge, NodeRow
+from ormahd.index.rows import EdgeRow, NodeRow
 from ormahd.jobs.job import Change, Edit, nothing
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
 from ormahd.note import note as codec
-from ormahd.note.note import DEFAULT_WEIGHT, Link, stem_short_id
+from ormahd.note.note import DEFAULT_WEIGHT, NoteLink, stem_short_id
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -70,8 +70,8 @@ def count_of(number: int) -> str:
 class _Edited(Struct):
     """What is to become of one note."""
 
-    seen: Seen
-    links: list[Link] = field(default_factory=list)
+    seen: SeenNote
+    links: list[NoteLink] = field(default_factory=list)
     unlinks: list[tuple[EdgeType, str]] = field(default_factory=list)
 
 
@@ -82,7 +82,7 @@ class Draft:
         self._ormah = ormah
         self.made: list[Wish] = []
         self._rows: dict[str, NodeRow] = {}
-        self._edges: dict[str, list[Edge]] = {}
+        self._edges: dict[str, list[EdgeRow]] = {}
         """By node: the edges that touch it, those of this draft too."""
         self._edited: dict[str, _Edited] = {}
 
@@ -96,15 +96,15 @@ class Draft:
         if _drawn(made, there):
             return False
         self._check_way(made, there, source, target)
-        new = Link(made.edge, stem(target.path), weight, self._ormah.moment(), made.reason)
-        changes: dict[str, tuple[list[Link], list[tuple[EdgeType, str]]]] = {source.id: ([new], [])}
+        new = NoteLink(made.edge, stem(target.path), weight, self._ormah.moment(), made.reason)
+        changes: dict[str, tuple[list[NoteLink], list[tuple[EdgeType, str]]]] = {source.id: ([new], [])}
         replaced = [
             edge for edge in there if plain(edge)
         ]  # none where a related_to is wished: it would be there already
         for edge in replaced:
             changes.setdefault(edge.source, ([], []))[1].extend(self._written(edge))
         self._try(changes, {source.id, target.id})
-        drawn = Edge(source.id, target.id, made.edge, weight, new.created, made.reason, False)
+        drawn = EdgeRow(source.id, target.id, made.edge, weight, new.created, made.reason, False)
         for end in (source.id, target.id):
             self._edges[end] = [*(edge for edge in self._touching(end) if edge not in replaced), drawn]
         self.made.append(made)
@@ -162,7 +162,7 @@ class Draft:
         if me in {source.id, target.id}:
             raise BadRequest("the self node has no such edges: only what it defines", data={"id": me})
 
-    def _check_way(self, wish: Wish, there: list[Edge], source: NodeRow, target: NodeRow) -> None:
+    def _check_way(self, wish: Wish, there: list[EdgeRow], source: NodeRow, target: NodeRow) -> None:
         if wish.edge in BOTH_WAYS:
             return
         back = any(edge.edge is wish.edge for edge in there)  # the same way round it would be there already
@@ -191,7 +191,7 @@ class Draft:
 
     # ------------------------------------------------------------ edges and notes
 
-    def _touching(self, node_id: str) -> list[Edge]:
+    def _touching(self, node_id: str) -> list[EdgeRow]:
         self._load([node_id])
         return self._edges[node_id]
 
@@ -204,7 +204,7 @@ class Draft:
                     if end in missing:
                         self._edges[end].append(edge)
 
-    def _written(self, edge: Edge) -> list[tuple[EdgeType, str]]:
+    def _written(self, edge: EdgeRow) -> list[tuple[EdgeType, str]]:
         """The edge as its note has it."""
         short = short_id(edge.target)
         return [
@@ -223,7 +223,7 @@ class Draft:
             raise Conflict(f"{seen.path} was edited meanwhile", data={"id": node_id})
         return _Edited(seen)
 
-    def _try(self, changes: dict[str, tuple[list[Link], list[tuple[EdgeType, str]]]], ends: set[str]) -> None:
+    def _try(self, changes: dict[str, tuple[list[NoteLink], list[tuple[EdgeType, str]]]], ends: set[str]) -> None:
         """Plan the changes, when every note concerned can take them."""
         tried: dict[str, _Edited] = {}
         for node_id in sorted(ends | changes.keys()):
@@ -235,18 +235,18 @@ class Draft:
         self._edited.update(tried)
 
 
-def plain(edge: Edge) -> bool:
+def plain(edge: EdgeRow) -> bool:
     """A `related_to` that nobody gave a reason and no person typed into the text: made for nearness alone."""
     return edge.edge is EdgeType.RELATED_TO and not edge.body and not edge.reason
 
 
-def _drawn(wish: Wish, there: Sequence[Edge]) -> bool:
+def _drawn(wish: Wish, there: Sequence[EdgeRow]) -> bool:
     if wish.edge is EdgeType.RELATED_TO:
         return bool(there)
     return any(edge.edge is wish.edge and (wish.edge in BOTH_WAYS or edge.source == wish.source_id) for edge in there)
 
 
-def _edit(seen: Seen, links: Sequence[Link], unlinks: Sequence[tuple[EdgeType, str]]) -> bytes:
+def _edit(seen: SeenNote, links: Sequence[NoteLink], unlinks: Sequence[tuple[EdgeType, str]]) -> bytes:
     return codec.edit(seen.data, seen.path, link=links, unlink=unlinks)
 
 

@@ -8,9 +8,9 @@ from ormahd.jobs.conflicts import job as conflict_detector
 from ormahd.jobs.consolidation import job as consolidator
 from ormahd.jobs.duplicates import candidates as duplicates
 from ormahd.jobs.links import job as auto_linker
-from ormahd.jobs.maintenance.issue import CONFLICTS, LINKS, MERGES, Search
+from ormahd.jobs.maintenance.issue import CONFLICTS, LINKS, MERGES, QuestionSearch
 
-SEARCH: Final = Search(
+SEARCH: Final = QuestionSearch(
     pairs={LINKS: auto_linker.candidates, CONFLICTS: conflict_detector.candidates, MERGES: duplicates.candidates},
     clusters=consolidator.clusters,
 )

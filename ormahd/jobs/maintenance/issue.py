@@ -51,14 +51,14 @@ ENVELOPE: Final = 500
 """Characters of what stands around the batches: receipt, summary, names."""
 
 
-class Search(Struct, frozen=True):
+class QuestionSearch(Struct, frozen=True):
     """Where candidates come from: the jobs' own searches, best first, without what is connected or judged already."""
 
     pairs: Mapping[str, Callable[[Turn], Iterable[Pair]]]
     clusters: Callable[[Turn], Iterable[Sequence[Shown]]]
 
 
-class Item(Struct, frozen=True):
+class Question(Struct, frozen=True):
     """One question that was handed out: the memories it is about (id to the key of the text) and why it was asked."""
 
     keys: dict[str, str]
@@ -78,9 +78,9 @@ class Item(Struct, frozen=True):
 class Issued(Struct, frozen=True):
     """What one receipt stands for, batch by batch."""
 
-    items: dict[str, list[Item]] = field(default_factory=dict)
+    items: dict[str, list[Question]] = field(default_factory=dict)
 
-    def of(self, batch: str) -> list[Item]:
+    def of(self, batch: str) -> list[Question]:
         return self.items.get(batch, [])
 
     def __bool__(self) -> bool:
@@ -95,7 +95,7 @@ class Issued(Struct, frozen=True):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Issued:
         return cls({
-            batch: [Item(dict(one["keys"]), float(one["score"]), bool(one["cut"])) for one in items]
+            batch: [Question(dict(one["keys"]), float(one["score"]), bool(one["cut"])) for one in items]
             for batch, items in value.items()
         })  # fmt: skip
 
@@ -103,15 +103,15 @@ class Issued(Struct, frozen=True):
 # ---------------------------------------------------------------- looking
 
 
-def gather(turn: Turn, search: Search, settings: MaintenanceSettings, *, enough: bool = False) -> Issued:
+def gather(turn: Turn, search: QuestionSearch, settings: MaintenanceSettings, *, enough: bool = False) -> Issued:
     """Look for candidates until each batch is full or the turn is stopped (its time is over). `enough`: one of them will do."""
-    found: dict[str, list[Item]] = {batch: [] for batch in (*PAIRED, CLUSTERS)}
+    found: dict[str, list[Question]] = {batch: [] for batch in (*PAIRED, CLUSTERS)}
 
     def look(batch: str, groups: Iterable[tuple[Sequence[Shown], float]], most: int) -> None:
         met: set[frozenset[str]] = set()
         for group, score in groups:
             turn.give()
-            item = Item(_keys(group), score)
+            item = Question(_keys(group), score)
             ids = frozenset(item.ids)
             if len(ids) > 1 and ids not in met and _open(turn, batch, item):
                 found[batch].append(item)
@@ -127,7 +127,7 @@ def gather(turn: Turn, search: Search, settings: MaintenanceSettings, *, enough:
     return Issued(found)
 
 
-def _groups(turn: Turn, search: Search, batch: str) -> Iterator[tuple[Sequence[Shown], float]]:
+def _groups(turn: Turn, search: QuestionSearch, batch: str) -> Iterator[tuple[Sequence[Shown], float]]:
     """What a search finds, with its score; clusters have none."""
     if batch == CLUSTERS:
         yield from ((cluster, 0.0) for cluster in search.clusters(turn))
@@ -139,7 +139,7 @@ def _keys(memories: Sequence[Shown]) -> dict[str, str]:
     return {one.id: text_key(one.title, one.content) for one in memories}
 
 
-def _open(turn: Turn, batch: str, item: Item) -> bool:
+def _open(turn: Turn, batch: str, item: Question) -> bool:
     return turn.verdicts.known(QUESTIONS[batch], item.texts) is None
 
 
@@ -177,7 +177,7 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
     return Payload(drawn, Issued(kept))
 
 
-def stale(rows: Mapping[str, NodeRow], item: Item) -> tuple[str, str] | None:
+def stale(rows: Mapping[str, NodeRow], item: Question) -> tuple[str, str] | None:
     """The first memory of an item that is not what it was, and why."""
     for node_id, key in item.keys.items():
         row = rows.get(node_id)
@@ -189,8 +189,8 @@ def stale(rows: Mapping[str, NodeRow], item: Item) -> tuple[str, str] | None:
 
 
 def _fit(
-    rows: Mapping[str, NodeRow], pairs: Mapping[str, list[Item]], room: int
-) -> tuple[dict[str, list[Any]], dict[str, list[Item]]]:
+    rows: Mapping[str, NodeRow], pairs: Mapping[str, list[Question]], room: int
+) -> tuple[dict[str, list[Any]], dict[str, list[Question]]]:
     drawn, kept = _draw(rows, pairs, LEVELS[0])
     for level in LEVELS[1:]:
         if size(drawn) <= room:
@@ -204,17 +204,17 @@ def _fit(
 
 
 def _draw(
-    rows: Mapping[str, NodeRow], pairs: Mapping[str, list[Item]], level: tuple[int, int]
-) -> tuple[dict[str, list[Any]], dict[str, list[Item]]]:
+    rows: Mapping[str, NodeRow], pairs: Mapping[str, list[Question]], level: tuple[int, int]
+) -> tuple[dict[str, list[Any]], dict[str, list[Question]]]:
     drawn: dict[str, list[Any]] = {}
-    kept: dict[str, list[Item]] = {}
+    kept: dict[str, list[Question]] = {}
     for batch, items in pairs.items():
         limit = level[1] if batch == MERGES else level[0]
         drawn[batch], kept[batch] = [], []
         for one in items:
             a, b = (_shown(rows[node_id], limit) for node_id in one.ids)
             drawn[batch].append(CandidatePair(a, b, one.score))
-            kept[batch].append(Item(one.keys, one.score, a.cut or b.cut))
+            kept[batch].append(Question(one.keys, one.score, a.cut or b.cut))
     return drawn, kept
 
 

@@ -25,13 +25,13 @@ from ormahd.jobs.job import Turn
 from ormahd.jobs.maintenance.apply import NO, Settling
 from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, QUESTIONS, Issued, counted, gather, show
 from ormahd.jobs.maintenance.results import check
-from ormahd.jobs.neighbours import Near
+from ormahd.jobs.neighbours import NearMemories
 from ormahd.state.receipts import Receipt, Receipts
 from ormahd.state.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
-    from ormahd.jobs.maintenance.issue import Search
+    from ormahd.jobs.maintenance.issue import QuestionSearch
     from ormahd.jobs.maintenance.results import Checked
     from ormahd.ormah import Ormah
 
@@ -54,7 +54,7 @@ Progress = Callable[[int, int, str], None]
 class Maintenance:
     """Of one vault. Safe for many threads; the two phases are one at a time."""
 
-    def __init__(self, ormah: Ormah, search: Search) -> None:
+    def __init__(self, ormah: Ormah, search: QuestionSearch) -> None:
         self._ormah = ormah
         self._settings = ormah.settings.maintenance
         self._search = search
@@ -140,7 +140,7 @@ class Maintenance:
         daemon's."""
         end = time.monotonic() + seconds
         return Turn(
-            self._ormah, self._verdicts, Near(self._ormah.index), None, run, self._now(), False,
+            self._ormah, self._verdicts, NearMemories(self._ormah.index), None, run, self._now(), False,
             lambda: self._ormah.phase == "stopping" or time.monotonic() > end, lambda *_: None,
         )  # fmt: skip
 

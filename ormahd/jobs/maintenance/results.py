@@ -16,7 +16,7 @@ from ormahd.api import RefusedItem
 from ormahd.errors import OrmahError
 from ormahd.faults import fault
 from ormahd.jobs.maintenance import issue
-from ormahd.jobs.maintenance.issue import Issued, Item, stale
+from ormahd.jobs.maintenance.issue import Issued, Question, stale
 from ormahd.model.node import MAX_CONTENT, EdgeType, NodeType, Text, Title
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ Reason = Annotated[Text, Field(max_length=2_000)]
 Content = Annotated[Text, Field(max_length=MAX_CONTENT)]
 
 
-class Result(BaseModel):
+class JudgedItem(BaseModel):
     """One verdict. Fields that nobody asked for are left aside."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
@@ -47,7 +47,7 @@ class Result(BaseModel):
     reason: Reason | None = None
 
 
-class Edge(Result):
+class JudgedEdge(JudgedItem):
     """What a pair to link may become. The other edges say who the user is, or what a memory was made of."""
 
     source_id: Id
@@ -56,28 +56,28 @@ class Edge(Result):
     weight: Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)] | None = None
 
 
-class Merge(Result):
+class JudgedMerge(JudgedItem):
     keep_id: Id
     remove_id: Id
     title: Title = None
     content: Content | None = None
 
 
-class Consolidation(Result):
+class JudgedConsolidation(JudgedItem):
     node_ids: Annotated[list[Id], Field(min_length=2, max_length=5)]
     title: Title = None
     content: Content
     type: NodeType
 
 
-class Conflict(Result):
+class JudgedConflict(JudgedItem):
     source_id: Id
     target_id: Id
     kind: Literal["evolution", "tension", "none"]
 
 
-MODELS: Final[Mapping[str, type[Result]]] = {
-    "edges": Edge, "conflicts": Conflict, "merges": Merge, "consolidations": Consolidation,
+MODELS: Final[Mapping[str, type[JudgedItem]]] = {
+    "edges": JudgedEdge, "conflicts": JudgedConflict, "merges": JudgedMerge, "consolidations": JudgedConsolidation,
 }  # fmt: skip
 
 
@@ -86,7 +86,7 @@ class Taken(Struct, frozen=True):
 
     name: str
     result: Any
-    asked: Item
+    asked: Question
     batch: str
 
 
@@ -98,12 +98,12 @@ class Checked(Struct):
     said_none: int = 0
     unread: set[str] = field(default_factory=set)
     """Batches whose list could not be read at all."""
-    open: list[tuple[str, Item]] = field(default_factory=list)
+    open: list[tuple[str, Question]] = field(default_factory=list)
     """Questions whose answer was refused: they are asked again."""
     verdicts: dict[tuple[str, tuple[str, ...]], Mapping[str, Any]] = field(default_factory=dict)
     """By batch and ids, what is to be remembered of those that were applied."""
 
-    def refuse(self, item: str, blamed: str, why: str, *asked: tuple[str, Item]) -> None:
+    def refuse(self, item: str, blamed: str, why: str, *asked: tuple[str, Question]) -> None:
         """`asked`: the questions that stay open for it, each with its batch."""
         self.refused.append(RefusedItem(item, blamed[:100], why[:1_000]))
         self.open += asked
@@ -125,7 +125,7 @@ def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
     return checked
 
 
-Asked = tuple[str, Item]
+Asked = tuple[str, Question]
 """A question with the batch that it is of."""
 
 
@@ -151,7 +151,7 @@ def _said_of_several(checked: Checked) -> None:
             checked.refuse(one.name, _ids(one.result)[0], why_, (one.batch, one.asked))
 
 
-R = TypeVar("R", bound=Result)
+R = TypeVar("R", bound=JudgedItem)
 
 
 class _List:
@@ -185,7 +185,7 @@ class _List:
     def _refuse(self, number: int, blamed: str, why: str, *asked: Asked) -> None:
         self.checked.refuse(f"{self.name}[{number}]", blamed, why, *asked)
 
-    def _read(self, number: int, value: Any) -> Result | None:
+    def _read(self, number: int, value: Any) -> JudgedItem | None:
         if not isinstance(value, dict):
             self._refuse(number, "", "it is no map of fields")
             return None
@@ -202,7 +202,7 @@ class _List:
         known = self.known.intersection(ids)
         return ((batch, one) for batch, one in self.asked if known and known <= set(one.ids))
 
-    def _question(self, number: int, result: Result) -> Asked | None:
+    def _question(self, number: int, result: JudgedItem) -> Asked | None:
         """The question that an item answers; None, and refused, where nobody asked it."""
         ids = _ids(result)
         unknown = next((one for one in ids if one not in self.known), None)
@@ -218,17 +218,17 @@ class _List:
         self._refuse(number, ids[0], apart if len(set(ids)) > 1 else "the same memory twice")
         return None
 
-    def _wrong(self, result: Result, item: Item) -> tuple[str, str] | None:
+    def _wrong(self, result: JudgedItem, item: Question) -> tuple[str, str] | None:
         """The id to blame and why, where an item that was asked for cannot be taken."""
         if (changed := stale(self.rows, item)) is not None:
             return changed
         me = self.ormah.vault.self_id
-        if isinstance(result, Merge):
+        if isinstance(result, JudgedMerge):
             if result.remove_id == me:
                 return me, "the self node is never removed"
             if result.content is not None and item.cut:
                 return result.keep_id, "it was shown in part: leave the content out, and the kept memory's own stays"
-        if isinstance(result, Consolidation) and len(set(result.node_ids)) < len(result.node_ids):
+        if isinstance(result, JudgedConsolidation) and len(set(result.node_ids)) < len(result.node_ids):
             return result.node_ids[0], "a memory is named twice"
         text = getattr(result, "content", None)
         if text is not None and not text.strip():
@@ -237,9 +237,9 @@ class _List:
 
 
 def _ids(result: Any) -> tuple[str, ...]:
-    if isinstance(result, Consolidation):
+    if isinstance(result, JudgedConsolidation):
         return tuple(result.node_ids)
-    if isinstance(result, Merge):
+    if isinstance(result, JudgedMerge):
         return result.keep_id, result.remove_id
     return result.source_id, result.target_id
 
@@ -274,11 +274,11 @@ def _repeated(name: str, results: Sequence[tuple[int, Any]]) -> dict[int, tuple[
 
 def _verdict(result: Any) -> tuple[Any, ...]:
     """What is decided, without the words for it."""
-    if isinstance(result, Consolidation):
+    if isinstance(result, JudgedConsolidation):
         return (result.type, result.title, result.content)
-    if isinstance(result, Merge):
+    if isinstance(result, JudgedMerge):
         return (result.keep_id, result.title, result.content)
-    kind = result.edge_type if isinstance(result, Edge) else result.kind
+    kind = result.edge_type if isinstance(result, JudgedEdge) else result.kind
     directed = kind not in (EdgeType.RELATED_TO, EdgeType.CONTRADICTS, "tension", NONE)
     return (kind, result.source_id if directed else None)
 
@@ -288,7 +288,7 @@ def _circles(name: str, results: Sequence[tuple[int, Any]]) -> dict[int, tuple[s
     already, and those of links, the builders find."""
     arrows: list[tuple[int, str, str]] = [
         (number, _ids(result)[0], _ids(result)[1]) for number, result in results
-        if isinstance(result, Merge) or (isinstance(result, Conflict) and result.kind == "evolution")
+        if isinstance(result, JudgedMerge) or (isinstance(result, JudgedConflict) and result.kind == "evolution")
     ]  # fmt: skip
     return {
         number: (source, f"with others of {name} this leads round in a circle")
