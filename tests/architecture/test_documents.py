@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ormahd import config
+from ormahd.config import keys
 from tests import command_page
 from tests.pages import fault
 
@@ -66,6 +67,14 @@ def test_commands_in_the_text_exist(document: Path) -> None:
     for span in re.findall(r"`(ormahctl [^`]+)`", re.sub(r"\s*\n\s*", " ", _prose(document))):
         wrong = fault(span)
         assert wrong is None, f"{document.name}: `{span}`: {wrong}"
+
+
+@pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_settings_in_the_text_exist(document: Path) -> None:
+    known = {f"{group}.{name}" for group, name in keys()}
+    groups = "|".join({key.partition(".")[0] for key in known})
+    named = set(re.findall(rf"`((?:{groups})\.(?!py\b|toml\b|jsonl\b)[a-z_]+)", _prose(document)))
+    assert named - known == set(), f"{document.name} names settings that do not exist"
 
 
 def _prose(document: Path) -> str:
