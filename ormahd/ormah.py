@@ -26,7 +26,7 @@ from ormahd.errors import BadRequest, BegunAnew, NoRoom, NotFound, OrmahError, U
 from ormahd.fetch import Fetcher
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter, NodeRow
-from ormahd.index.snapshots import Pasts
+from ormahd.index.snapshots import Snapshots
 from ormahd.learned_state import Learned
 from ormahd.mender import Mender
 from ormahd.model.change import Clock, Committed, Kind
@@ -88,7 +88,7 @@ class Ormah:
         self.settings = config.settings
         self.vault = vault
         self.index = index
-        self.pasts = Pasts(index, clock, stopping=lambda: self.phase == "stopping")
+        self.pasts = Snapshots(index, clock, stopping=lambda: self.phase == "stopping")
         self.state = state
         self.learned = Learned(vault, index, state)
         self.spaces = Spaces(vault)

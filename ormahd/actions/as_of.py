@@ -17,7 +17,7 @@ from ormahd.vault.revisions import find_standing
 from ormahd.watch.snapshot_files import State
 
 if TYPE_CHECKING:
-    from ormahd.index.snapshot import Past
+    from ormahd.index.snapshots import IndexSnapshot
     from ormahd.model.node import Strength
     from ormahd.ormah import Ormah
 
@@ -27,7 +27,7 @@ Progress = Callable[[int, int, str], None]
 @contextmanager
 def looking_back(
     ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
-) -> Iterator[tuple[Past, AsOf, datetime]]:
+) -> Iterator[tuple[IndexSnapshot, AsOf, datetime]]:
     """The index of the state that `as_of` names (`vault.revisions`), for the length of the block, and its present.
     `query`: what will be asked; texts of then are embedded for it.
 

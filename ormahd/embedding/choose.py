@@ -49,10 +49,10 @@ def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
     identity = model_files.identity(where, folder)
     why = None
     if settings.runtime != "torch" and folder is not None:
-        from ormahd.embedding import onnx_open
+        from ormahd.embedding import check
 
         try:
-            opened = onnx_open.open_onnx(folder, identity, directory, settings.precision)
+            opened = check.open_onnx(folder, identity, directory, settings.precision)
             return Model(settings, opened.about, opened.runtime, opened.identity, directory, opened.served)
         except Unavailable as unfit:
             if settings.runtime == "onnx":

@@ -8,6 +8,7 @@ as much again, because nothing is kept between two passes (ONNX Runtime's arena 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,15 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd.embedding import int8, int8_graph, onnx_graph
+from ormahd.embedding import int8, onnx_graph
 from ormahd.embedding.onnx_graph import Shape, Weight
 from ormahd.embedding.token_vectors import Float
-from ormahd.embedding.word_table import Table
 from ormahd.errors import Unavailable
 
 WEIGHTS = "model.safetensors"
 FAMILY = {"bert", "roberta", "xlm-roberta", "camembert"}
-"""`model_type` of the models whose encoder `embed_graph` writes."""
+"""`model_type` of the models whose encoder `onnx_graph.py` writes."""
 OFFSET_FAMILY = FAMILY - {"bert"}
 """Of these, those whose first position comes after that of the padding."""
 HEADER_MOST = 100_000_000
@@ -62,12 +62,12 @@ class OnnxRuntime:
         """Tokens that a text may have."""
         self._width = shape.width
         self._eight = eight is not None
-        self._table = Table(file, weights[onnx_graph.TABLE])
+        self._table = WordTable(file, weights[onnx_graph.TABLE])
         if eight is None:
             graph, place = onnx_graph.graph(shape, file.name, weights), file.parent
         else:
             matrices, _ = int8.layout(shape, weights)
-            graph = int8_graph.graph(shape, eight.name, matrices, _inside(shape, weights, file))
+            graph = int8.graph(shape, eight.name, matrices, _inside(shape, weights, file))
             place = eight.parent
         self._session = _session(onnxruntime, graph, place, folder)
 
@@ -90,11 +90,11 @@ class OnnxRuntime:
         return OnnxRuntime(self._folder, self._pooling, file)
 
     def give_back(self) -> None:
-        """See `embed_pass.Runtime`."""
+        """See `forward.Runtime`."""
         self._table.give_back()
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """See `embed_pass.Runtime`. In eight bits only texts of the same length go together: each product then reads its matrix once for
+        """See `forward.Runtime`. In eight bits only texts of the same length go together: each product then reads its matrix once for
         all of them, and a text's vector does not depend on its neighbours'. Padding would change it in the last bit."""
         tokens = self._alike(ids, mask) if self._eight else self._together(ids, mask)
         if self._pooling == "cls":
@@ -203,7 +203,7 @@ def _inside(shape: Shape, weights: dict[str, Weight], source: Path) -> dict[str,
             if name not in large
         }
     for layer in range(shape.layers):
-        for product in int8_graph.products(layer):
+        for product in int8.products(layer):
             biases = [found.pop(f"{part}.bias") for part in product.parts]
             rows = sum(dims[0] for dims, _ in biases)
             found[f"{product.at}.bias"] = (rows,), b"".join(data for _, data in biases)
@@ -250,3 +250,22 @@ def _session(onnxruntime: Any, graph: bytes, weights: Path, folder: Path) -> Any
         )  # fmt: skip
     except Exception as error:  # whatever it is made of, it derives from Exception only
         raise unfit(folder, str(error).strip()[:300], fault=True) from error
+
+
+class WordTable:
+    """Rows of float32, read from any thread. What was read stays in memory until it is given back."""
+
+    def __init__(self, file: Path, weight: Weight) -> None:
+        with file.open("rb") as opened:
+            self._mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        flat = np.frombuffer(self._mapped, "<f4", weight.length // 4, weight.offset)
+        self._rows = flat.reshape(weight.dims)
+
+    def rows(self, ids: NDArray[np.int64]) -> Float:
+        """float32[*ids.shape, width]"""
+        return self._rows[ids]
+
+    def give_back(self) -> None:
+        """Drop what was read; the system reads it again, most likely from its own cache."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._mapped.madvise(mmap.MADV_DONTNEED)

@@ -7,7 +7,7 @@ milliseconds, and the weights stay in `model.safetensors`. Whether a model is of
 prove: `check.py` compares what comes out with sentence-transformers.
 
 The table of words is no part of the graph: whoever runs it looks the words up. Of questions there is another graph of the same
-encoder, in eight bits (`int8_graph.py`).
+encoder, in eight bits (`int8.py`).
 
 A graph is a protobuf message (onnx.proto3, github.com/onnx/onnx). The few fields that are used are encoded here.
 """

@@ -55,7 +55,7 @@ class Torch:
         """torch keeps the weights in memory; there is nothing besides."""
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """See `embed_pass.Runtime`."""
+        """See `forward.Runtime`."""
         import torch
 
         features: dict[str, Any] = {

@@ -6,6 +6,7 @@ import logging
 import shutil
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -16,19 +17,45 @@ from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Unavailable
 from ormahd.index import embedding_cache, full_text, lookup, verify, write
 from ormahd.index.database import Database
-from ormahd.index.indexer import Filler
+from ormahd.index.indexer import Indexer
 from ormahd.index.neighbours import Neighbours
-from ormahd.index.pending_embeddings import Ahead
-from ormahd.index.query_cache import QueryCache
 from ormahd.index.reader import Reader
 from ormahd.index.rows import micros
-from ormahd.index.vector_store import Meaning
+from ormahd.index.vector_store import VectorStore
 from ormahd.index.write import Entry, FirstPath
 from ormahd.model.file_state import FileState
 from ormahd.model.node import Strength
 from ormahd.note.note import Note
 from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings, VectorSettings
+
+MOST_PENDING = 256
+"""Texts; what is beyond them, of writes that never came about, goes first."""
+
+
+class PendingEmbeddings:
+    """Safe from any thread. Texts are named by the sha256 of what is embedded, models by their fingerprint."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: OrderedDict[tuple[str, bytes], DocumentVectors] = OrderedDict()
+
+    def keep(self, fingerprint: str, made: dict[bytes, DocumentVectors]) -> None:
+        with self._lock:
+            for sha, vectors in made.items():
+                self._made[fingerprint, sha] = vectors
+            while len(self._made) > MOST_PENDING:
+                self._made.popitem(last=False)
+
+    def look(self, fingerprint: str, wanted: Iterable[bytes]) -> dict[bytes, DocumentVectors]:
+        with self._lock:
+            return {sha: self._made[fingerprint, sha] for sha in wanted if (fingerprint, sha) in self._made}
+
+    def take(self, fingerprint: str, wanted: Iterable[bytes]) -> dict[bytes, DocumentVectors]:
+        """The same, and they are kept no longer: their notes are being written to the index."""
+        with self._lock:
+            return {sha: self._made.pop((fingerprint, sha)) for sha in wanted if (fingerprint, sha) in self._made}
+
 
 BATCH = 1000
 """Files in one transaction of a rebuild: large enough to be quick, small enough that writers get a turn."""
@@ -53,11 +80,11 @@ class Index(Reader):
     ) -> None:
         self._applying = threading.Lock()
         self._knowing = threading.Lock()
-        self._ahead = Ahead()
+        self._ahead = PendingEmbeddings()
         self._files: dict[str, FileState] | None = None
         self.generation = 0
         """Counts the files that took one another's place: a reader beside that may have found an empty one."""
-        super().__init__(database, Filler(database, self._applying, clock))
+        super().__init__(database, Indexer(database, self._applying, clock))
         self.embedding = embedding
         self._vectors = vectors
         self._clock = clock
@@ -82,12 +109,12 @@ class Index(Reader):
 
     @property
     def directory(self) -> Path:
-        return self._database.directory
+        return self.database.directory
 
     @property
     def dropped(self) -> str | None:
         """Why the index on disk was not used when this one was opened, or None."""
-        return self._database.dropped
+        return self.database.dropped
 
     # Damage
 
@@ -95,18 +122,18 @@ class Index(Reader):
         """Set the damaged file aside; the index is empty then, and is filled by the next scan of the vault. Nothing of it may be under
         way in the calling thread."""
         with self._applying:
-            self._database.begin_anew(why)
+            self.database.begin_anew(why)
             self._forget_all()
 
     def into_memory(self, why: str) -> bool:
         """Go on in memory, because the disk is full: what could not be written is brought in by the next scan."""
         with self._applying:
-            return self._database.into_memory(why)
+            return self.database.into_memory(why)
 
     def back_to_file(self) -> bool:
         """Go back to the file where there was no room for it before, and True where that is possible: the next scan brings it up to date."""
         with self._applying:
-            if not self._database.back_to_file():
+            if not self.database.back_to_file():
                 return False
             self._forget_all()
             return True
@@ -116,15 +143,9 @@ class Index(Reader):
         self.generation += 1
         with self._knowing:
             self._files = None
-        self._frequencies = full_text.Frequencies()
-        self._kept = QueryCache()
-        self._filler.begin_anew(self._database)
-        self._filler.wake()
-
-    @property
-    def database(self) -> Database:
-        """The file, for the mender, which asks it how it is."""
-        return self._database
+        self.forget()
+        self.indexer.begin_anew(self.database)
+        self.indexer.wake()
 
     # Writing
 
@@ -147,7 +168,7 @@ class Index(Reader):
         made = self._embed_now(entries) if embed else None
         now = micros(self._clock())
         with self._applying:
-            with self._database.write() as connection:
+            with self.database.write() as connection:
                 stored = write.store(connection, entries, removals, self.first_path)
                 if made is not None:
                     embedding_cache.put(connection, made[0].number, made[1], now)
@@ -157,16 +178,16 @@ class Index(Reader):
                 }
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
-            self._changed(stored.ids, words=stored.words)
+            self.changed(stored.ids, words=stored.words)
             self._follow_files([*upserts, *removals])
-            for meaning in self._meanings():
-                meaning.take(deltas[meaning.number])
-        self._filler.wake()
+            for store in self._stores():
+                store.take(deltas[store.number])
+        self.indexer.wake()
 
     def touched(self, states: Sequence[FileState]) -> None:
         """Note another stat of files that hold the bytes they are indexed with."""
         with self._applying:
-            with self._database.write() as connection:
+            with self.database.write() as connection:
                 connection.executemany(
                     "UPDATE file SET size = ?, mtime_ns = ?, inode = ? WHERE path = ? AND digest = ?",
                     [(one.size, one.mtime_ns, one.inode, one.path, one.digest) for one in states],
@@ -183,16 +204,16 @@ class Index(Reader):
     def _follow_files(self, paths: Sequence[str]) -> None:
         with self._knowing:
             if self._files is not None:
-                with self._database.read() as connection:
+                with self.database.read() as connection:
                     found = lookup.files(connection, paths)
                 for path in paths:
                     self._files.pop(path, None)
                 self._files |= found
 
-    def _embed_now(self, entries: Sequence[Entry]) -> tuple[Meaning, dict[bytes, DocumentVectors]] | None:
+    def _embed_now(self, entries: Sequence[Entry]) -> tuple[VectorStore, dict[bytes, DocumentVectors]] | None:
         """Vectors of a few new texts, so that they are found by meaning as soon as they are written."""
-        meaning = self._filler.active
-        if meaning is None or len(entries) > MOST_AT_ONCE:
+        store = self.indexer.active
+        if store is None or len(entries) > MOST_AT_ONCE:
             return None
         sources = {
             one.sha: one
@@ -200,23 +221,23 @@ class Index(Reader):
                 embedding_cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims
             )
         }
-        made = self._ahead.take(meaning.embedder.fingerprint, sources)
-        with self._database.read() as connection:
-            known = embedding_cache.cached(connection, meaning.number, sources.keys() - made.keys())
+        made = self._ahead.take(store.embedder.fingerprint, sources)
+        with self.database.read() as connection:
+            known = embedding_cache.cached(connection, store.number, sources.keys() - made.keys())
         missing = {sha: one for sha, one in sources.items() if sha not in known and sha not in made}
         if len(missing) > AT_ONCE or sum(len(one.content) for one in missing.values()) > AT_ONCE_CHARACTERS:
             missing = {}
         if not missing:
-            return (meaning, made) if made else None
+            return (store, made) if made else None
         try:
-            vectors = meaning.embedder.embed_documents(
+            vectors = store.embedder.embed_documents(
                 [one.content for one in missing.values()], [one.heading for one in missing.values()], urgent=True
             )
         except Exception:
             # The edge to a foreign library: what cannot be embedded now waits, and is found by its words.
             log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
-            return (meaning, made) if made else None
-        return meaning, made | dict(zip(missing, vectors, strict=True))
+            return (store, made) if made else None
+        return store, made | dict(zip(missing, vectors, strict=True))
 
     def embed_ahead(self, texts: Sequence[tuple[str | None, str]], *, urgent: bool = True) -> list[Float] | None:
         """Vectors (unit, float32[dimensions]) of texts (title, content) that are about to become notes; None: no model yet.
@@ -224,28 +245,28 @@ class Index(Reader):
         They are kept, so that `apply` finds them: embedding is slow and belongs outside of every lock. Not `urgent`: many of
         them, behind whoever waits for an answer; those are kept in the cache on the disk, a few in memory.
         """
-        meaning = self._filler.active
-        if meaning is None:
+        store = self.indexer.active
+        if store is None:
             return None
         sources = [embedding_cache.source(title, "", content) for title, content in texts]
         wanted = {one.sha: one for one in sources}
-        with self._database.read() as connection:
-            known = embedding_cache.cached(connection, meaning.number, wanted)
-        made = self._ahead.look(meaning.embedder.fingerprint, wanted)
+        with self.database.read() as connection:
+            known = embedding_cache.cached(connection, store.number, wanted)
+        made = self._ahead.look(store.embedder.fingerprint, wanted)
         missing = [one for sha, one in wanted.items() if sha not in known and sha not in made]
         if missing:
-            vectors = meaning.embedder.embed_documents(
+            vectors = store.embedder.embed_documents(
                 [one.content for one in missing], [one.heading for one in missing], urgent=urgent
             )
             new = {one.sha: document for one, document in zip(missing, vectors, strict=True)}
             made |= new
             if urgent:
-                self._ahead.keep(meaning.embedder.fingerprint, new)
+                self._ahead.keep(store.embedder.fingerprint, new)
             else:
-                with self._applying, self._database.write() as connection:
-                    embedding_cache.put(connection, meaning.number, new, micros(self._clock()))
-                self._filler.worked()
-        with self._database.read() as connection:
+                with self._applying, self.database.write() as connection:
+                    embedding_cache.put(connection, store.number, new, micros(self._clock()))
+                self.indexer.worked()
+        with self.database.read() as connection:
             return [
                 made[one.sha].vector if one.sha in made else embedding_cache.vector(connection, known[one.sha])
                 for one in sources
@@ -254,18 +275,18 @@ class Index(Reader):
     def keep_vectors(self, fingerprint: str, made: Mapping[bytes, DocumentVectors]) -> None:
         """Keep embeddings of texts that are no notes today, for a while: earlier versions are asked for again."""
         with self._applying:
-            meaning = next((one for one in self._meanings() if one.embedder.fingerprint == fingerprint), None)
-            if meaning is not None:
-                with self._database.write() as connection:
-                    embedding_cache.put(connection, meaning.number, made, micros(self._clock()))
+            store = next((one for one in self._stores() if one.embedder.fingerprint == fingerprint), None)
+            if store is not None:
+                with self.database.write() as connection:
+                    embedding_cache.put(connection, store.number, made, micros(self._clock()))
 
     def copy(self, directory: Path) -> None:
         """Write the index as it is now, without Chroma, into another directory."""
-        self._database.copy(directory)
+        self.database.copy(directory)
 
     def copied(self) -> int:
         """Bytes that such a copy takes."""
-        return self._database.bytes()
+        return self.database.bytes()
 
     def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
         """Make the index hold exactly `files`; embeddings stay cached. Returns how many there were."""
@@ -281,14 +302,14 @@ class Index(Reader):
                 batch = {}
         self.apply(batch, left, head=head)
         with self._applying:
-            with self._database.write() as connection:
+            with self.database.write() as connection:
                 full_text.refresh(connection)
-                for meaning in self._meanings():
-                    meaning.recount(connection)
-            self._changed((), words=True)
-            for meaning in self._meanings():
-                meaning.distrust()
-        self._filler.wake()
+                for store in self._stores():
+                    store.recount(connection)
+            self.changed((), words=True)
+            for store in self._stores():
+                store.distrust()
+        self.indexer.wake()
         return done
 
     def scour(self, seconds: float = 60.0) -> None:
@@ -298,18 +319,18 @@ class Index(Reader):
         Raises Unavailable when somebody reads, or Chroma is filled, for longer than `seconds`.
         """
         with self._applying:
-            with self._database.write() as connection:
+            with self.database.write() as connection:
                 embedding_cache.forget_free(connection)
                 full_text.settle(connection)
-            meanings = self._meanings()
-            for meaning in meanings:
-                meaning.wipe()
-            if not meanings:
+            stores = self._stores()
+            for store in stores:
+                store.wipe()
+            if not stores:
                 shutil.rmtree(self.directory / "chroma", ignore_errors=True)
-            self._database.scour()
-        self._filler.wake()
+            self.database.scour()
+        self.indexer.wake()
         end = time.monotonic() + seconds
-        while not all(meaning.wiped for meaning in meanings):
+        while not all(store.wiped for store in stores):
             if time.monotonic() > end:
                 raise Unavailable("Chroma is not dropped yet", hint="restart the daemon: it begins with that")
             time.sleep(0.02)
@@ -320,33 +341,33 @@ class Index(Reader):
         A second model (another fingerprint) is filled beside the first one and replaces it when it is complete.
         """
         with self._applying:
-            active = self._filler.active
+            active = self.indexer.active
             if active is not None and active.embedder.fingerprint == embedder.fingerprint:
                 active.embedder = embedder
                 return
-            meaning = Meaning(embedder, self._database.directory, self._vectors)
-            with self._database.write() as connection:
-                meaning.load(connection)
-            meaning.alarm = self._filler.wake
+            store = VectorStore(embedder, self.database.directory, self._vectors)
+            with self.database.write() as connection:
+                store.load(connection)
+            store.alarm = self.indexer.wake
             if active is None:
-                self._filler.active = meaning
-                self._filler.start()
+                self.indexer.active = store
+                self.indexer.start()
             else:
-                self._filler.next = meaning
-        self._filler.wake()
+                self.indexer.next = store
+        self.indexer.wake()
 
     def pending(self) -> int:
         """Nodes that wait for their vectors."""
-        return self._filler.pending()
+        return self.indexer.pending()
 
     def wait_filled(self, timeout: float, *, settled: bool = False) -> bool:
         """Wait until every node has its vectors; with `settled` also until Chroma knows them. False: time is over."""
-        return self._filler.wait(timeout, settled=settled)
+        return self.indexer.wait(timeout, settled=settled)
 
     @property
     def degraded(self) -> list[str]:
         """What search has to do without: "vectors" (no model, or many nodes without vectors), "chroma" (only slower)."""
-        active = self._filler.active
+        active = self.indexer.active
         if active is None:
             return ["vectors"]
         waiting = len(active.waiting)
@@ -355,21 +376,21 @@ class Index(Reader):
 
     @property
     def searched(self) -> str:
-        """Where vectors are searched (`Meaning.searched`); "nowhere" until the model is loaded."""
-        return self._filler.active.searched if self._filler.active else "nowhere"
+        """Where vectors are searched (`VectorStore.searched`); "nowhere" until the model is loaded."""
+        return self.indexer.active.searched if self.indexer.active else "nowhere"
 
     @property
     def trouble(self) -> str | None:
         """Why Chroma cannot be asked; None: it can, or need not be."""
-        return self._filler.active.trouble if self._filler.active else None
+        return self.indexer.active.trouble if self.indexer.active else None
 
     @property
     def embedder(self) -> Embedder | None:
         """The model whose vectors answer at the moment: questions must be embedded with this one."""
-        return self._filler.active.embedder if self._filler.active else None
+        return self.indexer.active.embedder if self.indexer.active else None
 
-    def _meanings(self) -> list[Meaning]:
-        return [one for one in (self._filler.active, self._filler.next) if one is not None]
+    def _stores(self) -> list[VectorStore]:
+        return [one for one in (self.indexer.active, self.indexer.next) if one is not None]
 
     def verify(
         self, vault: Iterable[tuple[str, bytes, FileState]] | None = None, *, progress: verify.Progress = verify.silent
@@ -379,10 +400,10 @@ class Index(Reader):
         Nodes that still wait for their vectors are no difference: `pending` counts them. No writer waits meanwhile: the index is
         compared as it was at one moment, and a file that is written after that and not taken in yet may be called different.
         """
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             with self._applying:
                 connection.execute("SELECT 1 FROM meta").fetchone()  # the snapshot begins here
-                active = self._filler.active
+                active = self.indexer.active
                 memory = None if active is None else active.matrix.frozen()
             progress(0, 0, "the database")
             found = list(verify.check(connection))
@@ -395,28 +416,21 @@ class Index(Reader):
             if active is not None and memory is not None:
                 found += verify.vectors(connection, active.number, memory, progress)
         if differ:  # those that were not taken in since
-            with self._database.read() as connection:
+            with self.database.read() as connection:
                 now = lookup.files(connection, [one.path for one in differ if one.path is not None])
             found += [one for one in differ if one.path is None or was.get(one.path) == now.get(one.path)]
         if active is not None:
             progress(0, 0, "Chroma")
             active.trouble = None  # it is tried again, at once
-            self._filler.open(OPEN_S)
+            self.indexer.open(OPEN_S)
             found += verify.chroma(active, progress)
         return found
 
     def set_strength(self, strength: Mapping[str, Strength]) -> None:
         """What use has made of nodes, by id, as last folded; nodes that are not in it have the default."""
-        self._strength = dict(strength)
-        self._kept = QueryCache()
-
-    @property
-    def strength(self) -> Mapping[str, Strength]:
-        """What was set last."""
-        return self._strength
+        self.strength = dict(strength)
+        self.forget()
 
     def close(self) -> None:
         """Close everything; what is still to be written to Chroma is written at the next start."""
-        self._beside.close()
-        self._filler.stop()
-        self._database.close()
+        super().close()

@@ -1,4 +1,4 @@
-"""The index's background thread: embeds what waits, has Chroma told (`chroma_sync.py`), tidies up. In small steps, behind
+"""The index's background thread: embeds what waits, has Chroma told (`vector_store.ChromaSync`), tidies up. In small steps, behind
 everything else."""
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from msgspec import Struct
 from ormahd.embedding.embedder import DocumentVectors
 from ormahd.errors import Unavailable
 from ormahd.index import embedding_cache
-from ormahd.index.chroma_sync import Telling
 from ormahd.index.database import Database
 from ormahd.index.rows import micros
-from ormahd.index.vector_store import Meaning
+from ormahd.index.vector_store import ChromaSync, VectorStore
 from ormahd.process import memory, priority
 from ormahd.vectors.chroma import ChromaTrouble
 
@@ -48,14 +47,14 @@ log = logging.getLogger(__name__)
 class _Begun(Struct, frozen=True):
     """Nodes whose texts are being embedded."""
 
-    meaning: Meaning
+    store: VectorStore
     ids: Sequence[str]
     made: Future[dict[bytes, DocumentVectors]]
     """The vectors of those that were not in the cache, by the sha256 of what was embedded."""
 
 
-class Filler:
-    """One thread that works through what `Meaning` says is to be done, for the active model and the next one."""
+class Indexer:
+    """One thread that works through what `VectorStore` says is to be done, for the active model and the next one."""
 
     def __init__(self, database: Database, applying: threading.Lock, clock: Callable[[], datetime]) -> None:
         self._database = database
@@ -75,11 +74,11 @@ class Filler:
         self._woken = False  # so that a call that comes during a step is not lost
         self._failures = 0
         self._tidy_at = 0.0
-        self._telling = Telling(database, applying)
+        self._chroma_sync = ChromaSync(database, applying)
         self._beside = ThreadPoolExecutor(AHEAD, "index-embed")
         self._begun: deque[_Begun] = deque()
-        self.active: Meaning | None = None
-        self.next: Meaning | None = None
+        self.active: VectorStore | None = None
+        self.next: VectorStore | None = None
         """A model that is being filled beside the active one, and replaces it when it is complete."""
         self.failure: str | None = None
         """Why the last step failed, None when it did not."""
@@ -91,10 +90,10 @@ class Filler:
     def begin_anew(self, database: Database) -> None:
         """Read everything again from a file that is another one now; the apply lock is held."""
         self._begun.clear()
-        for meaning in (self.active, self.next):
-            if meaning is not None:
+        for store in (self.active, self.next):
+            if store is not None:
                 with database.write() as connection:
-                    meaning.reload(connection)
+                    store.reload(connection)
 
     def wake(self) -> None:
         """There is something to do."""
@@ -108,8 +107,8 @@ class Filler:
 
     def pending(self) -> int:
         """Nodes that wait for their vectors."""
-        meanings = [one for one in (self.active, self.next) if one is not None]
-        return max((len(one.waiting) for one in meanings), default=0)
+        stores = [one for one in (self.active, self.next) if one is not None]
+        return max((len(one.waiting) for one in stores), default=0)
 
     def wait(self, timeout: float, *, settled: bool) -> bool:
         """Until nothing waits for its vectors (and, with `settled`, Chroma knows them all). False: time is over."""
@@ -140,7 +139,7 @@ class Filler:
                 self._hurry -= 1
                 self._settling -= settled
                 if settled:
-                    self._telling.stay()
+                    self._chroma_sync.stay()
         return True
 
     def _done(self, settled: bool) -> bool:
@@ -157,9 +156,9 @@ class Filler:
         if self._thread is not None:
             self._thread.join()
         self._beside.shutdown(cancel_futures=True)
-        for meaning in (self.active, self.next):
-            if meaning is not None:
-                meaning.close()
+        for store in (self.active, self.next):
+            if store is not None:
+                store.close()
 
     # The thread
 
@@ -177,9 +176,9 @@ class Filler:
         try:
             pause = self._step()
         except ChromaTrouble as trouble:
-            for meaning in (self.active, self.next):
-                if meaning is not None:
-                    meaning.fail(trouble)
+            for store in (self.active, self.next):
+                if store is not None:
+                    store.fail(trouble)
         except Unavailable as error:
             self.failure = error.message
         except Exception as error:
@@ -194,14 +193,14 @@ class Filler:
 
     def _step(self) -> float:
         priority.give()
-        for meaning in (self.active, self.next):
-            if meaning is None:
+        for store in (self.active, self.next):
+            if store is None:
                 continue
-            if not meaning.wiped:
+            if not store.wiped:
                 with self._applying:
-                    meaning.wipe_now()
-            if meaning.waiting:
-                self._embed(meaning)
+                    store.wipe_now()
+            if store.waiting:
+                self._embed(store)
                 self.worked()
                 return 0.0
         if self.next is not None:
@@ -210,22 +209,22 @@ class Filler:
         if self.active is None:
             return IDLE_S
         hurry, settling = bool(self._hurry), bool(self._settling)
-        pause = self._telling.step(self.active, hurry=hurry, settling=settling)
+        pause = self._chroma_sync.step(self.active, hurry=hurry, settling=settling)
         if pause is None:
             pause = self._nothing_to_tell(self.active, settling)
         return min(pause, self._give_back(self.active)) if pause else 0.0
 
-    def _nothing_to_tell(self, meaning: Meaning, settling: bool) -> float:
+    def _nothing_to_tell(self, store: VectorStore, settling: bool) -> float:
         """Tidy up, and let Chroma rest when it was not needed for a while."""
         if time.monotonic() >= self._tidy_at:
-            if self._tidy(meaning):
+            if self._tidy(store):
                 return 0.0
             self._tidy_at = time.monotonic() + TIDY_S
-        return min(IDLE_S, self._telling.rest(meaning, settling))
+        return min(IDLE_S, self._chroma_sync.rest(store, settling))
 
-    def _give_back(self, meaning: Meaning) -> float:
+    def _give_back(self, store: VectorStore) -> float:
         """Return freed memory once bulk work is over, and now and then where one question follows the other; seconds until then."""
-        worked, now = self._worked or self._telling.since, time.monotonic()
+        worked, now = self._worked or self._chroma_sync.since, time.monotonic()
         again = self._given_back + GIVE_BACK_AGAIN_S - now
         left = again if worked is None else min(worked + GIVE_BACK_S - now, again)
         if left > 0:
@@ -233,9 +232,9 @@ class Filler:
         self._given_back = now
         if worked is None and time.process_time() - self._cpu < GIVE_BACK_CPU_S:
             return IDLE_S
-        self._worked = self._telling.since = None
+        self._worked = self._chroma_sync.since = None
         self._database.give_back()
-        meaning.embedder.give_back()
+        store.embedder.give_back()
         if now - self._swept >= SWEEP_S:
             self._swept = now
             memory.sweep()
@@ -245,8 +244,8 @@ class Filler:
         self._cpu = time.process_time()
         return IDLE_S
 
-    def _embed(self, meaning: Meaning) -> None:
-        self._begin(meaning)
+    def _embed(self, store: VectorStore) -> None:
+        self._begin(store)
         if not self._begun:
             return  # nothing waits any more
         begun = self._begun.popleft()
@@ -257,31 +256,31 @@ class Filler:
                 # What was forgotten meanwhile leaves no embedding behind.
                 wanted = {one.sha for one in embedding_cache.sources(connection, ids).values()}
                 embedding_cache.put(
-                    connection, meaning.number, {sha: one for sha, one in made.items() if sha in wanted}, now
+                    connection, store.number, {sha: one for sha, one in made.items() if sha in wanted}, now
                 )
-                delta = embedding_cache.follow(connection, meaning.number, ids, now)
-            meaning.take(delta)
+                delta = embedding_cache.follow(connection, store.number, ids, now)
+            store.take(delta)
             for node_id in ids:  # also those that are gone, or changed meanwhile (`take` adds them again)
                 if node_id not in delta.waiting:
-                    meaning.waiting.pop(node_id, None)
+                    store.waiting.pop(node_id, None)
 
-    def _begin(self, meaning: Meaning) -> None:
+    def _begin(self, store: VectorStore) -> None:
         """Have as many batches under way as may be."""
-        while self._begun and self._begun[0].meaning is not meaning:
+        while self._begun and self._begun[0].store is not store:
             self._begun.popleft()
         under_way = {node_id for one in self._begun for node_id in one.ids}
-        following = [one for one in list(meaning.waiting)[: (AHEAD + 1) * FILL_BATCH] if one not in under_way]
+        following = [one for one in list(store.waiting)[: (AHEAD + 1) * FILL_BATCH] if one not in under_way]
         while len(self._begun) < AHEAD and (ids := following[:FILL_BATCH]):
             del following[:FILL_BATCH]
-            self._begun.append(_Begun(meaning, ids, self._beside.submit(self._made, meaning, ids)))
+            self._begun.append(_Begun(store, ids, self._beside.submit(self._made, store, ids)))
 
-    def _made(self, meaning: Meaning, ids: Sequence[str]) -> dict[bytes, DocumentVectors]:
+    def _made(self, store: VectorStore, ids: Sequence[str]) -> dict[bytes, DocumentVectors]:
         with self._database.read() as connection:
             sources = embedding_cache.sources(connection, ids)
-            known = embedding_cache.cached(connection, meaning.number, {one.sha for one in sources.values()})
+            known = embedding_cache.cached(connection, store.number, {one.sha for one in sources.values()})
         missing = {one.sha: one for one in sources.values() if one.sha not in known}
         texts = [one.content for one in missing.values()]
-        vectors = meaning.embedder.embed_documents(texts, [one.heading for one in missing.values()]) if texts else []
+        vectors = store.embedder.embed_documents(texts, [one.heading for one in missing.values()]) if texts else []
         return dict(zip(missing, vectors, strict=True))
 
     def _switch(self) -> None:
@@ -294,17 +293,17 @@ class Filler:
         if old is not None:
             old.close()
 
-    def _tidy(self, meaning: Meaning) -> bool:
+    def _tidy(self, store: VectorStore) -> bool:
         """Nothing else to do: drop some of what nobody needs any more. True: there may be more of it."""
         with self._applying, self._database.write() as connection:
             if self.next is not None:
                 return False
-            others = embedding_cache.models(connection) != [meaning.number]
-            dropped = embedding_cache.purge(connection, meaning.number, micros(self._clock()))
+            others = embedding_cache.models(connection) != [store.number]
+            dropped = embedding_cache.purge(connection, store.number, micros(self._clock()))
             if others and not dropped:
-                embedding_cache.forget_others(connection, meaning.number)
+                embedding_cache.forget_others(connection, store.number)
         if others and not dropped:
-            meaning.drop_others()
+            store.drop_others()
         if dropped or others:
             self._database.checkpoint()
         return bool(dropped)

@@ -18,10 +18,10 @@ from ormahd.errors import NotFound
 from ormahd.index import embedding_cache, full_text, links, lookup
 from ormahd.index.database import Database
 from ormahd.index.embedding_cache import Pieces, TokenVectors
-from ormahd.index.indexer import Filler
+from ormahd.index.indexer import Indexer
 from ormahd.index.query_cache import CANDIDATES, COUNTS, STATEMENTS, QueryCache
 from ormahd.index.rows import UNWRITTEN, Candidate, EdgeRow, Filter, NodeRow, Stats, Unresolved
-from ormahd.index.vector_store import Meaning
+from ormahd.index.vector_store import VectorStore
 from ormahd.model.file_state import FileState
 from ormahd.model.node import NodeType, Strength
 from ormahd.process import priority, sql
@@ -44,10 +44,11 @@ LATE_PIECES = 4
 class Reader:
     """The reading half of the index."""
 
-    def __init__(self, database: Database, filler: Filler) -> None:
-        self._database = database
-        self._filler = filler
-        self._strength: Mapping[str, Strength] = {}
+    def __init__(self, database: Database, indexer: Indexer) -> None:
+        self.database = database
+        self.indexer = indexer
+        self.strength: Mapping[str, Strength] = {}
+        """What use has made of nodes, by id; nodes that are not in it have the default."""
         self._frequencies = full_text.Frequencies()
         self._kept = QueryCache()
         self._beside = priority.Beside("search-text")
@@ -56,30 +57,47 @@ class Reader:
         self.fetch_words: Callable[[Sequence[str]], None] = lambda _: None
         """The same for notes with such words, where the index is known to lag."""
 
+    def changed(self, ids: Collection[str], *, words: bool) -> None:
+        """Called when it is committed that these nodes came, changed or went; `words`: also in their words."""
+        if words:
+            self._frequencies.changed()
+        self._kept = self._kept.without(ids, words=words)
+
+    def forget(self) -> None:
+        """Read everything anew from now on."""
+        self._frequencies = full_text.Frequencies()
+        self._kept = QueryCache()
+
+    def close(self) -> None:
+        """Close everything; what is still to be written to Chroma is written at the next start."""
+        self._beside.close()
+        self.indexer.stop()
+        self.database.close()
+
     # What is known
 
     def known(self) -> dict[str, FileState]:
         """Every indexed file with the state it was indexed in."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return lookup.files(connection)
 
     @property
     def position(self) -> str | None:
         """The commit up to which the vault has been taken in."""
-        with self._database.ask() as connection:
+        with self.database.ask() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = 'head'").fetchone()
             return None if row is None else str(row[0])
 
     def kinds(self) -> dict[str, str]:
         """Kind (`NoteKind`) of every indexed file; a second file with an id that another one holds is a "duplicate"."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return dict(connection.execute(
                 "SELECT path, CASE WHEN n.held = 0 THEN 'duplicate' ELSE kind END FROM file LEFT JOIN node n USING (number)"
             ))  # fmt: skip
 
     def lent(self) -> set[str]:
         """Ids of the notes that are only found: nothing is written into them."""
-        with self._database.ask() as connection:
+        with self.database.ask() as connection:
             return {row[0] for row in connection.execute(f"SELECT node_id FROM file WHERE kind IN {UNWRITTEN}")}
 
     # Nodes and edges
@@ -98,7 +116,7 @@ class Reader:
 
     def resolve_known(self, prefix: str) -> str:
         """`resolve` among what is in the index, without a look into the vault."""
-        with self._database.ask() as connection:
+        with self.database.ask() as connection:
             return lookup.resolve(connection, prefix)
 
     def note(self, node_id: str) -> NodeRow:
@@ -116,12 +134,12 @@ class Reader:
         if not wanted:
             return {}
         priority.give()
-        with self._database.read() if connections else self._few(wanted) as connection:
-            return lookup.notes(connection, wanted, self._strength, connections=connections)
+        with self.database.read() if connections else self._few(wanted) as connection:
+            return lookup.notes(connection, wanted, self.strength, connections=connections)
 
     def _few(self, ids: Sequence[str], most: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
         """A connection for what is read of these nodes: in one statement, if they are no more than fit into one."""
-        return self._database.ask() if len(ids) <= most else self._database.read()
+        return self.database.ask() if len(ids) <= most else self.database.read()
 
     def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]:
         """What ranking asks of nodes, by full id; unknown ones are left out."""
@@ -131,7 +149,7 @@ class Reader:
         missing = [node_id for node_id in ids if node_id not in found]
         if missing:
             with self._few(missing) as connection:
-                others = lookup.candidates(connection, lookup.full(missing), self._strength)
+                others = lookup.candidates(connection, lookup.full(missing), self.strength)
             if len(known) < CANDIDATES:
                 known.update(others)
             found |= others
@@ -139,12 +157,12 @@ class Reader:
 
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
         """Ids of all nodes that the filter lets through."""
-        with self._database.ask() as connection:
+        with self.database.ask() as connection:
             return lookup.passing(connection, chosen)
 
     def newest(self, chosen: Filter, limit: int) -> list[str]:
         """The youngest nodes that the filter lets through, youngest first; equally young ones by id."""
-        with self._database.ask() as connection:
+        with self.database.ask() as connection:
             return lookup.newest(connection, chosen, limit)
 
     def count(self, chosen: Filter = EVERYTHING) -> int:
@@ -153,17 +171,11 @@ class Reader:
         found = kept.counts.get(chosen)
         if found is not None:
             return found
-        with self._database.ask() as connection:
+        with self.database.ask() as connection:
             found = lookup.count(connection, chosen)
         if chosen.alive_at is None and len(kept.counts) < COUNTS:
             kept.counts[chosen] = found
         return found
-
-    def _changed(self, ids: Collection[str], *, words: bool) -> None:
-        """These nodes came, changed or went, and that is committed; `words`: also in their words."""
-        if words:
-            self._frequencies.changed()
-        self._kept = self._kept.without(ids, words=words)
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
         """Those of `ids` that the filter lets through, in their order."""
@@ -173,17 +185,17 @@ class Reader:
 
     def equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
         """The id of a node with exactly these, or None. `content` as the note codec gives it back."""
-        with self._database.ask() as connection:
+        with self.database.ask() as connection:
             return lookup.equal(connection, space, type, title, content)
 
     def resolve_link(self, target: str) -> str | None:
         """The id of the one node that a wikilink's text leads to, or None."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return links.lead(connection, links.target(target))
 
     def called(self, name: str) -> set[str]:
         """The ids of all nodes that have this name: as their file's, their title or an alias."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return links.called(connection, name)
 
     def edges(self, node_id: str) -> tuple[list[EdgeRow], list[EdgeRow]]:
@@ -196,17 +208,17 @@ class Reader:
         if ids is not None and not ids:
             return []
         priority.give()
-        with self._database.read() if ids is None else self._few(ids, links.BOTH) as connection:
+        with self.database.read() if ids is None else self._few(ids, links.BOTH) as connection:
             return links.edges(connection, ids)
 
     def degrees(self) -> dict[str, int]:
         """How many resolved edges a node has, in either direction; nodes without any are not in it."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return links.degrees(connection)
 
     def unresolved(self) -> list[Unresolved]:
         """Links that lead to no node, or to more than one."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return links.unresolved(connection)
 
     # Search
@@ -217,7 +229,7 @@ class Reader:
         terms = full_text.terms_of(query)
         self.fetch_words(terms)
         kept = self._kept
-        with self._database.read_if_needed() as read:
+        with self.database.read_if_needed() as read:
             found = kept.search(read, terms, limit, chosen, self._frequencies)
             return full_text.search(read(), terms, limit, chosen, self._frequencies) if found is None else found
 
@@ -229,7 +241,7 @@ class Reader:
 
     def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
         """In how many files each term stands (of several words: one behind the other), and how many files there are."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             files = full_text.largest(connection)
             return self._frequencies.rows(lambda: connection, terms, files), files
 
@@ -239,69 +251,67 @@ class Reader:
         With a filter: fetched wider and filtered after; where few pass, those are scored exactly.
         """
         priority.give()
-        meaning = self._filler.active
-        if meaning is None:
+        store = self.indexer.active
+        if store is None:
             return []
         if chosen.empty:
-            return meaning.search(vector, limit)
-        everything = len(meaning.matrix)
+            return store.search(vector, limit)
+        everything = len(store.matrix)
         passing = everything
         if chosen.narrow:
             passing = self.count(replace(chosen, alive_at=None))  # few have expired
             if passing <= max(EXACT, FEW * everything):
-                return self._exact(meaning, vector, limit, chosen)
+                return self._exact(store, vector, limit, chosen)
         pool = int(1.25 * limit * everything / passing) + SPARE if passing else limit
         for _ in range(WIDENINGS):
-            found = meaning.search(vector, pool)
+            found = store.search(vector, pool)
             kept = set(self.keep([node_id for node_id, _ in found], chosen))
             if len(kept) >= limit or len(found) < pool:
                 return [hit for hit in found if hit[0] in kept][:limit]
             pool *= 3
-        return self._exact(meaning, vector, limit, chosen)
+        return self._exact(store, vector, limit, chosen)
 
     def search_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
         """`search_vectors` of several vectors (unit, float32[k, dimensions]) at once, which costs little more than one."""
-        meaning = self._filler.active
-        return [[] for _ in vectors] if meaning is None else meaning.search_each(vectors, limit)
+        store = self.indexer.active
+        return [[] for _ in vectors] if store is None else store.search_each(vectors, limit)
 
-    def _exact(self, meaning: Meaning, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
+    def _exact(self, store: VectorStore, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
         """All that the filter lets through, scored."""
-        scores = meaning.matrix.cosines(vector, self.ids(chosen))
+        scores = store.matrix.cosines(vector, self.ids(chosen))
         return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
         """Exact cosine of `vector` and the best piece of each node; nodes without vectors are left out."""
-        meaning = self._filler.active
-        return meaning.matrix.cosines(vector, lookup.full(ids)) if meaning else {}
+        store = self.indexer.active
+        return store.matrix.cosines(vector, lookup.full(ids)) if store else {}
 
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
         """Exact cosines of several unit vectors (float32[k, dimensions]) and the best piece of each node, by full id:
         float64[len(ids), k], NaN for nodes without vectors."""
         priority.give()
-        meaning = self._filler.active
-        return meaning.matrix.similarities(vectors, ids) if meaning else np.full((len(ids), len(vectors)), np.nan)
+        store = self.indexer.active
+        return store.matrix.similarities(vectors, ids) if store else np.full((len(ids), len(vectors)), np.nan)
 
     def vectors(self, node_id: str) -> Float | None:
         """The vectors of a node's pieces, float32[pieces, dimensions]; None: it has none yet."""
-        meaning = self._filler.active
-        return meaning.matrix.vectors(node_id) if meaning else None
+        store = self.indexer.active
+        return store.matrix.vectors(node_id) if store else None
 
     def tokens(self, ids: Sequence[str], vector: Float | None = None, *, pieces: int = LATE_PIECES) -> TokenVectors | None:  # fmt: skip
         """Token vectors of nodes, one after the other, for MaxSim; of a long note those of the pieces nearest to `vector`."""
         priority.give()
-        meaning = self._filler.active
-        if meaning is None:
+        store = self.indexer.active
+        if store is None:
             return None
         kept = self._kept
-        chosen = meaning.best_pieces(ids, vector, pieces)  # which knows those that it has vectors of
+        chosen = store.best_pieces(ids, vector, pieces)  # which knows those that it has vectors of
 
         def read(missing: Mapping[str, Pieces]) -> dict[str, bytes]:
-            with self._database.read() as connection:
-                return embedding_cache.tokens(connection, meaning.number, missing)
+            with self.database.read() as connection:
+                return embedding_cache.tokens(connection, store.number, missing)
 
-        return embedding_cache.token_vectors(
-            kept.tokens(meaning.number, chosen, read), meaning.embedder.late_dimensions
-        )
+        return embedding_cache.token_vectors(kept.tokens(store.number, chosen, read), store.embedder.late_dimensions)
 
     def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
         """Of pairs (older, newer, cosine) those of which the newer replaced the older, by what their words say."""
@@ -326,17 +336,17 @@ class Reader:
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
         """How rare each of the embedder's tokens is among the notes: ln((notes + 1) / (notes with it + 1))."""
-        meaning = self._filler.active
-        return meaning.idf(token_ids) if meaning else np.zeros(len(token_ids), np.float32)
+        store = self.indexer.active
+        return store.idf(token_ids) if store else np.zeros(len(token_ids), np.float32)
 
     def stats(self) -> Stats:
-        with self._database.read() as connection:
-            return lookup.stats(connection, pending=self._filler.pending(), size=self._database.bytes())
+        with self.database.read() as connection:
+            return lookup.stats(connection, pending=self.indexer.pending(), size=self.database.bytes())
 
     def size(self) -> int:
         """Bytes that the index takes on the disk, Chroma included."""
         total = 0
-        for folder, _, names in os.walk(self._database.directory):
+        for folder, _, names in os.walk(self.database.directory):
             for name in names:
                 with contextlib.suppress(FileNotFoundError):  # Chroma's files, and states of the past, come and go
                     total += os.stat(os.path.join(folder, name)).st_size

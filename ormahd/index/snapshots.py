@@ -1,22 +1,270 @@
-"""Keeps the index of an earlier state for the next question, until nobody has asked for a while.
+"""The index of an earlier state of the vault, or of one that a change would make: built, asked like today's, dropped.
 
-One at a time: it takes as much disk as the index itself.
+Today's index is copied, and every file that differs is taken in as it was. Most notes are what they were, so that is far quicker than
+indexing everything, and embeddings are found by the content that they were made of. One snapshot is kept for the next question:
+it takes as much disk as the index itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
+from typing import Protocol
 
-from ormahd.embedding.embedder import Embedder
+from msgspec import Struct
+
+from ormahd.embedding.embedder import DocumentVectors, Embedder, QueryVectors
+from ormahd.errors import Unavailable
+from ormahd.index import embedding_cache, write
+from ormahd.index.database import Database
 from ormahd.index.index import Index
-from ormahd.index.snapshot import Past, Progress
-from ormahd.index.snapshot_build import Build, Files
+from ormahd.index.indexer import Indexer
+from ormahd.index.reader import Reader
+from ormahd.index.rows import micros
+from ormahd.index.vector_store import VectorStore
+from ormahd.model.file_state import FileState
 from ormahd.model.node import Strength
+from ormahd.note.note import NoteKind
+from ormahd.settings import VectorSettings
+
+EMBEDDED = 500
+"""Texts that are embedded for one question at most."""
+EMBED_S = 5.0
+"""Seconds that a question waits for that; what is not embedded by then is found by its words."""
+CANDIDATES = 100
+"""Notes that share words with a question, whose texts are embedded before all others."""
+QUICK = 16
+"""Of these, as many as a further question about the same state waits for: a fraction of a second."""
+PASS = 32
+"""Texts in one forward pass, made in the thread that asks: other questions have the other cores."""
+
+Progress = Callable[[int, int, str], None]
+"""Called with how much is done, of how much (0: not known), and a word for what."""
+Keep = Callable[[str, Mapping[bytes, DocumentVectors]], None]
+"""Takes embeddings (the model's fingerprint; by the sha256 of the text) that may be wanted again."""
+
+
+class IndexSnapshot(Reader):
+    """One state. Its files never change; texts that today's index does not know are embedded as they are asked about."""
+
+    def __init__(
+        self,
+        database: Database,
+        store: VectorStore | None,
+        strength: Mapping[str, Strength],
+        *,
+        keep: Keep,
+        clock: Callable[[], datetime],
+    ) -> None:
+        indexer = Indexer(
+            database, threading.Lock(), clock
+        )  # its thread is not started: `fill` does what is to be done
+        indexer.active = store
+        super().__init__(database, indexer)
+        self.strength = strength
+        self._keep = keep
+        self._clock = clock
+        self._filling = threading.Lock()
+        self.key = ""
+        self.users = 0
+        self.dropped = False
+
+    @property
+    def embedder(self) -> Embedder | None:
+        return self.indexer.active.embedder if self.indexer.active else None
+
+    def embed_query(self, text: str) -> QueryVectors | None:
+        """A question's vectors; None without a model."""
+        return None if self.embedder is None else self.embedder.embed_query(text)
+
+    @property
+    def degraded(self) -> list[str]:
+        """ "vectors" where some notes are found by their words only."""
+        active = self.indexer.active
+        return ["vectors"] if active is None or active.waiting else []
+
+    def fill(
+        self,
+        terms: Sequence[str],
+        progress: Progress,
+        *,
+        quick: bool,
+        most: int = EMBEDDED,
+        seconds: float = EMBED_S,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Embed texts that wait for it: those that share words with a question, then the newest of the rest. With `quick`
+        one pass over the first of them, for a question about a state that has had its share."""
+        store = self.indexer.active
+        if store is None or not store.waiting:
+            return
+        with self._filling:
+            end = time.monotonic() + seconds
+            near = [node_id for node_id, _ in self.search_text(terms, CANDIDATES) if node_id in store.waiting]
+            chosen = near[:QUICK] if quick else list(dict.fromkeys([*near, *store.waiting]))[:most]
+            for at in range(0, len(chosen), PASS):
+                if time.monotonic() >= end or stopped():
+                    break
+                progress(at, len(chosen), "embedding")
+                self._embed(store, chosen[at : at + PASS])
+
+    def _embed(self, store: VectorStore, ids: Sequence[str]) -> None:
+        with self.database.read() as connection:
+            sources = {one.sha: one for one in embedding_cache.sources(connection, ids).values()}
+        texts = list(sources.values())
+        vectors = store.embedder.embed_documents(
+            [one.content for one in texts], [one.heading for one in texts], urgent=True
+        )
+        made = dict(zip(sources, vectors, strict=True))
+        now = micros(self._clock())
+        with self.database.write() as connection:
+            embedding_cache.put(connection, store.number, made, now)
+            delta = embedding_cache.follow(connection, store.number, ids, now)
+        store.take(delta)
+        self._keep(store.embedder.fingerprint, made)
+
+    def remove(self) -> None:
+        """Close it and give its disk and its memory back: without a ring, so that no garbage has to be looked for first."""
+        self.close()
+        self.indexer.active = None
+        shutil.rmtree(self.database.directory, ignore_errors=True)
+
+
+BATCH = 500
+"""Files that are taken in together; between two batches it may be interrupted."""
+SPARE = 100_000_000
+"""Bytes that stay free on the disk."""
+
+
+class Files(Protocol):
+    """A state of the vault (`watch.snapshot_files.State`)."""
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """{path: blob id}."""
+        ...
+
+    def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
+        """The bytes of files, (path, blob id), in order."""
+        ...
+
+    def indexed(self, path: str, data: bytes) -> bytes:
+        """What the index gets of a file."""
+        ...
+
+    def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
+        """Id of a file that is only found (None: it is not one of those), and the space of its folder."""
+        ...
+
+
+class Build(Struct):
+    """Makes one state after the other."""
+
+    index: Index
+    folder: Path
+    clock: Callable[[], datetime]
+    stopped: Callable[[], bool]
+
+    def make(self, files: Files, when: datetime, progress: Progress) -> tuple[Database, VectorStore | None]:
+        """The index of `files`, as of `when`, in a directory of its own; without a meaning while there is no model.
+
+        Raises Unavailable: the disk is too full, or the daemon stops. Then nothing of it is left.
+        """
+        progress(0, 0, "copying")
+        return self._copied(lambda database: self._take_in(database, files, when, progress))
+
+    def trial(self, changed: Mapping[str, bytes], when: datetime) -> tuple[Database, VectorStore | None]:
+        """Today's index as it would be with these files (by path), likewise."""
+        entries = [
+            write.entry(path, data, _state(path, data, when), self.index.blob_id(path, data))
+            for path, data in changed.items()
+        ]
+        return self._copied(lambda database: self._store(database, entries, ()))
+
+    def _copied(self, change: Callable[[Database], None]) -> tuple[Database, VectorStore | None]:
+        self._check_room()
+        directory = self.folder / secrets.token_hex(8)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        directory.mkdir(mode=0o700)
+        with contextlib.ExitStack() as undo:
+            undo.callback(shutil.rmtree, directory, ignore_errors=True)
+            self.index.copy(directory)
+            database = Database(directory, durable=False)
+            undo.callback(database.close)
+            change(database)
+            embedder = self.index.embedder
+            store = None if embedder is None else self._understand(database, embedder)
+            database.give_back()
+            undo.pop_all()
+        return database, store
+
+    def _check_room(self) -> None:
+        needed = 2 * self.index.copied() + SPARE
+        free = shutil.disk_usage(self.index.directory).free
+        if free < needed:
+            raise Unavailable(
+                f"there is no room to look back: {free // 1_000_000:,} MB are free below {self.index.directory}, "
+                f"it takes {needed // 1_000_000:,} MB for a while",
+                hint="free some disk space; `git show` and `git grep` in the vault look back without an index",
+            )
+
+    def _check_stopped(self) -> None:
+        if self.stopped():
+            raise Unavailable("the daemon is stopping", hint="ask again when it runs")
+
+    # The files
+
+    def _take_in(self, database: Database, files: Files, when: datetime, progress: Progress) -> None:
+        with database.read() as connection:
+            # One value: where rows are fetched one by one, other threads take a turn at each of them.
+            (known,) = connection.execute("SELECT json_group_object(path, blob) FROM file").fetchone()
+        before: dict[str, str] = json.loads(known)
+        gone = [path for path in before if path not in files.files]
+        differing = sorted((path, oid) for path, oid in files.files.items() if before.get(path) != oid)
+        entries: list[write.Entry] = []
+        for number, ((path, oid), data) in enumerate(zip(differing, files.read(differing), strict=True)):
+            one = write.entry(path, files.indexed(path, data), _state(path, data, when, *files.lent(path, data)), oid)
+            if one.note.kind is NoteKind.CONFLICTED:
+                gone.append(path)
+            else:
+                entries.append(one)
+            if len(entries) == BATCH:
+                self._check_stopped()
+                self._store(database, entries, ())
+                entries = []
+                progress(number + 1, len(differing), "reading")
+        self._store(database, entries, gone)
+
+    def _store(self, database: Database, entries: Sequence[write.Entry], gone: Collection[str]) -> None:
+        now = micros(self.clock())
+        with database.write() as connection:
+            ids = write.store(connection, entries, gone, self.index.first_path).ids
+            for model in embedding_cache.models(connection):
+                embedding_cache.follow(connection, model, ids, now)
+
+    # The meaning
+
+    @staticmethod
+    def _understand(database: Database, embedder: Embedder) -> VectorStore:
+        """The vectors that are known; the other texts wait for a question (`IndexSnapshot.fill`)."""
+        store = VectorStore(embedder, database.directory, VectorSettings())
+        with database.write() as connection:
+            store.load(connection)
+        return store
+
+
+def _state(path: str, data: bytes, when: datetime, lent: str | None = None, space: str | None = None) -> FileState:
+    """A file that is not on the disk: as old as the state."""
+    return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest(), lent, space)
+
 
 FOLDER = "as-of"
 """Below the index's directory."""
@@ -24,7 +272,7 @@ KEPT_S = 600.0
 """Seconds without a question after which a state is dropped."""
 
 
-class Pasts:
+class Snapshots:
     """Makes states and keeps the last one. Safe for many threads: one builds at a time, the others wait for it."""
 
     def __init__(
@@ -43,7 +291,7 @@ class Pasts:
         self._build = Build(index, folder, clock, self.stopped)
         self._building = threading.Lock()
         self._lock = threading.Lock()
-        self._kept: Past | None = None
+        self._kept: IndexSnapshot | None = None
         self._timer: threading.Timer | None = None
         self._used = 0.0
         self._drops = 0
@@ -52,54 +300,56 @@ class Pasts:
     @contextlib.contextmanager
     def at(
         self, commit: str, when: datetime, load: Callable[[], tuple[Files, Mapping[str, Strength]]], progress: Progress
-    ) -> Iterator[tuple[Past, bool]]:
+    ) -> Iterator[tuple[IndexSnapshot, bool]]:
         """The index as of a commit that was made at `when`, and whether it was there already. `load` is asked for the
         files and the strength of that state when it is not.
 
         Raises Unavailable: the disk is too full, or the daemon stops.
         """
-        past = self._use(commit)
-        cached = past is not None
-        if past is None:
+        snapshot = self._use(commit)
+        cached = snapshot is not None
+        if snapshot is None:
             with self._building:
-                past = self._use(commit)  # somebody else may have been faster
-                if past is None:
-                    past = self._make(commit, when, load, progress)
+                snapshot = self._use(commit)  # somebody else may have been faster
+                if snapshot is None:
+                    snapshot = self._make(commit, when, load, progress)
         try:
-            yield past, cached
+            yield snapshot, cached
         finally:
-            self._leave(past)
+            self._leave(snapshot)
 
     @contextlib.contextmanager
-    def trial(self, changed: Mapping[str, bytes], when: datetime) -> Iterator[Past]:
+    def trial(self, changed: Mapping[str, bytes], when: datetime) -> Iterator[IndexSnapshot]:
         """The index as it would be with these files (bytes by path): what would a change find? One at a time, and gone
         after the block. Texts that were embedded ahead are found by meaning.
 
         Raises Unavailable: the disk is too full, or the daemon stops.
         """
         with self._building:
-            database, meaning = self._build.trial(changed, when)
-            past = Past(database, meaning, self._index.strength, keep=self._index.keep_vectors, clock=self._clock)
+            database, store = self._build.trial(changed, when)
+            snapshot = IndexSnapshot(
+                database, store, self._index.strength, keep=self._index.keep_vectors, clock=self._clock
+            )
             try:
-                yield past
+                yield snapshot
             finally:
-                past.remove()
+                snapshot.remove()
 
     def _make(
         self, commit: str, when: datetime, load: Callable[[], tuple[Files, Mapping[str, Strength]]], progress: Progress
-    ) -> Past:
+    ) -> IndexSnapshot:
         self._let_go()  # first: one copy at a time
         drops = self._drops
         files, strength = load()
-        database, meaning = self._build.make(files, when, progress)
-        past = Past(database, meaning, strength, keep=self._index.keep_vectors, clock=self._clock)
-        past.key = _key(commit, past.embedder)
-        past.users = 1
+        database, store = self._build.make(files, when, progress)
+        snapshot = IndexSnapshot(database, store, strength, keep=self._index.keep_vectors, clock=self._clock)
+        snapshot.key = _key(commit, snapshot.embedder)
+        snapshot.users = 1
         with self._lock:
             # dropped meanwhile: what it was made of is perhaps not in the history any more
-            past.dropped = self._closed or drops != self._drops
-            self._kept = None if past.dropped else past
-        return past
+            snapshot.dropped = self._closed or drops != self._drops
+            self._kept = None if snapshot.dropped else snapshot
+        return snapshot
 
     def stopped(self) -> bool:
         """True when long work is to end."""
@@ -114,12 +364,12 @@ class Pasts:
 
     def _let_go(self) -> None:
         with self._lock:
-            past, self._kept = self._kept, None
-            unused = past is not None and past.users == 0
-            if past is not None:
-                past.dropped = True
-        if past is not None and unused:
-            past.remove()
+            snapshot, self._kept = self._kept, None
+            unused = snapshot is not None and snapshot.users == 0
+            if snapshot is not None:
+                snapshot.dropped = True
+        if snapshot is not None and unused:
+            snapshot.remove()
 
     def close(self) -> None:
         self._closed = True
@@ -129,24 +379,24 @@ class Pasts:
             if self._timer is not None:
                 self._timer.cancel()
 
-    def _use(self, commit: str) -> Past | None:
+    def _use(self, commit: str) -> IndexSnapshot | None:
         embedder = self._index.embedder
         with self._lock:
-            past = self._kept
-            if past is None or past.key != _key(commit, embedder):
+            snapshot = self._kept
+            if snapshot is None or snapshot.key != _key(commit, embedder):
                 return None
-            past.users += 1
-            return past
+            snapshot.users += 1
+            return snapshot
 
-    def _leave(self, past: Past) -> None:
+    def _leave(self, snapshot: IndexSnapshot) -> None:
         with self._lock:
-            past.users -= 1
-            remove = past.dropped and past.users == 0
-            if not past.dropped:
+            snapshot.users -= 1
+            remove = snapshot.dropped and snapshot.users == 0
+            if not snapshot.dropped:
                 self._used = time.monotonic()
                 self._wait()
         if remove:
-            past.remove()
+            snapshot.remove()
 
     def _wait(self) -> None:
         if self._timer is not None:
@@ -157,8 +407,8 @@ class Pasts:
 
     def _expire(self) -> None:
         with self._lock:
-            past = self._kept
-            rested = past is not None and past.users == 0 and time.monotonic() - self._used >= KEPT_S - 1.0
+            snapshot = self._kept
+            rested = snapshot is not None and snapshot.users == 0 and time.monotonic() - self._used >= KEPT_S - 1.0
         if rested:
             self.drop()
 

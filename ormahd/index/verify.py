@@ -15,7 +15,7 @@ import numpy as np
 
 from ormahd.api import Difference
 from ormahd.index import embedding_cache, full_text, links
-from ormahd.index.vector_store import Meaning
+from ormahd.index.vector_store import VectorStore
 from ormahd.model.file_state import FileState
 from ormahd.note.note import NoteKind, digest, parse
 from ormahd.process import priority, sql
@@ -148,29 +148,29 @@ def _tied(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dic
     return dict(connection.execute(select, (model, *ids)))
 
 
-def chroma(meaning: Meaning, progress: Progress = silent) -> list[Difference]:
+def chroma(store: VectorStore, progress: Progress = silent) -> list[Difference]:
     """Chroma's vectors against ours, but for nodes that it has yet to learn. Notes may be written meanwhile: what differs is
     looked at again, and counts where it differs each time."""
-    store = meaning.chroma
-    if store is None:
-        return [Difference("chroma", None, None, meaning.trouble)] if meaning.trouble else []
+    collection = store.chroma
+    if collection is None:
+        return [Difference("chroma", None, None, store.trouble)] if store.trouble else []
     found: list[Difference] = []
     for look in range(LOOKS):
-        told, changes, memory, excused = meaning.told, meaning.changes, meaning.matrix.frozen(), meaning.unsettled_ids()
+        told, changes, memory, excused = store.told, store.changes, store.matrix.frozen(), store.unsettled_ids()
         try:
-            now = list(_chroma(store, memory, excused, progress))
+            now = list(_chroma(collection, memory, excused, progress))
         except ChromaTrouble as trouble:
             return [Difference("chroma", None, None, str(trouble))]
         found = now if not look else [one for one in found if one in now]
-        if not found or (meaning.told, meaning.changes) == (told, changes):
+        if not found or (store.told, store.changes) == (told, changes):
             break
     return found
 
 
-def _chroma(store: Chroma, memory: Frozen, excused: Collection[str], progress: Progress) -> Iterator[Difference]:
+def _chroma(collection: Chroma, memory: Frozen, excused: Collection[str], progress: Progress) -> Iterator[Difference]:
     total = sum(count for _, count in memory.places.values())
     seen: set[str] = set()
-    for piece, vector in shown(store.contents(), total, "Chroma", progress):
+    for piece, vector in shown(collection.contents(), total, "Chroma", progress):
         node_id, _, number = piece.rpartition(":")
         seen.add(piece)
         ours = None if node_id in excused else memory.vectors(node_id)

@@ -73,13 +73,13 @@ def main(arguments: Sequence[str]) -> None:
     import onnxruntime
 
     from ormahd.embedding import choose, model_files, onnx, onnx_graph
-    from ormahd.embedding.word_table import Table
+    from ormahd.embedding.onnx import WordTable
     from ormahd.settings import EmbeddingSettings
 
     folder = model_files.find_model(model_files.DEFAULT_MODEL)
     assert isinstance(folder, Path)
     shape, weights, file = onnx.parts(folder)
-    table = Table(file, weights[onnx_graph.TABLE])
+    table = WordTable(file, weights[onnx_graph.TABLE])
 
     def session(threads: int) -> Any:
         options = onnxruntime.SessionOptions()

@@ -143,7 +143,7 @@ def fill(index: Index, files: list[tuple[str, tuple[bytes, FileState]]]) -> None
 
 
 def sizes(index: Index, directory: Path, count: int) -> None:
-    with index._database.read() as connection:
+    with index.database.read() as connection:
         tokens = connection.execute("SELECT sum(length(ids)) / 4 FROM token").fetchone()[0]
     total = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
     say("tokens, a note", tokens / count, "")
@@ -170,7 +170,7 @@ def ask(index: Index, embedder: Embedder, notes: Notes) -> None:
     times("tokens of 100", lambda turn: index.tokens(found, vectors[turn]))
     times("notes of 100", lambda _: index.notes(found))
     times("resolve a short id", lambda turn: index.resolve(found[turn][:8]))
-    active = index._filler.active
+    active = index.indexer.active
     assert active is not None
     shares = []
     for vector in vectors[:30]:

@@ -63,15 +63,15 @@ def test_another_stat_of_the_same_bytes_is_kept(tmp_path: Path) -> None:
 
 
 def test_bm25_has_one_weight_for_each_column_and_a_title_counts_most(index: Index) -> None:
-    with index._database.read() as connection:
+    with index.database.read() as connection:
         columns = [row[1] for row in connection.execute("PRAGMA table_info(words)")]
     assert columns == ["title", "content", "tags"]
     assert len(WEIGHTS) == len(columns)
     assert WEIGHTS[0] == 10 * WEIGHTS[1]
-    filler = "one two three four five six seven eight nine ten"
+    indexer = "one two three four five six seven eight nine ten"
     apply(index, {
-        "a.md": note(1, f"{filler} zebra"), "b.md": note(2, filler, title="zebra"),
-        "c.md": note(3, filler, tags=["zebra"]), "d.md": note(4, filler),
+        "a.md": note(1, f"{indexer} zebra"), "b.md": note(2, indexer, title="zebra"),
+        "c.md": note(3, indexer, tags=["zebra"]), "d.md": note(4, indexer),
     })  # fmt: skip
     found = index.search_text("zebra", 10)
     assert [one for one, _ in found] == [B, C, A]
@@ -347,7 +347,7 @@ def test_where_many_links_lead_takes_no_look_at_every_node(tmp_path: Path) -> No
     apply(index, {f"{number}.md": note(number, "A thing.") for number in range(1, 1501)})
     aims = {target(f"fact_x_{node_id(number)[:8]}") for number in range(1, 201)}
     steps: list[None] = []
-    with index._database.read() as connection:
+    with index.database.read() as connection:
         connection.set_progress_handler(lambda: steps.append(None), 100)
         found = leads(connection, aims)
         connection.set_progress_handler(None, 0)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ormahd.embedding import check as embed_check
-from ormahd.embedding import choose, int8, onnx, onnx_open
-from ormahd.embedding.int8_graph import HALF, multiply
+from ormahd.embedding import choose, int8, onnx
+from ormahd.embedding.int8 import HALF, multiply
 from ormahd.embedding.model import Model
 from ormahd.embedding.onnx_graph import FLOAT, INT8, TOKENS, WORDS, Shape, Weight, Writer
 from ormahd.settings import EmbeddingSettings
@@ -136,7 +136,7 @@ def test_a_file_that_is_not_whole_is_made_again(directory: Path, eight: Model, d
 def test_what_was_weighed_is_weighed_again_where_it_is_not_whole(directory: Path, damage: bytes) -> None:
     weighed_in(directory).write_bytes(damage)
     assert load(directory, "int8").served.precision == "int8"
-    assert msgspec.json.decode(weighed_in(directory).read_bytes(), type=onnx_open.Weighed).milliseconds > 0
+    assert msgspec.json.decode(weighed_in(directory).read_bytes(), type=embed_check.Weighed).milliseconds > 0
 
 
 def test_matrices_that_give_other_vectors_are_not_served(
@@ -157,7 +157,7 @@ def test_matrices_that_give_other_vectors_are_not_served(
 
 def test_matrices_that_nobody_opened_for_long_go_when_others_are_made(directory: Path) -> None:
     ours, theirs, former = file_of(directory), directory / "eight-0123456789abcdef.bin", directory / "eight-aa.bin"
-    long_ago = time.time() - onnx_open.UNUSED_S - 60
+    long_ago = time.time() - embed_check.UNUSED_S - 60
     for file in (theirs, former):
         file.write_bytes(b"of another model")
     for file in (ours, former):

@@ -83,8 +83,8 @@ def test_a_long_text_is_embedded_piece_by_piece(embedder: Model) -> None:
 
 
 def test_a_long_question_keeps_its_beginning_and_its_end(embedder: Model) -> None:
-    filler = "lorem ipsum dolor sit amet " * 2000
-    question = embedder.embed_query(f"pineapple {filler} helicopter")
+    indexer = "lorem ipsum dolor sit amet " * 2000
+    question = embedder.embed_query(f"pineapple {indexer} helicopter")
     tokens = question.token_ids.tolist()
     for word in ("pineapple", "helicopter"):
         assert embedder._tokenizer.encode(word, add_special_tokens=False).ids[0] in tokens

@@ -41,7 +41,7 @@ def some(number: int, chance: random.Random, *, words: int | None = None) -> byt
 
 
 def asked(index: Index, terms: Sequence[str], limit: int, chosen: Filter) -> list[tuple[str, float]]:
-    with index._database.read() as connection:
+    with index.database.read() as connection:
         return full_text.search(connection, terms, limit, chosen, full_text.Frequencies())
 
 
@@ -53,7 +53,7 @@ def check(index: Index, chance: random.Random) -> None:
             found, wanted = index.search_text(terms, limit, chosen), asked(index, terms, limit, chosen)
             assert [one for one, _ in found] == [one for one, _ in wanted]
             assert [score for _, score in found] == pytest.approx([score for _, score in wanted], rel=1e-12)
-        with index._database.read() as connection:
+        with index.database.read() as connection:
             assert index.count(chosen) == lookup.count(connection, chosen)
         vector = index.embed_ahead([(None, " ".join(chance.sample(WORDS, 3)))])
         assert vector is not None
@@ -62,23 +62,23 @@ def check(index: Index, chance: random.Random) -> None:
         assert [score for _, score in near] == pytest.approx(sorted(exact.values(), reverse=True)[:7], abs=2e-6)
         assert dict(near) == pytest.approx({one: exact[one] for one, _ in near}, abs=2e-6)
     ids = [node_id(number) for number in range(60)]
-    with index._database.read() as connection:
-        assert index.candidates(ids) == lookup.candidates(connection, ids, index._strength)
+    with index.database.read() as connection:
+        assert index.candidates(ids) == lookup.candidates(connection, ids, index.strength)
     check_tokens(index, chance.sample(ids, 40), chance.choice([1, 2, 4]))
     for _ in range(2):
         check_edges(index, chance.choices(ids, k=chance.choice([1, 7, 40])))
 
 
 def check_edges(index: Index, ids: Sequence[str]) -> None:
-    with index._database.read() as connection:
+    with index.database.read() as connection:
         assert index.edges_of(ids) == links.edges(connection, sorted(set(ids)))
 
 
 def check_tokens(index: Index, ids: Sequence[str], pieces: int) -> None:
-    found, meaning = index.tokens(ids, pieces=pieces), index._filler.active
+    found, meaning = index.tokens(ids, pieces=pieces), index.indexer.active
     assert found is not None
     assert meaning is not None
-    with index._database.read() as connection:
+    with index.database.read() as connection:
         read = embedding_cache.tokens(connection, meaning.number, meaning.best_pieces(ids, None, pieces))
     wanted = embedding_cache.token_vectors(
         {one: read[one] for one in ids if one in read}, meaning.embedder.late_dimensions
@@ -116,8 +116,8 @@ def test_what_ranking_asks_of_the_others_stays(tmp_path: Path) -> None:
     after = index.candidates(ids)
     assert all(after[node_id(number)] is before[node_id(number)] for number in range(30) if number not in {7, 8})
     assert node_id(8) not in after
-    with index._database.read() as connection:
-        assert after == lookup.candidates(connection, ids, index._strength)
+    with index.database.read() as connection:
+        assert after == lookup.candidates(connection, ids, index.strength)
     index.close()
 
 

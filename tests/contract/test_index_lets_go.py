@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.index import chroma_sync, indexer
+from ormahd.index import indexer, vector_store
 from ormahd.process import priority
 from tests.contract.index_notes import apply, node_id, open_index, triples
 from tests.contract.serving import until
@@ -15,11 +15,11 @@ from tests.contract.test_index_vectors import WORDS, embedder_of, nearest, path,
 
 def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all vectors are compared anyway it is open to learn, and to be compared; else its memory is given back."""
-    monkeypatch.setattr(chroma_sync, "STAY_S", 0.3)
+    monkeypatch.setattr(vector_store, "STAY_S", 0.3)
     index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
     apply(index, vault(50))
     assert index.wait_filled(60, settled=True)
-    active = index._filler.active
+    active = index.indexer.active
     assert active is not None
     until(lambda: active.rests)
     assert active.chroma is None
@@ -32,7 +32,7 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
     index.close()
 
     index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
-    active = index._filler.active
+    active = index.indexer.active
     assert active is not None
     time.sleep(0.5)
     assert (active.chroma, active.rests) == (None, True)  # not even opened
@@ -44,7 +44,7 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
     index.close()
 
     index = open_index(tmp_path / "index", attach=True, exact_pieces=10)
-    active = index._filler.active
+    active = index.indexer.active
     assert active is not None
     until(lambda: active.chroma is not None)  # more vectors than are compared at once
     time.sleep(0.5)
@@ -55,8 +55,8 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
 def test_chroma_waits_while_somebody_asks_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To open it, and to write to it, holds up whoever asks, and nobody needs it where all vectors are compared anyway."""
     for name in ("FIRST_REST_S", "REST_S", "QUIET_S"):
-        monkeypatch.setattr(chroma_sync, name, 0.02)
-    monkeypatch.setattr(chroma_sync, "LONGEST_SHUT_S", 3600.0)
+        monkeypatch.setattr(vector_store, name, 0.02)
+    monkeypatch.setattr(vector_store, "LONGEST_SHUT_S", 3600.0)
     monkeypatch.setattr(
         priority, "LATELY_S", 3600.0
     )  # whoever asked once asks all the time, however busy this machine is
@@ -65,7 +65,7 @@ def test_chroma_waits_while_somebody_asks_but_not_for_ever(tmp_path: Path, monke
     index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
     apply(index, vault(50))
     assert index.wait_filled(60)
-    active = index._filler.active
+    active = index.indexer.active
     assert active is not None
     time.sleep(0.5)
     assert active.chroma is None, "opened while somebody asked"
@@ -74,7 +74,7 @@ def test_chroma_waits_while_somebody_asks_but_not_for_ever(tmp_path: Path, monke
     until(lambda: active.chroma is not None)
     active.rest()
     monkeypatch.setattr(priority, "LATELY_S", 3600.0)
-    monkeypatch.setattr(chroma_sync, "LONGEST_SHUT_S", 0.1)
+    monkeypatch.setattr(vector_store, "LONGEST_SHUT_S", 0.1)
     apply(index, vault(1, start=51))
     until(lambda: active.chroma is not None, "what is put off")
     index.close()
@@ -107,11 +107,11 @@ def test_memory_is_given_back_now_and_then_while_one_question_follows_another(
     embedder_of(index).given_back.clear()
     monkeypatch.setattr(indexer, "GIVE_BACK_AGAIN_S", 0.05)
     monkeypatch.setattr(indexer, "GIVE_BACK_CPU_S", 3600.0)
-    index._filler.wake()
+    index.indexer.wake()
     assert not embedder_of(index).given_back.wait(0.5), "where nothing was done there is nothing to return"
     monkeypatch.setattr(indexer, "GIVE_BACK_CPU_S", 0.0)
     monkeypatch.setattr(indexer, "SWEEP_S", 0.0)
-    index._filler.wake()
+    index.indexer.wake()
     assert embedder_of(index).given_back.wait(30)
     index.close()
 
@@ -124,7 +124,7 @@ def test_what_nobody_has_any_more_is_dropped(tmp_path: Path, monkeypatch: pytest
     apply(index, {}, [path(number) for number in range(10)])
     assert index.wait_filled(60, settled=True)
     tidy(index)
-    with index._database.read() as connection:
+    with index.database.read() as connection:
         for table in ("document", "vector", "token"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (20,)
     assert index.verify() == []

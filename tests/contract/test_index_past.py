@@ -18,11 +18,9 @@ from hypothesis import strategies as st
 
 from ormahd.embedding.hashing import Hashing
 from ormahd.errors import Unavailable
-from ormahd.index import snapshot_build
 from ormahd.index import snapshots as pasts_module
 from ormahd.index.index import Index
-from ormahd.index.snapshot import Past
-from ormahd.index.snapshots import FOLDER, Pasts
+from ormahd.index.snapshots import FOLDER, IndexSnapshot, Snapshots
 from ormahd.index.write import git_blob
 from ormahd.model.node import Strength
 from tests.contract.index_notes import NOW, SAVED, apply, node_id, note, open_index, triples
@@ -52,7 +50,7 @@ class Told:
 
 
 def at(
-    pasts: Pasts,
+    pasts: Snapshots,
     name: str,
     told: Told,
     strength: Mapping[str, Strength] | None = None,
@@ -84,7 +82,7 @@ def folders(index: Index) -> list[Path]:
 def test_a_state_is_the_index_of_its_files(before: list[tuple[str, Any]], after: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         today, fresh = open_index(Path(folder) / "today", attach=True), open_index(Path(folder) / "fresh", attach=True)
-        pasts = Pasts(today, lambda: NOW)
+        pasts = Snapshots(today, lambda: NOW)
         try:
             files: dict[str, bytes] = {}
             for step in before:
@@ -117,7 +115,7 @@ def test_a_state_is_the_index_of_its_files(before: list[tuple[str, Any]], after:
 def test_the_last_state_is_kept_and_only_that(index: Index) -> None:
     old = {f"n{number}.md": note(number, f"text {number}") for number in range(20)}
     apply(index, old)
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     told = Told(old | {"n3.md": note(3, "three as it was")})
     with at(pasts, "one", told, {node_id(3): Strength(access_count=7)}) as (past, cached):
         assert not cached
@@ -141,7 +139,7 @@ def test_the_last_state_is_kept_and_only_that(index: Index) -> None:
 
 def test_a_state_in_use_outlives_the_next_one(index: Index) -> None:
     apply(index, {"a.md": note(1, "alpha")})
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     with at(pasts, "one", Told({"a.md": note(1, "first")})) as (first, _):
         with at(pasts, "two", Told({"a.md": note(1, "second")})) as (second, _):
             assert (first.note(node_id(1)).content, second.note(node_id(1)).content) == ("first", "second")
@@ -156,7 +154,7 @@ def test_a_state_in_use_outlives_the_next_one(index: Index) -> None:
 def test_a_state_that_is_dropped_while_it_is_made_is_not_kept(index: Index) -> None:
     """A purge drops it: what it was made of is not in the history any more."""
     apply(index, {"a.md": note(1, "alpha")})
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
 
     class Purged(Told):
         def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
@@ -177,22 +175,22 @@ def test_what_a_killed_daemon_left_is_cleaned_at_the_next_start(index: Index) ->
     apply(index, {"a.md": note(1, "alpha")})
     (index.directory / FOLDER / "left").mkdir(parents=True)
     (index.directory / FOLDER / "left" / "index.sqlite3").write_bytes(b"x" * 1000)
-    Pasts(index, lambda: NOW)
+    Snapshots(index, lambda: NOW)
     assert folders(index) == []
 
 
 def test_it_is_dropped_when_nobody_asks(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pasts_module, "KEPT_S", 0.05)
     apply(index, {"a.md": note(1, "alpha")})
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     removed = threading.Event()
-    remove = Past.remove
+    remove = IndexSnapshot.remove
 
-    def told(past: Past) -> None:
+    def told(past: IndexSnapshot) -> None:
         remove(past)
         removed.set()
 
-    monkeypatch.setattr(Past, "remove", told)
+    monkeypatch.setattr(IndexSnapshot, "remove", told)
     with at(pasts, "one", Told({"a.md": note(1, "then")})):
         assert not removed.is_set()
     assert removed.wait(120)
@@ -203,7 +201,7 @@ def test_it_is_dropped_when_nobody_asks(index: Index, monkeypatch: pytest.Monkey
 def test_texts_of_then_are_embedded_as_they_are_asked_about(index: Index) -> None:
     """Those that share words with the question first; what is too much is found by its words, and that is said."""
     apply(index, {f"n{number}.md": note(number, f"today {number}") for number in range(12)})
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     then = {f"n{number}.md": note(number, f"yesterday {number}") for number in range(10)}
     then |= {f"n{number}.md": note(number, f"clover {number}") for number in (10, 11)}
     near = Hashing().embed_query("clover yesterday").vector
@@ -231,7 +229,7 @@ def test_texts_of_then_are_embedded_as_they_are_asked_about(index: Index) -> Non
 def test_without_a_model_words_answer_and_with_it_the_state_is_made_anew(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
     apply(index, {"a.md": note(1, "alpha")})
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     told = Told({"a.md": note(1, "then")})
     with at(pasts, "one", told) as (past, _):
         assert (past.degraded, past.embed_query("then")) == (["vectors"], None)
@@ -252,7 +250,7 @@ def test_without_a_model_words_answer_and_with_it_the_state_is_made_anew(tmp_pat
 
 def test_a_file_with_conflict_markers_is_not_there_whatever_it_is_today(index: Index) -> None:
     apply(index, {"a.md": note(1, "alpha today")})
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     marked = note(1, "alpha") + b"<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n"
     with at(pasts, "one", Told({"a.md": marked})) as (past, _):
         assert past.known() == {}
@@ -261,19 +259,19 @@ def test_a_file_with_conflict_markers_is_not_there_whatever_it_is_today(index: I
 
 def test_progress_is_told(index: Index) -> None:
     apply(index, {})
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     seen: list[Any] = []
-    count = snapshot_build.BATCH + 10
+    count = pasts_module.BATCH + 10
     with at(pasts, "one", Told({f"n{number}.md": note(number, str(number)) for number in range(count)}), seen=seen):
         pass
     assert seen[0] == (0, 0, "copying")
-    assert ("reading", snapshot_build.BATCH) in [(stage, done) for done, total, stage in seen if total == count]
+    assert ("reading", pasts_module.BATCH) in [(stage, done) for done, total, stage in seen if total == count]
     pasts.close()
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     apply(index, {"a.md": note(1, "alpha")})
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     usage = shutil.disk_usage(index.directory)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
     with pytest.raises(Unavailable, match="no room to look back"), at(pasts, "one", Told({})):
@@ -284,9 +282,9 @@ def test_a_full_disk_is_said_and_leaves_nothing(index: Index, monkeypatch: pytes
 
 def test_closing_ends_a_build(index: Index) -> None:
     apply(index, {})
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     reading, closing = threading.Event(), threading.Event()
-    files = {f"n{number}.md": note(number, str(number)) for number in range(snapshot_build.BATCH * 2)}
+    files = {f"n{number}.md": note(number, str(number)) for number in range(pasts_module.BATCH * 2)}
 
     class Slow(Told):
         def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
@@ -320,7 +318,7 @@ def test_closing_ends_a_build(index: Index) -> None:
 
 def test_several_ask_for_the_same_state_at_once(index: Index) -> None:
     apply(index, {f"n{number}.md": note(number, f"text {number}") for number in range(50)})
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     then = {f"n{number}.md": note(number, f"then {number}") for number in range(50)}
     made: list[Told] = []
     found: list[int] = []
@@ -348,7 +346,7 @@ def test_a_state_that_is_let_go_leaves_no_memory_and_no_thread(index: Index, way
     """By itself: what is in a ring, and was left alone by the search for garbage meanwhile, would stay for good."""
     apply(index, {f"n{number}.md": note(number, f"text {number}") for number in range(20)})
     assert index.wait_filled(60)
-    pasts = Pasts(index, lambda: NOW)
+    pasts = Snapshots(index, lambda: NOW)
     told = Told({f"n{number}.md": note(number, f"other {number}") for number in range(20)})
     threads = threading.active_count()
     gc.collect()

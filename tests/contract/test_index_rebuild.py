@@ -83,7 +83,7 @@ def dump(index: Index) -> dict[str, Any]:
         "embedded": "SELECT id, sha FROM embedded JOIN document USING (document)",
         "df": "SELECT token, n FROM token_df WHERE n > 0",
     }  # fmt: skip
-    with index._database.read() as connection:
+    with index.database.read() as connection:
         return {name: sorted(connection.execute(query).fetchall(), key=repr) for name, query in queries.items()}
 
 

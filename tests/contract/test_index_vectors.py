@@ -1,4 +1,4 @@
-"""Meaning: vectors follow the notes, Chroma may break, models may change, and nothing is embedded twice."""
+"""VectorStore: vectors follow the notes, Chroma may break, models may change, and nothing is embedded twice."""
 
 import shutil
 import sqlite3
@@ -72,9 +72,9 @@ def embedder_of(index: Index) -> Counting:
 
 def tidy(index: Index) -> None:
     """What the background thread does when it has nothing else to do."""
-    active = index._filler.active
+    active = index.indexer.active
     assert active is not None
-    while index._filler._tidy(active):
+    while index.indexer._tidy(active):
         pass
 
 
@@ -124,7 +124,7 @@ def test_chroma_and_the_exact_vectors_agree(tmp_path: Path) -> None:
     index = start(tmp_path / "index")
     apply(index, vault(500))
     assert index.wait_filled(60, settled=True)
-    active = index._filler.active
+    active = index.indexer.active
     assert active is not None
     assert active.chroma is not None
     for number in range(0, 180, 20):
@@ -222,9 +222,9 @@ def test_a_crash_between_sqlite_and_chroma_is_repaired(tmp_path: Path) -> None:
     index = start(directory)
     apply(index, vault(30))
     assert index.wait_filled(60, settled=True)
-    filler = index._filler
-    assert filler.active is not None
-    teller = filler._telling
+    indexer = index.indexer
+    assert indexer.active is not None
+    teller = indexer._chroma_sync
     step, teller.step = teller.step, lambda *_, **__: 0.01  # type: ignore[method-assign]
     apply(
         index, {path(5): note(5, "changed at the last moment"), path(77): note(77, "new at the last moment")}, [path(6)]
@@ -265,7 +265,7 @@ def test_another_model_grows_beside_the_old_one_and_then_answers(tmp_path: Path)
     assert index.wait_filled(60, settled=True)
     assert embedder_of(index).texts == 0
     tidy(index)
-    with index._database.read() as connection:
+    with index.database.read() as connection:
         assert connection.execute("SELECT count(*) FROM model").fetchone() == (1,)
         assert connection.execute("SELECT count(*) FROM document").fetchone() == (41,)
     index.close()
@@ -344,8 +344,8 @@ def test_tokens_are_ready_for_maxsim(tmp_path: Path) -> None:
 
 
 def long_text() -> str:
-    filler = " ".join(f"filler{number % 97}" for number in range(1200))
-    return f"{filler} needle needle needle needle. {filler}"
+    indexer = " ".join(f"indexer{number % 97}" for number in range(1200))
+    return f"{indexer} needle needle needle needle. {indexer}"
 
 
 def test_a_long_note_is_found_by_each_of_its_parts_and_shrinks_again(tmp_path: Path) -> None:
