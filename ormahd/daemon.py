@@ -27,8 +27,8 @@ from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.runner import LOW_PRIORITY, Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.logs import Logs
-from ormahd.model import node
 from ormahd.model.change import Clock
+from ormahd.model.node import build
 from ormahd.ormah import Ormah, present
 from ormahd.process import priority
 from ormahd.process.periodic import Timer
@@ -230,7 +230,7 @@ class _Life:
         log.info("%s", sentence)
         self._supervisor.ready(sentence)
         self._try("opened with GitPython", self._ormah.vault.git.check)
-        self._try("prepared for requests", node.build)
+        self._try("prepared for requests", build)
         self._try("prepared", self._ormah.vault.oplog.view)  # else the first who looks back reads all of the history
         gc.freeze()  # nor need one look at the history, and what reads it
         if self._leaving.is_set():

@@ -18,7 +18,7 @@ from ormahd.model.change import Committed, Kind
 from ormahd.model.decision import Decision, key_of, line_id
 from ormahd.model.judgement import FILES, FOLDER, Small, model_name
 from ormahd.model.node import ProposalType
-from ormahd.model.strength import FILE as STRENGTH
+from ormahd.model.strength import STRENGTH_FILE as STRENGTH
 from ormahd.model.strength import Pace, read_strength
 from ormahd.note.note import digest
 from ormahd.process import priority

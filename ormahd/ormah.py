@@ -30,7 +30,7 @@ from ormahd.index.snapshots import Snapshots
 from ormahd.learned_state import Learned
 from ormahd.mender import Mender
 from ormahd.model.change import Clock, Committed, Kind
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.model.node import NodeType, Tier
 from ormahd.note import note as codec
 from ormahd.note.note import NoteKind

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.views import iso
 from ormahd.api import AsOf
-from ormahd.model.strength import FILE as STRENGTH
+from ormahd.model.strength import STRENGTH_FILE as STRENGTH
 from ormahd.model.strength import read_strength
 from ormahd.text.words import query_terms
 from ormahd.vault.revisions import find_standing

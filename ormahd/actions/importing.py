@@ -21,7 +21,7 @@ from ormahd.api import ImportFailure, ImportResult
 from ormahd.errors import BadRequest, Conflict, OrmahError
 from ormahd.faults import fault, shown
 from ormahd.model.change import Kind
-from ormahd.model.node import (
+from ormahd.model.node import (  # fmt: skip
     ABOUT_SELF,
     CreateNodeRequest,
     EdgeType,
@@ -31,7 +31,7 @@ from ormahd.model.node import (
     Tier,
     Utc,
     is_node_id,
-)  # fmt: skip
+)
 from ormahd.note import note as codec
 from ormahd.note.note import NoteLink
 from ormahd.process import priority

@@ -13,7 +13,7 @@ from ormahd.actions.caller import Caller
 from ormahd.api import ListedSpace, SpacesResult
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
-from ormahd.model.line_time import write_time
+from ormahd.model.node import write_time
 from ormahd.model.spaces import FILE, Line, with_line
 from ormahd.note.note import digest
 from ormahd.ormah import Ormah

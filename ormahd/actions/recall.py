@@ -13,9 +13,9 @@ from ormahd.api import RecallHit, RecallResult
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.model.node import EdgeType, SearchQuery, short_id
 from ormahd.search.search import Rules, rank
-from ormahd.text.once import once
 from ormahd.text.prose import beginning
 from ormahd.text.quoting import shortened
+from ormahd.text.sameness import once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,7 @@ from ormahd.index.reader import Reader
 from ormahd.index.rows import micros
 from ormahd.index.vector_store import VectorStore
 from ormahd.index.write import Entry, FirstPath
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.model.node import Strength
 from ormahd.note.note import Note
 from ormahd.process import priority

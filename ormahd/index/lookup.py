@@ -20,7 +20,7 @@ from ormahd.index.rows import (
     node_row,
 )
 from ormahd.index.write import fingerprint
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.model.node import Connection, Strength, is_node_id
 from ormahd.note.note import NoteKind
 from ormahd.process import sql

@@ -22,7 +22,7 @@ from ormahd.index.indexer import Indexer
 from ormahd.index.query_cache import CANDIDATES, COUNTS, STATEMENTS, QueryCache
 from ormahd.index.rows import UNWRITTEN, Candidate, EdgeRow, Filter, NodeRow, Stats, Unresolved
 from ormahd.index.vector_store import VectorStore
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.model.node import NodeType, Strength
 from ormahd.process import priority, sql
 from ormahd.text.standing import Compared, Standing, comparable, compare

@@ -16,7 +16,7 @@ import numpy as np
 from ormahd.api import Difference
 from ormahd.index import embedding_cache, full_text, links
 from ormahd.index.vector_store import VectorStore
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.note.note import NoteKind, digest, parse
 from ormahd.process import priority, sql
 from ormahd.text.words import FTS_TOKENIZE

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ormahd.index import full_text, links
 from ormahd.index.rows import micros
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.note.note import Note, NoteKind, parse
 from ormahd.process import sql
 

@@ -13,8 +13,9 @@ from ormahd.jobs.decay.job import DecayManager
 from ormahd.jobs.duplicates.change import from_payload
 from ormahd.jobs.duplicates.job import DuplicateMerger
 from ormahd.jobs.index_updater import IndexUpdater
-from ormahd.jobs.job import Job, ProposalType
+from ormahd.jobs.job import Job
 from ormahd.jobs.links.job import AutoLinker
+from ormahd.model.node import ProposalType
 
 JOBS: tuple[Job, ...] = (
     ImportanceScorer(),

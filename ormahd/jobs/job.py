@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
-from ormahd.model.node import ProposalType as ProposalType  # noqa: PLC0414 - a job's word, too
+from ormahd.model.node import ProposalType
 from ormahd.process import priority
 
 if TYPE_CHECKING:

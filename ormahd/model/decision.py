@@ -16,9 +16,8 @@ from typing import Any, Final, Literal, cast
 
 from msgspec import Struct
 
-from ormahd.model.line_time import read_time, write_time
-from ormahd.model.month_files import MonthFiles
-from ormahd.model.node import ProposalType, is_node_id
+from ormahd.model.lines import MonthFiles
+from ormahd.model.node import ProposalType, is_node_id, read_time, write_time
 
 FOLDER: Final = ".ormah/decisions"
 """Where the files are, relative to the vault's root."""

@@ -18,9 +18,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.model.line_time import read_time, write_time
-from ormahd.model.month_files import MonthFiles
-from ormahd.model.node import is_node_id, short_id
+from ormahd.model.lines import MonthFiles
+from ormahd.model.node import is_node_id, read_time, short_id, write_time
 
 FOLDER = ".ormah/feedback"
 """Where the files are, relative to the vault's root."""
@@ -84,7 +83,7 @@ def model_name(name: str) -> str:
 
 def encode(judgement: Judgement) -> bytes:
     """The line, without its end. `confirmed_at` is second, so that a merge of two versions keeps the later one
-    (`model.line_merge.merge_lines` takes the line whose bytes sort last)."""
+    (`model.lines.merge_lines` takes the line whose bytes sort last)."""
     row = {
         "id": judgement.id, "confirmed_at": write_time(judgement.confirmed_at, "milliseconds"), "node_id": judgement.node_id,
         "signal": judgement.signal, "source": judgement.source, "event": judgement.event, "space": judgement.space,

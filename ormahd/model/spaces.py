@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import MsgspecError, Struct, convert
 
-from ormahd.model.line_merge import merge_lines
+from ormahd.model.lines import merge_lines
 
 FILE: Final = ".ormah/spaces.jsonl"
 """Where it is, relative to the vault's root."""

@@ -19,23 +19,47 @@ from __future__ import annotations
 
 import json
 import sys
+import zlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from math import exp, log
-from typing import Any, Literal, Protocol, TypeVar
+from datetime import UTC, date, datetime, timedelta
+from math import exp, log, log1p
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from ormahd.model.importance import WORTH_STORING
-from ormahd.model.line_time import read_time, write_time
-from ormahd.model.node import Strength
+from ormahd.model.node import NodeType, Strength, read_time, write_time
 
-FILE = ".ormah/strength.jsonl"
+ACCESS_WEIGHT = 0.34
+EDGE_WEIGHT = 0.33
+RECENCY_WEIGHT = 0.33
+ACCESS_REFERENCE = 50
+"""Accesses that count as much as any number can; the scale below is logarithmic."""
+EDGE_REFERENCE = 20
+HALF_LIFE_DAYS = 14.0
+WORTH_STORING = 0.01
+"""A smaller change is not written: it would be a line in git that nobody reads."""
+
+
+def importance(access_count: int, edges: int, days_since_access: float) -> float:
+    """0 (never used, unconnected, long ago) to 1, rounded to 4 places.
+
+    `edges` counts both directions; `days_since_access` counts from creation when there was no access, and a date in
+    the future (a clock that was wrong) counts as now.
+    """
+    access = min(1.0, log1p(max(0, access_count)) / log(1 + ACCESS_REFERENCE))
+    connected = min(1.0, log1p(max(0, edges)) / log(1 + EDGE_REFERENCE))
+    recency: float = 2.0 ** (-max(0.0, days_since_access) / HALF_LIFE_DAYS)
+    total = ACCESS_WEIGHT * access + EDGE_WEIGHT * connected + RECENCY_WEIGHT * recency
+    return round(total / (ACCESS_WEIGHT + EDGE_WEIGHT + RECENCY_WEIGHT), 4)
+
+
+STRENGTH_FILE = ".ormah/strength.jsonl"
 """Where it is, relative to the vault's root."""
 DAYS_TO_ARCHIVE = 14.0
 ARCHIVE_BELOW = 0.3
 INITIAL_STABILITY_DAYS = DAYS_TO_ARCHIVE / log(1 / ARCHIVE_BELOW)
-"""11.63 days, where e^(-14/S) = 0.3: the stability that a memory begins with, and the unit of `model.lease`. The documents of the
+"""11.63 days, where e^(-14/S) = 0.3: the stability that a memory begins with, and the unit of `model.strength`. The documents of the
 original promise 14 days; its code had S = 1 and archived after 1.2."""
 MAX_STABILITY_DAYS = 365.0
 """A year without use is long enough for anything outside `core`."""
@@ -219,7 +243,7 @@ def row_problem(row: Any) -> str | None:
     return None
 
 
-def encode(row: Mapping[str, Any]) -> str:
+def strength_line(row: Mapping[str, Any]) -> str:
     """One line, without its end: known keys in their order, then the others by name."""
     order = {key: place for place, key in enumerate(_KEYS)}
     ordered = {key: row[key] for key in sorted(row, key=lambda key: (order.get(key, len(order)), key))}
@@ -326,7 +350,7 @@ def _no_number(name: str) -> Any:
 
 
 def _write(rows: Mapping[str, Mapping[str, Any]], bad: list[tuple[int, bytes, str]], pace: Pace = iter) -> bytes:
-    lines = [encode(rows[line]).encode("utf-8", "surrogatepass") for line in pace(sorted(rows))]
+    lines = [strength_line(rows[line]).encode("utf-8", "surrogatepass") for line in pace(sorted(rows))]
     return b"".join(line + b"\n" for line in [*lines, *(line for _, line, _ in bad)])
 
 
@@ -338,3 +362,121 @@ def _later(written: str | None, date: datetime) -> str:
     """Of a date as written and a new one the later, as text; one second is as fine as the file is."""
     before = read_time(written)
     return written if written is not None and before is not None and _text(before) > _text(date) else _text(date)
+
+
+Lasting = Literal["event", "fact", "decision"]
+"""The classes of types, each named after one of them."""
+
+CLASSES: Final[Mapping[NodeType, Lasting]] = {
+    NodeType.EVENT: "event", NodeType.OBSERVATION: "event",
+    NodeType.FACT: "fact", NodeType.CONCEPT: "fact", NodeType.GOAL: "fact",
+    NodeType.DECISION: "decision", NodeType.PROCEDURE: "decision", NodeType.PREFERENCE: "decision",
+    NodeType.PERSON: "decision", NodeType.PROJECT: "decision",
+}  # fmt: skip
+"""What happened is soon past; what is so holds for a while; what was decided, how a thing is done and who somebody is are needed
+rarely and long after."""
+SPREAD: Final = 0.5
+"""Share by which the longest lease of equal memories exceeds the shortest: a batch leaves over weeks, and what of it is needed
+after all is noticed before the rest has gone."""
+
+
+class Leases(Struct, frozen=True):
+    """The rule, with a person's settings. `event`, `fact` and `decision`: days of a memory of that class that was never used.
+    `below`: retrievability at which a lease ends."""
+
+    event: float
+    fact: float
+    decision: float
+    below: float = ARCHIVE_BELOW
+
+    def days(self, node_type: NodeType, stability: float, node_id: str) -> float:
+        """The lease of one memory, in days. `stability`: in days, as confirmed use made it; 0: never used.
+
+        Its class says how long it lasts unused. Confirmed use lengthens that in proportion to the stability, at most to what the
+        largest stability gives; a lease that is longer to begin with stays as it is.
+        """
+        return self.unused(node_type, stability) * (1.0 + SPREAD * share_of(node_id))
+
+    def unused(self, node_type: NodeType, stability: float = 0.0) -> float:
+        """The same before it is spread: the least that memories of this type and stability have."""
+        days: float = getattr(self, CLASSES[node_type])
+        until = log(1 / self.below)
+        used = days * (stability / INITIAL_STABILITY_DAYS) * until / log(1 / ARCHIVE_BELOW)
+        return max(days, min(used, MAX_STABILITY_DAYS * until))
+
+
+def share_of(node_id: str) -> float:
+    """A number from 0 to below 1 that an id always has: evenly spread over ids, whoever drew them."""
+    return zlib.crc32(node_id.encode()) / 2**32
+
+
+ACTIVE_DAYS_FILE: Final = ".ormah/active_days.jsonl"
+"""Where it is, relative to the vault's root."""
+_DAY: Final = timedelta(days=1)
+_HALVINGS: Final = 60
+"""Steps of the search in `ActiveDays.back`: of a thousand years nothing is left."""
+
+
+class ActiveDays(Struct, frozen=True):
+    """Time as memories count it. `ordinals`: the days on which something was asked, ascending (`date.toordinal`). `idle_share`:
+    what any other day counts, 0 to 1."""
+
+    ordinals: tuple[int, ...]
+    idle_share: float
+
+    @classmethod
+    def of(cls, days: Iterable[date], idle_share: float) -> ActiveDays:
+        return cls(tuple(sorted({day.toordinal() for day in days})), idle_share)
+
+    def between(self, since: datetime, now: datetime) -> float:
+        """Days from `since` to `now`, each day with what it counts. Negative never."""
+        if now <= since:
+            return 0.0
+        active = self._until(now) - self._until(since)
+        return active + self.idle_share * ((now - since) / _DAY - active)
+
+    def back(self, now: datetime, days: float) -> datetime:
+        """The latest time from which until `now` so many days have counted; the beginning of time where it never were that many."""
+        first = datetime.min.replace(tzinfo=UTC)
+        if self.between(first, now) < days:
+            return first
+        low, high = first, now
+        for _ in range(_HALVINGS):
+            middle = low + (high - low) / 2
+            if self.between(middle, now) >= days:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _until(self, time: datetime) -> float:
+        """Active days before `time`; the one it lies in by the part that is over."""
+        utc = time.astimezone(UTC)
+        today = utc.date().toordinal()
+        at = bisect_left(self.ordinals, today)
+        if at == len(self.ordinals) or self.ordinals[at] != today:
+            return float(at)
+        return at + (utc - datetime.combine(utc.date(), datetime.min.time(), UTC)) / _DAY
+
+
+def read_active_days(data: bytes) -> set[date]:
+    """The days of a file. A line that holds none is passed over."""
+    return {day for line in data.splitlines() if (day := _day(line)) is not None}
+
+
+def with_active_days(data: bytes, days: Iterable[date]) -> bytes:
+    """The file with these days added, in order. What cannot be read stays, at the end; a file that has them stays as it is."""
+    found, new = read_active_days(data), set(days)
+    if new <= found:
+        return data
+    foreign = [line for line in data.splitlines() if line.strip() and _day(line) is None]
+    lines = [json.dumps({"id": day.isoformat()}).encode() for day in sorted(found | new)]
+    return b"".join(line + b"\n" for line in [*lines, *foreign])
+
+
+def _day(line: bytes) -> date | None:
+    try:
+        row = json.loads(line)
+        return date.fromisoformat(row["id"])
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None

@@ -19,10 +19,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ormahd.note.frontmatter import FrontmatterError
-from ormahd.note.merge_bytes import Sheet
+from ormahd.note.frontmatter import FrontmatterError, Unusual
+from ormahd.note.merge import Sheet
 from ormahd.note.note import Note, NoteKind, NoteLink, parse
-from ormahd.note.splice import Unusual
 from ormahd.text.diff import LINES, clip, text_diff
 
 FIELDS = ("title", "type", "tier", "space", "source", "confidence", "created", "updated", "valid_until",

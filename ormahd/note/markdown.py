@@ -7,6 +7,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from urllib.parse import unquote
 
+from ormahd.text.diff import matching_blocks
+
 _WIKILINK = re.compile(r"(?<!\\)\[\[([^\[\]\n]{1,500})\]\]")
 LINK = re.compile(
     r"\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]*\]){0,500})\]"
@@ -174,3 +176,30 @@ def _without_spans(paragraph: str) -> str:
             done = waiting[0] + end - start
     out.append(paragraph[done:])
     return "".join(out)
+
+
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
+
+
+def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
+    """`(start, end, new)` that gives a file whose body begins at `body` a new (normalised) content."""
+    eol = dominant_eol(text)
+    start, end = (body + at for at in core_span(text[body:]))
+    if start == end:
+        gap = "" if text.endswith(("\n", "\r")) else eol
+        return len(text), len(text), gap + content.replace("\n", eol) + eol
+    if not content:
+        return start, len(text), ""
+    old = _LINE.findall(text, start, end)
+    lines = content.split("\n")
+    ends = [eol] * len(lines)
+    if any(mark not in {eol, ""} for _, mark in old):
+        for at, mark in _kept_ends([line for line, _ in old], lines, [mark for _, mark in old]).items():
+            ends[at] = mark or eol
+    ends[-1] = ""
+    return start, end, "".join(line + mark for line, mark in zip(lines, ends, strict=True))
+
+
+def _kept_ends(old: list[str], new: list[str], marks: list[str]) -> dict[int, str]:
+    """The line ends of the new lines that were there before."""
+    return {here + at: marks[there + at] for there, here, size in matching_blocks(old, new) for at in range(size)}

@@ -1,6 +1,6 @@
 """The three-way merge of notes and of `.ormah/*.jsonl`: for undo, sync, recovery and git's merge driver. Pure.
 
-Notes merge by what they say (`merge_fields`), written with the lines that the sides wrote (`merge_bytes`), their
+Notes merge by what they say, written with the lines that the sides wrote, their
 content line by line. A file that is no readable note merges as text. Nothing with conflict markers is ever returned:
 a merge is whole, or it is a list of conflicts.
 
@@ -9,29 +9,380 @@ Where one side is the base, the other is returned byte for byte; so an undo of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from difflib import SequenceMatcher
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any, TypeVar
 
-import merge3
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.errors import InvalidNote
-from ormahd.model.line_merge import merge_lines, one_side
-from ormahd.note.frontmatter import FrontmatterError
-from ormahd.note.markdown import conflict_line
-from ormahd.note.merge_bytes import Sheet, write
-from ormahd.note.merge_fields import FieldMerge, MergeConflict
-from ormahd.note.note import Note, NoteKind, adopt, parse, unadopted
-from ormahd.note.splice import Unusual
+from ormahd.model.lines import merge_lines, one_side
+from ormahd.model.node import EdgeType, Tier
+from ormahd.note.fields import NoteReader
+from ormahd.note.frontmatter import Frontmatter, FrontmatterError, Pair, Splices, Unusual, is_block, read, scalar
+from ormahd.note.markdown import conflict_line, dominant_eol, normalise
+from ormahd.note.naming import file_title
+from ormahd.note.note import Note, NoteKind, NoteLink, adopt, edit, parse, unadopted
+from ormahd.note.read import KNOWN
+from ormahd.text.diff import three_ways
 
-__all__ = ["MergeConflict", "Merged", "is_lines", "merge_file", "merge_notes", "merge_texts"]
+FIELDS = ("type", "tier", "space", "title", "source", "confidence", "created", "updated", "valid_until",
+          "outdated_reason")  # fmt: skip
+_HEIGHT = {Tier.CORE: 2, Tier.WORKING: 1, Tier.ARCHIVAL: 0}
+_T = TypeVar("_T", bound=Hashable)
 
-_COMPARED = 5_000
-"""Lines between the first and the last difference. Beyond that, two versions are taken for wholly different there:
-difflib needs hours for some texts."""
-_LINE = TypeVar("_LINE", str, bytes)
+
+class MergeConflict(Struct, frozen=True):
+    """One thing that both sides changed, each in its own way. The three versions as text; None: absent there."""
+
+    path: str
+    node: str | None
+    """The note's id, where it has one."""
+    field: str
+    """A key of the frontmatter, `supports:1a2b3c4d` for an edge, `content`, `id`, or `text` for a file that is no note."""
+    base: str | None
+    ours: str | None
+    theirs: str | None
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.field} was changed on both sides"
+
+
+def property_links(note: Note) -> dict[str, NoteLink]:
+    """The links in the note's properties, by their keys; links in its text are left out."""
+    return {link.key: link for link in note.links if not link.body}
+
+
+class Side(Struct, frozen=True):
+    """A note with what `Note` leaves out: other keys and unused lines of `edges`, both as written."""
+
+    note: Note
+    extra: Mapping[str, str]
+    """Keys that are not ours: their lines, with `\\n` line ends."""
+    details: Mapping[str, Any]
+    """What `edges` says, by edge key, also of edges that the frontmatter does not have."""
+
+    @property
+    def links(self) -> dict[str, NoteLink]:
+        return property_links(self.note)
+
+
+class Wanted(Struct):
+    """The merged note's values."""
+
+    id: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    links: dict[str, NoteLink] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
+    """Of edges that are not in `links` (links in the body): key to what `edges` should say."""
+    extra: dict[str, str] = field(default_factory=dict)
+    content: str = ""
+
+
+class _Absent:
+    """The value of everything in a base that there is none of."""
+
+
+_ABSENT = _Absent()
+
+
+class FieldMerge:
+    """Merges the sides field by field; `conflicts` and `reasons` gather what is to be said about it."""
+
+    def __init__(self, base: Side | None, ours: Side, theirs: Side) -> None:
+        self.base, self.ours, self.theirs = base, ours, theirs
+        self.conflicts: list[MergeConflict] = []
+        self.reasons: list[str] = []
+
+    def wanted(self) -> Wanted:
+        """Everything but the content; meaningful when `conflicts` is empty."""
+        out = Wanted(self.ours.note.id or self.theirs.note.id or "")
+        for name in FIELDS:
+            base = getattr(self.base.note, name) if self.base else _ABSENT
+            out.fields[name] = self._field(name, base, getattr(self.ours.note, name), getattr(self.theirs.note, name))
+        notes = (self.base.note if self.base else None, self.ours.note, self.theirs.note)
+        out.tags = merged_set(*(note.tags if note else () for note in notes))
+        out.aliases = merged_set(*(note.aliases if note else () for note in notes))
+        out.links = self._links()
+        no_base: Mapping[str, Any] = {}
+        out.details = {
+            key: value
+            for key, value in self._mapping(
+                "edges", self.base.details if self.base else no_base, self.ours.details, self.theirs.details, out.links
+            ).items()
+            if key not in out.links
+        }
+        out.extra = self._mapping("", self.base.extra if self.base else no_base, self.ours.extra, self.theirs.extra)
+        return out
+
+    def conflict(self, name: str, base: Any, ours: Any, theirs: Any) -> None:
+        note = self.ours.note
+        self.conflicts.append(MergeConflict(note.path, note.id, name, _text(base), _text(ours), _text(theirs)))
+
+    def _field(self, name: str, base: Any, ours: Any, theirs: Any) -> Any:
+        one_sided, value = one_side(base, ours, theirs)
+        if one_sided:
+            return value
+        if name == "tier":
+            value = max(ours, theirs, key=_HEIGHT.__getitem__)
+            self.reasons.append(f"tier: {value} of {ours} and {theirs}, the higher")
+        elif name == "updated":
+            value = max(date for date in (ours, theirs) if date is not None)
+        elif name in {"created", "valid_until"} and ours is not None and theirs is not None:
+            value = min(ours, theirs)
+            self.reasons.append(f"{name}: {_text(value)}, the earlier")
+        else:
+            self.conflict(name, base, ours, theirs)
+            value = ours
+        return value
+
+    def _links(self) -> dict[str, NoteLink]:
+        base = self.base.links if self.base else {}
+        ours, theirs = self.ours.links, self.theirs.links
+        out: dict[str, NoteLink] = {}
+        for key in dict.fromkeys([*ours, *theirs]):
+            one_sided, link = one_side(base.get(key), ours.get(key), theirs.get(key))
+            if not one_sided:
+                link = self._link(key, base.get(key), ours.get(key), theirs.get(key))
+            if link is not None:
+                out[key] = link
+        return out
+
+    def _link(self, key: str, base: NoteLink | None, ours: NoteLink | None, theirs: NoteLink | None) -> NoteLink | None:
+        if ours is None or theirs is None:
+            self.conflict(key, base, ours, theirs)
+            return ours or theirs
+        merged: dict[str, Any] = {}
+        for part in ("target", "weight", "created", "reason"):
+            versions: list[Any] = [getattr(link, part) if link else _ABSENT for link in (base, ours, theirs)]
+            one_sided, value = one_side(*versions)
+            if not one_sided:
+                known: list[Any] = [version for version in versions[1:] if version is not None]
+                if part == "reason" and len(known) == 2:
+                    self.conflict(f"{key} reason", *versions)
+                # Two stems with one short id are one note under two names: either resolves.
+                value = max(known) if part == "weight" else min(known)
+            merged[part] = value
+        return replace(ours, **merged)
+
+    def _mapping(
+        self,
+        name: str,
+        base: Mapping[str, Any],
+        ours: Mapping[str, Any],
+        theirs: Mapping[str, Any],
+        settled: Mapping[str, Any] = {},
+    ) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key in dict.fromkeys([*ours, *theirs]):
+            if key in settled:
+                continue
+            one_sided, value = one_side(base.get(key), ours.get(key), theirs.get(key))
+            if not one_sided:
+                self.conflict(f"{name} {key}".strip(), base.get(key), ours.get(key), theirs.get(key))
+                value = ours.get(key)
+            if value is not None:
+                out[key] = value
+        return out
+
+
+def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> tuple[_T, ...]:
+    """Ours, without what they removed and with what they added."""
+    before, there = frozenset(base), frozenset(theirs)
+    kept = [item for item in ours if item in there or item not in before]
+    return tuple(dict.fromkeys([*kept, *(item for item in theirs if item not in before)]))
+
+
+def _text(value: Any) -> str | None:
+    if value is None or value is _ABSENT:
+        return None
+    if isinstance(value, NoteLink):
+        more = "".join(f", {part}: {_text(said)}" for part in ("created", "reason") if (said := getattr(value, part)))
+        return f"[[{value.target}]] {{weight: {value.weight}{more}}}"
+    return str(value.isoformat()).replace("+00:00", "Z") if hasattr(value, "isoformat") else str(value)
+
+
+_OURS = KNOWN - {"global", "ormah_global"}
+TextMerge = Callable[[list[str], list[str], list[str]], list[str] | None]
+"""Three lists of lines to one, or None where they conflict."""
+
+
+class Sheet(Struct, frozen=True, dict=True):
+    """A readable note's text, cut into the lines of each key. Raises Unusual for YAML that cannot be cut."""
+
+    data: bytes
+    note: Note
+
+    @cached_property
+    def text(self) -> str:
+        return self.data.decode()
+
+    @cached_property
+    def block(self) -> Frontmatter:
+        block = read(self.text)
+        if block is None or block.root is None:
+            raise Unusual("there is no frontmatter")
+        if block.twice:
+            raise Unusual("a key stands twice")
+        return block
+
+    @cached_property
+    def pairs(self) -> dict[str, Pair]:
+        assert self.block.root is not None
+        found = Splices(self.block, "\n").pairs(self.block.root, self.block.end)
+        return dict(zip(self.block.pairs, found, strict=True))
+
+    @cached_property
+    def starts(self) -> dict[str | None, int]:
+        """Where each key's lines begin, comments above it included; None is what follows the last key."""
+        ends = [self.block.start, *(pair.end for pair in self.pairs.values())]
+        return dict(zip([*self.pairs, None], ends, strict=True))
+
+    def end(self, key: str | None) -> int:
+        return self.block.end if key is None else self.pairs[key].end
+
+    def chunk(self, key: str | None) -> str | None:
+        """The lines of a key, comments above it included, with `\\n` line ends; None: no such key."""
+        return _unix(self.text[self.starts[key] : self.end(key)]) if key in self.starts else None
+
+    def lines(self, key: str) -> str:
+        """The lines of a key alone."""
+        return _unix(self.text[self.pairs[key].start : self.pairs[key].end]).rstrip()
+
+    def side(self) -> Side:
+        extra = {key: self.lines(key) for key in self.pairs if key not in _OURS or key in self.note.taken}
+        return Side(self.note, extra, NoteReader(self.block).details)
+
+
+def write(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge: TextMerge) -> bytes | None:
+    """The bytes of a note that says what is wanted, as near to both sides' lines as can be; None: there is no safe way."""
+    for candidate in _candidates(base, ours, theirs, wanted, merge):
+        try:
+            return _finished(candidate, ours.note.path, wanted)
+        except (InvalidNote, Unusual, FrontmatterError):
+            continue  # a next one is tried; in the end the caller reports a conflict
+    return None
+
+
+def _candidates(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge: TextMerge) -> list[bytes]:
+    texts = []
+    if base is not None:
+        whole = merge(*(sheet.text.splitlines(keepends=True) for sheet in (base, ours, theirs)))
+        if whole is not None:
+            texts.append("".join(whole))
+    with suppress(Unusual):  # their lines do not fit in: ours alone is edited
+        texts.append(_spliced(base, ours, theirs, wanted, merge))
+    return [text.encode() for text in [*texts, ours.text]]
+
+
+def _spliced(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge: TextMerge) -> str:
+    """Ours with the lines of every key that only they changed, and with their changes to the body."""
+    eol = dominant_eol(ours.text)
+    splices = Splices(ours.block, eol)
+    for at, key in enumerate(list(theirs.starts)):
+        there, here, before = theirs.chunk(key), ours.chunk(key), base.chunk(key) if base else None
+        if there in (before, here) or here != before:
+            continue
+        new = str(there).replace("\n", eol)
+        if here is not None:
+            splices.replace(ours.starts[key], ours.end(key), new)
+        else:
+            known = [name for name in list(theirs.starts)[:at] if name in ours.pairs]
+            place = ours.pairs[known[-1]].end if known else next(iter(ours.pairs.values())).start
+            splices.replace(place, place, new)
+    for key in ours.pairs:
+        if key not in theirs.pairs and base is not None and ours.chunk(key) == base.chunk(key):
+            splices.replace(ours.starts[key], ours.end(key), "")
+    if base is not None:
+        bodies = [_unix(sheet.text[sheet.block.body :]) for sheet in (base, ours, theirs)]
+        body = merge(*(text.splitlines(keepends=True) for text in bodies))
+        plain = eol == "\r\n" or "\r" not in ours.text[ours.block.body :]
+        if body is not None and plain and "".join(body) != bodies[1] and normalise("".join(body)) == wanted.content:
+            splices.replace(ours.block.body, len(ours.text), "".join(body).replace("\n", eol))
+    return splices.apply()
+
+
+def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
+    """`data` edited until it says what is wanted. Raises InvalidNote or Unusual where it does not get there."""
+    note = parse(data, path)
+    if note.kind is not NoteKind.NOTE or note.id != wanted.id:
+        raise Unusual("the lines do not fit together")
+    changed: dict[str, Any] = {name: value for name, value in wanted.fields.items() if getattr(note, name) != value}
+    if "title" in changed and changed["title"] == file_title(path):
+        changed["title"] = None
+    if set(note.tags) != set(wanted.tags):
+        changed["tags"] = wanted.tags
+    present = property_links(note)
+    gone: list[tuple[EdgeType, str]] = [
+        (link.edge, link.target)
+        for key, link in present.items()
+        if key not in wanted.links or wanted.links[key].target != link.target
+    ]
+    for key in Sheet(data, note).side().details.keys() - wanted.links.keys() - wanted.details.keys():
+        if key not in present:  # the link's own lines are gone already, what `edges` says of it is left
+            edge, _, target = key.partition(":")
+            gone.append((EdgeType(edge), target))
+    data = edit(data, path, set=changed, unlink=gone, content=wanted.content)
+    present = property_links(parse(data, path))
+    data = edit(data, path, link=[link for key, link in wanted.links.items() if present.get(key) != link])
+    data = _with_lines(data, path, wanted)
+    _check(Sheet(data, parse(data, path)), wanted)
+    return data
+
+
+def _with_lines(data: bytes, path: str, wanted: Wanted) -> bytes:
+    """The keys that `edit` does not know: those of other programs as one side wrote them, and aliases."""
+    sheet = Sheet(data, parse(data, path))
+    said = sheet.side().extra
+    keys = [key for key in dict.fromkeys([*said, *wanted.extra]) if said.get(key) != wanted.extra.get(key)]
+    lines: dict[str, str | None] = {key: wanted.extra.get(key) for key in keys}
+    if set(sheet.note.aliases) != set(wanted.aliases):
+        lines["aliases"] = _aliases(sheet, wanted.aliases)
+    if not lines:
+        return data
+    eol = dominant_eol(sheet.text)
+    splices = Splices(sheet.block, eol)
+    for key, text in lines.items():
+        new = "" if text is None else text.replace("\n", eol) + eol
+        start, end = (sheet.pairs[key].start, sheet.pairs[key].end) if key in sheet.pairs else (sheet.starts[None],) * 2
+        splices.replace(start, end, new)
+    return splices.apply().encode()
+
+
+def _aliases(sheet: Sheet, aliases: tuple[str, ...]) -> str | None:
+    if not aliases:
+        return None
+    margin = " " * sheet.block.column
+    pair = sheet.pairs.get("aliases")
+    if pair is not None and is_block(pair.value):
+        return "\n".join([f"{margin}aliases:", *(f"{margin}  - {scalar(alias)}" for alias in aliases)])
+    return f"{margin}aliases: [{', '.join(scalar(alias, flow=True) for alias in aliases)}]"
+
+
+def _check(sheet: Sheet, wanted: Wanted) -> None:
+    note, side = sheet.note, sheet.side()
+    loose: Mapping[str, Any] = {key: value for key, value in side.details.items() if key not in wanted.links}
+    same = (
+        note.kind is NoteKind.NOTE
+        and note.id == wanted.id
+        and all(getattr(note, name) == value for name, value in wanted.fields.items())
+        and set(note.tags) == set(wanted.tags)
+        and set(note.aliases) == set(wanted.aliases)
+        and side.links == wanted.links
+        and loose == wanted.details
+        and side.extra == wanted.extra
+        and note.content == wanted.content
+    )
+    if not same:
+        raise Unusual("the merged note would not say what it should")
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n")
 
 
 class Merged(Struct, frozen=True):
@@ -57,10 +408,9 @@ def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, kee
     With `keep_ours` there is always a result: whatever conflicts is as ours has it, all else is merged, and the
     conflicts are named beside it.
     """
-    if theirs in (base, ours):
-        return Merged(ours)
-    if ours == base:
-        return Merged(theirs)
+    one_sided, data = one_side(base, ours, theirs)
+    if one_sided:
+        return Merged(data)
     if any(b"\0" in data for data in (base or b"", ours, theirs)):
         conflict = MergeConflict(path, None, "text", None, None, None)
         return Merged(ours if keep_ours else None, (conflict,))
@@ -80,10 +430,9 @@ def merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, ke
 
 
 def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep_ours: bool) -> Merged:
-    if theirs in (base, ours):
-        return Merged(ours)
-    if ours == base:
-        return Merged(theirs)
+    one_sided, data = one_side(base, ours, theirs)
+    if one_sided:
+        return Merged(data)
     versions = None if base is None else parse(base, path), parse(ours, path), parse(theirs, path)
     ids = {note.id for note in versions if note is not None and note.id}
     if len(ids) > 1:
@@ -148,7 +497,7 @@ def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet, *, keep_ours: 
     contents = [sheet.note.content if sheet else None for sheet in (base, ours, theirs)]
     one_sided, content = one_side(*contents)
     if not one_sided and contents[0] is not None:
-        lines = _three_ways(*(str(text).split("\n") for text in contents))
+        lines = three_ways(*(str(text).split("\n") for text in contents))
         content = None if lines is None else "\n".join(lines)
         one_sided = content is not None
     if not one_sided:
@@ -157,7 +506,7 @@ def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet, *, keep_ours: 
     if merge.conflicts and not keep_ours:
         return Merged(None, tuple(merge.conflicts), tuple(merge.reasons))
     wanted.content = str(content)
-    data = write(base, ours, theirs, wanted, _three_ways)
+    data = write(base, ours, theirs, wanted, three_ways)
     if data is None:
         merge.conflict("text", *(sheet.text if sheet else None for sheet in (base, ours, theirs)))
         return Merged(None, tuple(merge.conflicts), tuple(merge.reasons))
@@ -166,95 +515,21 @@ def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet, *, keep_ours: 
 
 def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     """The lines of both sides' changes, whatever the files are; None where both changed the same lines."""
-    if theirs in (base, ours) or ours == base:
-        return ours if theirs in (base, ours) else theirs
-    lines = _three_ways(*(data.splitlines(keepends=True) for data in (base, ours, theirs)))
+    lines = three_ways(*(data.splitlines(keepends=True) for data in (base, ours, theirs)))
     return None if lines is None else b"".join(lines)
 
 
 def _merge_text(base: bytes | None, ours: bytes, theirs: bytes, path: str, node: str | None) -> Merged:
-    lines = None
-    if base is not None:
-        lines = _three_ways(*(data.splitlines(keepends=True) for data in (base, ours, theirs)))
-    merged = None if lines is None else b"".join(lines)
+    merged = None if base is None else merge_texts(base, ours, theirs)
     if merged is None or conflict_line(merged.decode(errors="replace")):
         texts = (None if data is None else data.decode(errors="replace") for data in (base, ours, theirs))
         return Merged(None, (MergeConflict(path, node, "text", *texts),))
     return Merged(merged)
 
 
-def _three_ways(
-    base: list[_LINE], ours: list[_LINE], theirs: list[_LINE], *, keep_ours: bool = False
-) -> list[_LINE] | None:
-    """The lines of both sides' changes; where they meet None, or ours."""
-    out: list[_LINE] = []
-    for group in merge3.Merge3(base, ours, theirs, sequence_matcher=_Matcher).merge_groups():
-        if group[0] != "conflict":
-            out.extend(group[1])
-            continue
-        lines = _side_by_side(list(group[1]), list(group[2]), list(group[3]))
-        if lines is None and not keep_ours:
-            return None
-        out.extend(group[2] if lines is None else lines)
-    return out
-
-
-def _side_by_side(base: list[_LINE], ours: list[_LINE], theirs: list[_LINE]) -> list[_LINE] | None:
-    """The lines of changes that only touch: one side's last line is changed and the other's text goes on behind it. Most
-    memories have one line, so that git's rule (nothing between two changes is a conflict) would part hardly any two edits.
-    None where both changed the same line, or put different ones in the same place."""
-    alike = 0
-    while alike < min(len(ours), len(theirs)) and ours[-1 - alike] == theirs[-1 - alike]:
-        alike += 1
-    agreed = ours[len(ours) - alike :]  # both added the same at the end
-    here: dict[tuple[int, int], list[_LINE]] = _changes(base, ours[: len(ours) - alike])
-    there: dict[tuple[int, int], list[_LINE]] = _changes(base, theirs[: len(theirs) - alike])
-    out: list[_LINE] = []
-    done = 0
-    for place in sorted({*here, *there}):
-        if place[0] < done or (place in here and place in there and here[place] != there[place]):
-            return None
-        out.extend(base[done : place[0]])
-        out.extend(here[place] if place in here else there[place])
-        done = place[1]
-    return out + base[done:] + agreed
-
-
-def _changes(base: list[_LINE], side: list[_LINE]) -> dict[tuple[int, int], list[_LINE]]:
-    """What a side made of which lines of the base: {(first, behind the last): the lines instead}."""
-    found: dict[tuple[int, int], list[_LINE]] = {}
-    was = now = 0
-    for at, there, size in _Matcher(None, base, side).get_matching_blocks():
-        if (was, now) != (at, there):
-            found[was, at] = side[now:there]
-        was, now = at + size, there + size
-    return found
-
-
 def _with_ours(base: str | None, ours: str | None, theirs: str | None) -> str | None:
     """A text with both sides' changes, and ours where they meet; all of ours where nothing is known of before."""
     if base is None:
         return ours
-    lines = _three_ways(*(str(text).split("\n") for text in (base, ours, theirs)), keep_ours=True)
+    lines = three_ways(*(str(text).split("\n") for text in (base, ours, theirs)), keep_ours=True)
     return "\n".join(lines or ())
-
-
-class _Matcher:
-    """difflib without its worst cases: what begins and ends alike is not compared, what is too long not at all."""
-
-    def __init__(self, _junk: Any, one: Sequence[Any], other: Sequence[Any]) -> None:
-        shorter = min(len(one), len(other))
-        head = next((at for at in range(shorter) if one[at] != other[at]), shorter)
-        rest = shorter - head
-        tail = next((at for at in range(rest) if one[-1 - at] != other[-1 - at]), rest)
-        self.blocks = [(0, 0, head)] if head else []
-        left, right = one[head : len(one) - tail], other[head : len(other) - tail]
-        if max(len(left), len(right)) <= _COMPARED:
-            found = SequenceMatcher(None, left, right).get_matching_blocks()[:-1]
-            self.blocks += [(head + at, head + there, size) for at, there, size in found]
-        if tail:
-            self.blocks.append((len(one) - tail, len(other) - tail, tail))
-        self.blocks.append((len(one), len(other), 0))
-
-    def get_matching_blocks(self) -> list[tuple[int, int, int]]:
-        return self.blocks

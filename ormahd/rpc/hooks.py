@@ -19,7 +19,7 @@ from ormahd.rpc import hook_reply
 from ormahd.rpc.handler import request
 from ormahd.rpc.hook_frame import Event, HookAct, read
 from ormahd.state.sessions import begin, key_of
-from ormahd.text.commands import Commands
+from ormahd.text.injected import Commands
 from ormahd.whisper.greet import greet
 from ormahd.whisper.pipeline import UNHEARD, Whisper
 from ormahd.whisper.render import notice

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from ormahd.search.gather import Searchable
 from ormahd.search.hear import Heard
-from ormahd.text.exact import Token, exact_tokens
+from ormahd.text.facts import ExactToken, exact_tokens
 from ormahd.text.words import fold
 
 RARE = 0.05
@@ -64,7 +64,7 @@ def rare_words(index: Searchable, topic: frozenset[str]) -> frozenset[str]:
     return frozenset(word for word in topic if counts[word] <= max(FEW, RARE * files)) or topic
 
 
-def weigh(found: Sequence[tuple[Token, frozenset[str]]], files: int) -> Exact:
+def weigh(found: Sequence[tuple[ExactToken, frozenset[str]]], files: int) -> Exact:
     """What the names are worth. `found`: each with the nodes that have it, at least one."""
     worth = [(_rarity(len(ids), files) * (PLAIN if token.plain else 1.0), token, ids) for token, ids in found]
     total = sum(weight for weight, _, _ in worth)
@@ -82,7 +82,7 @@ def weigh(found: Sequence[tuple[Token, frozenset[str]]], files: int) -> Exact:
     return Exact(boost, factor, 1.0 - against)
 
 
-def _having(index: Searchable, token: Token, heard: Heard) -> frozenset[str]:
+def _having(index: Searchable, token: ExactToken, heard: Heard) -> frozenset[str]:
     """Full text search finds its parts in this order; whether they are the name, the text itself tells."""
     ids = [node_id for node_id, _ in index.begin_text([token.text], COMMON, heard.chosen)()]
     rows = index.notes(ids, connections=False)

@@ -20,8 +20,7 @@ from ormahd.search.fuse import Fused
 from ormahd.search.hear import Heard
 from ormahd.search.late import Late
 from ormahd.settings import SearchSettings, SpaceSettings
-from ormahd.text.stems import stems
-from ormahd.text.words import words
+from ormahd.text.words import stems, words
 
 Float = NDArray[np.float64]
 

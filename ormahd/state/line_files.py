@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ormahd.model.month_files import MonthFiles
+from ormahd.model.lines import MonthFiles
 
 T = TypeVar("T")
 

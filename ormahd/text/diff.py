@@ -1,22 +1,27 @@
-"""Two texts line by line, for people to read: hunks with a little context, long lines cut around what differs. Pure."""
+"""Differences of two texts as people read them, and the three-way merge of lines. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from typing import Any, TypeVar
+
+import merge3
 
 LINES = 80
 """Lines of a diff that are shown: two screens. `git show` in the vault has all of them."""
 CONTEXT = 2
 COMPARED = 2_000
-"""Lines between the first and the last difference; beyond that both sides are taken for wholly different: difflib
-needs minutes for some texts."""
+"""Lines between the first and the last difference that a diff compares; difflib needs minutes for some longer texts."""
+MERGED = 5_000
+"""The same for a merge."""
 WIDE = 240
 """Characters of one line. A paragraph is one line in a note, and often a single word of it changed."""
 AROUND = 60
 """Characters of a long line that stay on either side of what differs in it."""
 
 Opcode = tuple[str, int, int, int, int]
+Line = TypeVar("Line", str, bytes)
 
 
 def text_diff(before: str | None, after: str | None, lines: int = LINES) -> tuple[list[str], bool]:
@@ -62,7 +67,7 @@ def _around(one: str, other: str) -> tuple[str, str]:
     """Two versions of a long line, cut to what differs and some words around it."""
     if max(len(one), len(other)) <= WIDE:
         return one, other
-    head, tail = _same(one, other)
+    head, tail = common_ends(one, other)
     start = max(0, head - AROUND)
     cut = max(0, tail - AROUND)
     return tuple(  # type: ignore[return-value]
@@ -70,17 +75,8 @@ def _around(one: str, other: str) -> tuple[str, str]:
     )
 
 
-def _same(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
-    """How much two sequences have in common at their beginning, and behind that at their end."""
-    shorter = min(len(one), len(other))
-    head = next((at for at in range(shorter) if one[at] != other[at]), shorter)
-    rest = shorter - head
-    tail = next((at for at in range(rest) if one[-1 - at] != other[-1 - at]), rest)
-    return head, tail
-
-
 def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[list[Opcode]]:
-    head, tail = _same(old, new)
+    head, tail = common_ends(old, new)
     left, right = old[head : len(old) - tail], new[head : len(new) - tail]
     if not left and not right:
         return
@@ -111,3 +107,82 @@ def _range(start: int, end: int) -> str:
     """Lines as a unified diff counts them: from 1; of none, the one before."""
     count = end - start
     return f"{start if count == 0 else start + 1}" + ("" if count == 1 else f",{count}")
+
+
+def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
+    """Count the equal items at the beginning of two sequences, and of the rest those at the end."""
+    shorter = min(len(one), len(other))
+    head = next((at for at in range(shorter) if one[at] != other[at]), shorter)
+    rest = shorter - head
+    tail = next((at for at in range(rest) if one[-1 - at] != other[-1 - at]), rest)
+    return head, tail
+
+
+def matching_blocks(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[int, int, int]]:
+    """Return `(start in one, start in other, length)` of equal runs, ended by an empty one, as difflib does.
+
+    Common ends are matched first. A middle of more than `MERGED` lines counts as wholly different."""
+    head, tail = common_ends(one, other)
+    blocks = [(0, 0, head)] if head else []
+    left, right = one[head : len(one) - tail], other[head : len(other) - tail]
+    if max(len(left), len(right)) <= MERGED:
+        found = SequenceMatcher(None, left, right).get_matching_blocks()[:-1]
+        blocks += [(head + at, head + there, size) for at, there, size in found]
+    if tail:
+        blocks.append((len(one) - tail, len(other) - tail, tail))
+    return [*blocks, (len(one), len(other), 0)]
+
+
+class _Matcher:
+    """`matching_blocks` in the form that merge3 calls."""
+
+    def __init__(self, _junk: Any, one: Sequence[Any], other: Sequence[Any]) -> None:
+        self._blocks = matching_blocks(one, other)
+
+    def get_matching_blocks(self) -> list[tuple[int, int, int]]:
+        return self._blocks
+
+
+def three_ways(base: list[Line], ours: list[Line], theirs: list[Line], *, keep_ours: bool = False) -> list[Line] | None:
+    """Merge two versions of a list of lines. Where both changed the same lines: None, or with `keep_ours` our lines."""
+    out: list[Line] = []
+    for group in merge3.Merge3(base, ours, theirs, sequence_matcher=_Matcher).merge_groups():
+        if group[0] != "conflict":
+            out.extend(group[1])
+            continue
+        lines = _side_by_side(list(group[1]), list(group[2]), list(group[3]))
+        if lines is None and not keep_ours:
+            return None
+        out.extend(group[2] if lines is None else lines)
+    return out
+
+
+def _side_by_side(base: list[Line], ours: list[Line], theirs: list[Line]) -> list[Line] | None:
+    """Merge changes that touch without overlapping: one side changed the last line, the other added text behind it.
+
+    Git calls that a conflict; memories of one line would then hardly ever merge. Returns None where both changed the same line
+    or put different lines in the same place."""
+    alike = common_ends(ours[::-1], theirs[::-1])[0]
+    agreed = ours[len(ours) - alike :]  # both added the same at the end
+    here: dict[tuple[int, int], list[Line]] = _changes(base, ours[: len(ours) - alike])
+    there: dict[tuple[int, int], list[Line]] = _changes(base, theirs[: len(theirs) - alike])
+    out: list[Line] = []
+    done = 0
+    for place in sorted({*here, *there}):
+        if place[0] < done or (place in here and place in there and here[place] != there[place]):
+            return None
+        out.extend(base[done : place[0]])
+        out.extend(here[place] if place in here else there[place])
+        done = place[1]
+    return out + base[done:] + agreed
+
+
+def _changes(base: list[Line], side: list[Line]) -> dict[tuple[int, int], list[Line]]:
+    """Return `{(first line, line behind the last): new lines}` for each change of `side` against `base`."""
+    found: dict[tuple[int, int], list[Line]] = {}
+    was = now = 0
+    for at, there, size in matching_blocks(base, side):
+        if (was, now) != (at, there):
+            found[was, at] = side[now:there]
+        was, now = at + size, there + size
+    return found

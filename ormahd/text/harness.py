@@ -12,9 +12,126 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ormahd.text.harness_words import HTML, MACHINES
 from ormahd.text.injected import strip
 from ormahd.text.words import FUNCTION_WORDS
+
+MACHINES = frozenset(
+    [
+        *(
+            "agent",
+            "alert",
+            "auto",
+            "automation",
+            "background",
+            "callback",
+            "ci",
+            "cron",
+            "daemon",
+            "diagnostics",
+            "event",
+        ),
+        *(
+            "heartbeat",
+            "hook",
+            "internal",
+            "log",
+            "logs",
+            "monitor",
+            "notice",
+            "notification",
+            "notify",
+            "output",
+            "ping",
+        ),
+        *(
+            "reminder",
+            "response",
+            "result",
+            "results",
+            "scheduled",
+            "scheduler",
+            "status",
+            "stderr",
+            "stdout",
+            "subagent",
+        ),
+        *("system", "telemetry", "tick", "timer", "tool", "trace", "trigger", "update", "webhook", "worker"),
+    ]
+)
+"""Words in the names of elements that programs write. Any other name around a prompt is a person's: `user_request`."""
+HTML = frozenset(
+    [
+        *(
+            "a",
+            "abbr",
+            "article",
+            "aside",
+            "b",
+            "blockquote",
+            "body",
+            "br",
+            "button",
+            "code",
+            "div",
+            "em",
+            "footer",
+            "form",
+        ),
+        *(
+            "h1",
+            "h2",
+            "h3",
+            "h4",
+            "h5",
+            "h6",
+            "head",
+            "header",
+            "hr",
+            "html",
+            "i",
+            "iframe",
+            "img",
+            "input",
+            "label",
+            "li",
+        ),
+        *(
+            "link",
+            "main",
+            "meta",
+            "nav",
+            "ol",
+            "option",
+            "p",
+            "pre",
+            "script",
+            "section",
+            "select",
+            "small",
+            "span",
+            "strong",
+        ),
+        *(
+            "style",
+            "sub",
+            "sup",
+            "svg",
+            "table",
+            "tbody",
+            "td",
+            "template",
+            "textarea",
+            "th",
+            "thead",
+            "title",
+            "tr",
+            "u",
+        ),
+        *("ul", "video"),
+    ]
+)
+"""Tags that are the matter of a prompt and not its outline."""
+
 
 READ_HEAD, READ_TAIL = 96_000, 32_000
 """Characters of a longer prompt that are looked at, from its beginning and its end: enough for the largest reminder that

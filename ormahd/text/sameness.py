@@ -13,11 +13,13 @@ word is enough. Measured in tests/quality (README.md there, "Duplicates").
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
+from typing import Final, TypeVar
 
-from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS
+from ormahd.text.diff import common_ends
+from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS, fold
 
 
 def _list(listed: str) -> list[str]:
@@ -192,3 +194,87 @@ def _kept_case(word: str, before: str, loud: bool) -> bool:
     if before and before[-1].isdigit() and len(word) <= 3:
         return True
     return not loud and word.isupper() and word.casefold() in _LOUD
+
+
+REPLACED_WORDS = 2
+"""Words in a row that may be others where two texts differ in one place only."""
+_NEGATED = re.compile(
+    r"\b(?:not|no|never|none|neither|nor|without|cannot|nothing|\w+n't|nicht|kein\w*|jamais|не|нет)\b"
+)
+_NAME = re.compile(r"[^\W\d_]")
+_SENTENCE = (".", "!", "?", ":", "\u2026")
+_STRIPPED = "()[]{}\"'`*_.,;:!?\u2026\u201c\u201d\u2018\u2019\u00ab\u00bb"
+
+
+class Contrast(StrEnum):
+    MARKS = "each names a number, a name or a word of code that the other does not"
+    NEGATION = "one of them says no"
+    ONE_PLACE = "one says a word where the other says another"
+
+
+def contrast(one: str, other: str) -> Contrast | None:
+    """What parts two texts; None: nothing that their words show."""
+    ours, theirs = marks(one), marks(other)
+    folded = fold(one), fold(other)
+    # a name that the other side writes in small letters or within a word is no other name
+    mine = any(mark not in folded[1] for mark in ours - theirs)
+    yours = any(mark not in folded[0] for mark in theirs - ours)
+    if mine and yours:
+        return Contrast.MARKS
+    if bool(_NEGATED.search(folded[0])) != bool(_NEGATED.search(folded[1])):
+        return Contrast.NEGATION
+    return Contrast.ONE_PLACE if _one_place(one, other) else None
+
+
+def marks(text: str) -> set[str]:
+    """Numbers, names and words of code in a text, folded. A capital at the beginning of a sentence marks no name."""
+    found: set[str] = set()
+    for line in text.split("\n"):
+        begins = True
+        for word in line.split():
+            bare = word.strip(_STRIPPED)
+            inner = bare[1:] if begins else bare
+            marked = not bare.replace("-", "").replace("'", "").isalpha() or any(map(str.isupper, inner))
+            if marked and bare.partition("'")[0] != "I" and (_NAME.search(bare) or bare[-1:].isdigit()):
+                found.add(fold(bare))
+            begins = word.rstrip("\"')*`").endswith(_SENTENCE)
+    return found
+
+
+def _one_place(one: str, other: str) -> bool:
+    left, right = (retold(list(tokens(text)), english=True) for text in (one, other))
+    if len(left) == len(right):  # one word for another throughout, in the title too
+        return 0 < len({two for two in zip(left, right, strict=True) if two[0] != two[1]}) <= REPLACED_WORDS
+    head, tail = common_ends(left, right)
+    return 0 < len(left) - head - tail <= REPLACED_WORDS and 0 < len(right) - head - tail <= REPLACED_WORDS
+
+
+T = TypeVar("T")
+LONGEST: Final = 4_000
+"""Characters of a text that are compared word by word; longer ones have to be equal letter by letter."""
+
+Said = tuple[str | None, str]
+"""Title and content."""
+
+
+def once(items: Iterable[T], said: Callable[[T], Said]) -> list[tuple[T, list[T]]]:
+    """Return the first of each group that says the same, in order, with the others of its group."""
+    groups: list[tuple[T, list[T]]] = []
+    for item in items:
+        mine = said(item)
+        group = next((others for first, others in groups if says_the_same(said(first), mine)), None)
+        if group is None:
+            groups.append((item, []))
+        else:
+            group.append(item)
+    return groups
+
+
+def says_the_same(one: Said, other: Said) -> bool:
+    """Whether two memories say the same in the same words, but for articles, spelling, case and punctuation."""
+    if one == other:
+        return True
+    shorter, longer = sorted((len(one[1]), len(other[1])))
+    if longer > LONGEST or longer > 2 * shorter + 40 or gist(one[1]) != gist(other[1]):
+        return False
+    return same(*one, *other) is not None

@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from ormahd.model.strength import Pace
-from ormahd.text import secret_prose, secret_rules
+from ormahd.text import secret_rules
 from ormahd.text.secret_rules import Span
 
 _TOKEN_PLUGINS = {
@@ -167,9 +167,9 @@ def _spans(text: str, pace: Pace) -> Iterator[Span]:
 
 def _spans_of(text: str) -> Iterator[Span]:
     """What all rules find, without the keys that documentation uses as examples."""
-    for span in (*_their_spans(text), *secret_rules.spans(text), *secret_prose.spans(text)):
+    for span in (*_their_spans(text), *secret_rules.spans(text), *secret_rules.prose_spans(text)):
         value = text[span.start : span.end]
-        if "EXAMPLE" not in value and not secret_prose.is_product(text, span.end):
+        if "EXAMPLE" not in value and not secret_rules.is_product(text, span.end):
             yield span
 
 

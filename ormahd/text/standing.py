@@ -1,7 +1,7 @@
 """How two memories stand to each other: the newer replaced the older, both hold, they say the same, they are unrelated. Pure.
 
 `text.statement.read` reads a memory once; `compare` holds two of them against each other. The evidence
-(`text.standing_evidence`) is weighed by a multinomial logistic regression whose numbers stand in `standing_weights.json`.
+(`text.standing`) is weighed by a multinomial logistic regression whose numbers stand in `standing_weights.json`.
 They are fitted, and the threshold is set, by `python -m tests.quality.standing --fit`.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -16,10 +18,409 @@ from importlib import resources
 from msgspec import Struct
 
 from ormahd.model.node import NodeType
-from ormahd.text.quantities import Sort
+from ormahd.text.quantities import VALUES, Sort
 from ormahd.text.quoting import shortened
-from ormahd.text.standing_evidence import Aligned, Evidence, weigh
-from ormahd.text.statement import Statement, Token
+from ormahd.text.statement import HAN_WEIGHT, Sentence, Statement, Token
+from ormahd.text.statement_words import BOUNDS, OPPOSITES
+from ormahd.text.words import alike
+
+HAPPENINGS = frozenset({NodeType.EVENT, NodeType.OBSERVATION})
+"""Types that tell of a moment: two moments exclude each other rarely."""
+ALIKE = 0.45
+"""Cosine from which two may speak of one thing although they share no word."""
+NEARLY = 0.25
+"""The same where they share one."""
+SCRIPT = 0.85
+"""The same for texts in Chinese."""
+MOSTLY = 0.4
+"""Share of one of two texts in Chinese that the other has, from which they may."""
+COMPARED = 3
+"""Pairs of sentences that are aligned word by word: those that share most."""
+
+
+class Place(Struct, frozen=True):
+    """Where two sentences differ. `old` and `new`: the tokens there; `head`: it is what they speak of, not what they say of it."""
+
+    old: tuple[Token, ...]
+    new: tuple[Token, ...]
+    head: bool
+
+
+class Aligned(Struct, frozen=True):
+    """Two sentences word by word. `shared`: weight in common, `share` of the lighter one."""
+
+    one: Sentence
+    other: Sentence
+    shared: float
+    share: float
+    places: tuple[Place, ...]
+    """One token or more on both sides."""
+    more: float
+    less: float
+    """Weight that only the newer, only the older one has between what they share."""
+
+
+class Evidence(Struct, frozen=True):
+    """`related`: they may speak of one thing at all; `numbers` by name; `best`: the sentences that come closest; `rivals`: values of one kind that differ."""
+
+    related: bool
+    numbers: dict[str, float]
+    best: Aligned | None
+    rivals: tuple[tuple[Token, Token], ...]
+
+
+def weigh(older: Statement, newer: Statement, cosine: float) -> Evidence:
+    """Hold two memories against each other."""
+    old, new = older.keys, newer.keys
+    met_old, met_new = _met(old, new), _met(new, old)
+    cover_old, cover_new = _share(old, met_old), _share(new, met_new)
+    aligned = _aligned(older, newer)
+    best = aligned[0] if aligned else None
+    rivals = _rivals(older, newer, met_old, met_new)
+    numbers = {
+        "cosine": cosine, "near": max(0.0, cosine - 0.75) * 4, "far": max(0.0, 0.5 - cosine) * 2,
+        "cover_old": cover_old, "cover_new": cover_new, "cover_least": min(cover_old, cover_new),
+        "cover_most": max(cover_old, cover_new),
+        "length": min(1.5, (len(old) + len(new)) / 40), "longer": min(1.0, abs(len(old) - len(new)) / 20),
+        "chinese": float("zh" in (older.language, newer.language)),
+    }  # fmt: skip
+    numbers |= _subject(older, newer, met_old, met_new)
+    numbers |= _valued(older, newer, rivals)
+    numbers |= _where(best)
+    numbers |= _done(older, newer)
+    numbers |= _scope(older, newer)
+    numbers |= _general(older, newer)
+    numbers |= _said_last(older, newer)
+    about = max(numbers["subject"], numbers["cover_least"])
+    changed = max(numbers["changed"], numbers["now"], numbers["turned"])
+    numbers |= {
+        "rivals_about": numbers["rival"] * about,
+        "changed_about": changed * about,
+        "changed_rival": changed * numbers["rival"],
+        "changed_last_names": changed * numbers["last_names"], "changed_last_apart": changed * numbers["last_apart"],
+        "changed_last_values": changed * numbers["last_values"], "changed_last_words": changed * numbers["last_words"],
+        "last_names_about": numbers["last_names"] * about, "last_turned_about": numbers["last_turned"] * about,
+        "changed_other_names": changed * numbers["other_names"],
+        "changed_apart": changed * (1.0 - about),
+        "changed_scope": changed * numbers["scope_apart"],
+        "denied_about": numbers["denied"] * about,
+        "owner_changed": numbers["owning"] * numbers["name_place"],
+        "self_domain": numbers["self_both"] * numbers["domain_own"],
+        "self_changed": numbers["self_both"] * numbers["domain_own"] * changed,
+        "state_about": numbers["state_rival"] * about,
+        "state_changed": numbers["state_rival"] * changed,
+        "domain_rival": numbers["domain_share"] * numbers["rival"],
+        "domain_changed": numbers["domain_share"] * changed,
+        "dates_happened": numbers["happenings"] * max(numbers["rival_date"], numbers["rival_when"]) * (1.0 - numbers["changed"]),
+        "turned_other_names": numbers["turned"] * numbers["other_names"] * numbers["heads_apart"],
+        "rival_now": numbers["rival"] * max(numbers["now"], numbers["changed_alone"]),
+        "rival_titles_apart": numbers["rival"] * numbers["titles_apart"],
+        "changed_titles_apart": changed * numbers["titles_apart"],
+        "own_changed": numbers["domain_own"] * changed * numbers["subject"],
+        "rival_now_about": numbers["rival"] * max(numbers["now"], numbers["changed_alone"]) * about * (1.0 - numbers["scope_apart"]),
+        "rival_far": numbers["rival"] * numbers["far"],
+        "changed_far": changed * numbers["far"],
+        "denied_far": numbers["denied"] * numbers["far"],
+        "rival_aligned": numbers["rival"] * min(1.0, numbers["aligned"]),
+        "changed_aligned": changed * min(1.0, numbers["aligned"]),
+        "rival_long": numbers["rival"] * numbers["length"],
+        "changed_long": changed * numbers["length"],
+        "loose": float(numbers["rival"] > 0 and not numbers["rival_slot"] and not numbers["next_same"]),
+        "only_value": numbers["one_place"] * numbers["value_place"] * (1.0 - max(numbers["scope_apart"], numbers["value_and_more"], numbers["bounds_apart"])),
+        "only_value_slot": numbers["one_place"] * numbers["value_place"] * max(numbers["rival_slot"], numbers["next_same"]),
+        "only_name": numbers["one_place_tail"] * numbers["name_place"] * numbers["aligned"],
+        "only_word": numbers["one_place_tail"] * numbers["word_place"] * numbers["aligned"],
+        "only_value_titled": numbers["one_place"] * numbers["value_place"] * numbers["titles_apart"],
+        "only_head": numbers["one_place_head"] * numbers["aligned"],
+        "only_owner": numbers["one_place"] * numbers["owning"] * numbers["name_place"],
+        "only_living": numbers["one_place_tail"] * numbers["living"],
+        "agree": about * (1.0 - numbers["rival"]) * (1.0 - changed) * (1.0 - numbers["denied"]),
+        "agree_whole": numbers["cover_least"] ** 3 * (1.0 - numbers["rival"]) * (1.0 - numbers["denied"]) * (1.0 - max(numbers["opposite"], numbers["opposite_place"])),
+        "near_agree": numbers["near"] * (1.0 - numbers["rival"]) * (1.0 - changed) * (1.0 - numbers["denied"]),
+        "near_rival": numbers["near"] * numbers["rival"],
+    }  # fmt: skip
+    return Evidence(_related(older, newer, cosine, sum(old[key] for key in met_old), numbers), numbers, best, rivals)
+
+
+def _related(older: Statement, newer: Statement, cosine: float, shared: float, numbers: Mapping[str, float]) -> bool:
+    """Near in meaning, or near enough and with a word in common, or both on where the user lives or works. Two texts in
+    Chinese look alike to a model that reads little of it, whatever they say."""
+    if numbers["self_domain"]:
+        return True
+    if "zh" in (older.language, newer.language):
+        return cosine >= SCRIPT or (shared >= 3 * HAN_WEIGHT and numbers["cover_most"] >= MOSTLY)
+    if older.language != "en" or newer.language != "en":  # the model reads them less well, and finds more alike
+        return cosine >= NEARLY and shared >= 1.0
+    return cosine >= ALIKE or (cosine >= NEARLY and shared >= 1.0)
+
+
+def _met(keys: Mapping[str, float], others: Mapping[str, float]) -> frozenset[str]:
+    """Those keys of which the other has one like it."""
+    found = {key for key in keys if key in others}
+    starts: dict[str, list[str]] = {}
+    for other in others:
+        if len(other) >= 3:
+            starts.setdefault(other[:3], []).append(other)
+    for key in keys:
+        if key not in found and any(alike(key, other) for other in starts.get(key[:3], ())):
+            found.add(key)
+    return frozenset(found)
+
+
+def _share(keys: Mapping[str, float], met: Iterable[str]) -> float:
+    total = sum(keys.values())
+    return sum(keys[key] for key in met) / total if total else 0.0
+
+
+def _subject(older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]) -> dict[str, float]:
+    """Whether they speak of one thing: words before the verb and of the title that stand in the other one, too."""
+    found_old = len(older.head & met_old) / len(older.head) if older.head else 0.0
+    found_new = len(newer.head & met_new) / len(newer.head) if newer.head else 0.0
+    titles = bool(older.titled and newer.titled)
+    same_title = titles and older.title == newer.title and bool(older.title)
+    apart = titles and bool(older.title - met_old) and bool(newer.title - met_new)
+    heads = bool(older.head - met_old) and bool(newer.head - met_new)
+    return {
+        "subject": max(found_old, found_new), "subject_both": min(found_old, found_new), "subject_none": float(not max(found_old, found_new)),
+        "one_title": float(same_title), "titles_apart": float(apart), "heads_apart": float(heads),
+    }  # fmt: skip
+
+
+def _tokens(one: Statement) -> list[Token]:
+    return [token for sentence in one.sentences for token in sentence.tokens]
+
+
+def _rivals(
+    older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]
+) -> tuple[tuple[Token, Token], ...]:
+    """Values of one kind, each of which only one side has."""
+    old = [token for token in _tokens(older) if token.sort in VALUES and token.key not in met_old]
+    new = [token for token in _tokens(newer) if token.sort in VALUES and token.key not in met_new]
+    found = []
+    for a in old:
+        for b in new:
+            if a.sort is b.sort and a.unit == b.unit:
+                found.append((a, b))
+                break
+    return tuple(found)
+
+
+def _valued(older: Statement, newer: Statement, rivals: Sequence[tuple[Token, Token]]) -> dict[str, float]:
+    sorts = {a.sort for a, _ in rivals}
+    old_values = {token.key for token in _tokens(older) if token.sort in VALUES}
+    new_values = {token.key for token in _tokens(newer) if token.sort in VALUES}
+    names_old = {token.key for token in _tokens(older) if token.sort is Sort.NAME}
+    names_new = {token.key for token in _tokens(newer) if token.sort is Sort.NAME}
+    labels_old = {token.key for token in _tokens(older) if token.sort is Sort.LABEL}
+    labels_new = {token.key for token in _tokens(newer) if token.sort is Sort.LABEL}
+    slot = any(a.lead == b.lead and a.lead for a, b in rivals)
+    lone = len(rivals) == 1 and len(old_values) <= 2 and len(new_values) <= 2
+    return {
+        "rival": float(bool(rivals)), "rivals_many": float(len(rivals) > 1),
+        "rival_slot": float(slot), "rival_lone": float(lone),
+        "rival_number": float(Sort.NUMBER in sorts and any(not a.unit for a, _ in rivals)),
+        "rival_unit": float(any(a.unit for a, _ in rivals)),
+        "rival_when": float(bool(sorts & {Sort.TIME, Sort.WEEKDAY})), "rival_date": float(Sort.DATE in sorts),
+        "rival_code": float(bool(sorts & {Sort.VERSION, Sort.ADDRESS})),
+        "values_same": float(bool(old_values & new_values)),
+        "values_kept": float(bool(old_values) and old_values == new_values),
+        "bounds_apart": float(any(a.lead != b.lead and {a.lead, b.lead} <= BOUNDS for a, b in rivals)),
+        "bounds_turned": float(any(
+            a.key == b.key and a.lead != b.lead and {a.lead, b.lead} & BOUNDS
+            for a in _tokens(older) if a.sort in VALUES for b in _tokens(newer) if b.sort in VALUES
+        )),
+        "next_same": float(any(a.next == b.next and a.next for a, b in rivals)),
+        "next_apart": float(any(a.next != b.next and a.next and b.next for a, b in rivals)),
+        "value_added": float(any(
+            x.sort is y.sort and x.unit == y.unit
+            for x in _tokens(newer) if x.sort in VALUES and x.key not in old_values
+            for y in _tokens(newer) if y.sort in VALUES and y.key in old_values
+        )),
+        "value_one_sided": float(bool(old_values) != bool(new_values)),
+        "other_names": float(bool(names_old - newer.keys.keys()) and bool(names_new - older.keys.keys())),
+        "names_same": float(bool(names_old & names_new)),
+        "labels_apart": float(bool(labels_old - labels_new) and bool(labels_new - labels_old)),
+    }  # fmt: skip
+
+
+def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
+    """The pairs of sentences that share most, aligned; the closest one first. Titles have numbers of their own."""
+    rough = []
+    for at, one in enumerate(older.sentences):
+        for place, other in enumerate(newer.sentences):
+            titles = (older.titled and at == 0 and len(older.sentences) > 1) + (
+                newer.titled and place == 0 and len(newer.sentences) > 1
+            )
+            if titles:
+                continue
+            keys = {token.key for token in other.tokens}
+            shared = sum(token.weight for token in one.tokens if token.key in keys)
+            if one.tokens and other.tokens:
+                rough.append((shared, -at, -place, one, other))
+    rough.sort(key=lambda row: row[:3], reverse=True)
+    found = [_align(one, other) for _, _, _, one, other in rough[:COMPARED]]
+    return sorted(found, key=lambda one: (-one.share * min(one.shared, 2.0), len(one.places)))
+
+
+def _align(one: Sentence, other: Sentence) -> Aligned:
+    ours = [token.key for token in one.tokens]
+    theirs = [_like(token.key, ours) for token in other.tokens]
+    places: list[Place] = []
+    more = less = shared = 0.0
+    for what, a, b, c, d in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+        if what == "equal":
+            shared += sum(token.weight for token in one.tokens[a:b])
+        elif what == "replace":
+            old, new = one.tokens[a:b], other.tokens[c:d]
+            valued = any(
+                token.sort in VALUES for token in (*old, *new)
+            )  # Node 18 is required: a value, not the subject
+            places.append(Place(old, new, b <= one.head and d <= other.head and not valued))
+        elif what == "insert":
+            more += sum(token.weight for token in other.tokens[c:d])
+        else:
+            less += sum(token.weight for token in one.tokens[a:b])
+    whole = min(sum(token.weight for token in side.tokens) for side in (one, other))
+    return Aligned(one, other, shared, shared / whole if whole else 0.0, tuple(places), more, less)
+
+
+def _like(key: str, keys: Sequence[str]) -> str:
+    return key if key in keys else next((known for known in keys if alike(key, known)), key)
+
+
+def _where(best: Aligned | None) -> dict[str, float]:
+    """The places where the closest sentences differ."""
+    if best is None:
+        return dict.fromkeys(
+            ("aligned", "one_place", "one_place_head", "one_place_tail", "name_place", "word_place", "value_place", "long_place",
+             "only_more", "more", "less", "head_names", "opposite_place", "value_and_more", "more_values", "apart_twice", "names_twice", "equal"), 0.0,
+        )  # fmt: skip
+    one = len(best.places) == 1 and best.more + best.less < 0.5
+    place = best.places[0] if best.places else None
+    head = any(place.head for place in best.places)
+    sorts = [({token.sort for token in place.old}, {token.sort for token in place.new}) for place in best.places]
+    named = any(Sort.NAME in old and Sort.NAME in new for old, new in sorts)
+    return {
+        "aligned": best.share,
+        "one_place": float(one) * best.share,
+        "one_place_head": float(one and head), "one_place_tail": float(one and not head),
+        "name_place": float(named),
+        "word_place": float(best.share >= 0.5 and any(old <= {Sort.WORD} and new <= {Sort.WORD} for old, new in sorts)),
+        "value_place": float(any(old & VALUES and new & VALUES for old, new in sorts)),
+        "long_place": float(place is not None and len(place.old) + len(place.new) > 5),
+        "only_more": float(not best.places and best.more > 0 and best.less == 0),
+        "more": min(1.0, best.more / 3), "less": min(1.0, best.less / 3),
+        "head_names": float(any(place.head and any(token.sort is Sort.NAME for token in place.old)
+                                and any(token.sort is Sort.NAME for token in place.new) for place in best.places)),
+        "opposite_place": float(any(
+            frozenset((a.text.casefold(), b.text.casefold())) in OPPOSITES for place in best.places for a in place.old for b in place.new
+        )),
+        "value_and_more": float(any(
+            old & VALUES and new & VALUES and old - VALUES and new - VALUES for old, new in sorts
+        )),
+        "more_values": float(any(
+            sum(t.sort in VALUES for t in place.old) > 1 and sum(t.sort in VALUES for t in place.new) > 1 for place in best.places
+        )),
+        "apart_twice": float(best.share >= 0.3 and head and any(not place.head for place in best.places)),
+        "names_twice": float(sum(Sort.NAME in old and Sort.NAME in new for old, new in sorts) > 1),
+        "equal": float(not best.places and best.more + best.less == 0),
+    }  # fmt: skip
+
+
+def _done(older: Statement, newer: Statement) -> dict[str, float]:
+    """What the verbs and adverbs say: something changed, is denied, was added."""
+    turned = [
+        token for sentence in newer.sentences for token in sentence.tokens
+        if token.turned and any(token.key == key or alike(token.key, key) for key in older.keys)
+    ]  # fmt: skip
+    back = any(
+        token.turned and any(token.key == key or alike(token.key, key) for key in newer.keys)
+        for sentence in older.sentences for token in sentence.tokens
+    )  # fmt: skip
+    opposite = any(
+        len(pair & older.plain) == 1 and len(pair & newer.plain) == 1 and pair & older.plain != pair & newer.plain
+        and not pair <= older.plain | frozenset() and not pair <= newer.plain
+        for pair in OPPOSITES
+    )  # fmt: skip
+    return {
+        "changed": float(newer.changed), "changed_before": float(older.changed), "changed_alone": float(newer.changed and not older.changed),
+        "now": float(newer.now and not older.now), "now_before": float(older.now),
+        "turned": min(1.0, sum(token.weight for token in turned)), "turned_back": float(back),
+        "gone": float(newer.gone), "denied": float(newer.negated != older.negated),
+        "opposite": float(opposite), "added": float(newer.added and not older.added), "former": float(newer.former),
+        "owning": float(older.owning or newer.owning), "living": float(older.living and newer.living),
+        "preferring": float(older.preferring and newer.preferring),
+        "past": float(newer.past and not newer.changed), "past_both": float(older.past and newer.past),
+        "happenings": float(older.type in HAPPENINGS and newer.type in HAPPENINGS),
+        "happened_before": float(older.type in HAPPENINGS), "types_differ": float(older.type is not newer.type),
+        "turned_round": float(_turned_round(older, newer)),
+    }  # fmt: skip
+
+
+def _turned_round(older: Statement, newer: Statement) -> bool:
+    """A rather than B, and B rather than A: the same words in another order."""
+    if not (older.preferring and newer.preferring):
+        return False
+    for one in older.sentences:
+        for other in newer.sentences:
+            ours, theirs = [t.key for t in one.tokens], [t.key for t in other.tokens]
+            if len(ours) >= 2 and ours != theirs and sorted(ours) == sorted(theirs):
+                return True
+            common = [key for key in ours if key in theirs]
+            if len(common) >= 3 and common != [key for key in theirs if key in ours]:
+                return True
+    return False
+
+
+def _scope(older: Statement, newer: Statement) -> dict[str, float]:
+    """Where, when, for whom: what makes of one thing two."""
+    ours, theirs = older.places - newer.plain, newer.places - older.plain
+    conditions = bool(older.conditions - newer.plain) and bool(newer.conditions - older.plain)
+    return {
+        "scope_apart": float(bool(ours) and bool(theirs)), "scope_one_sided": float(bool(ours) != bool(theirs)),
+        "scope_same": float(bool(older.places & newer.places)),
+        "conditions_apart": float(conditions or bool(older.conditions) != bool(newer.conditions)),
+    }  # fmt: skip
+
+
+def _said_last(older: Statement, newer: Statement) -> dict[str, float]:
+    """What each says of its subject: the last word of its first sentence, which is where most sentences put the value."""
+    old, new = _last(older), _last(newer)
+    if old is None or new is None:
+        return dict.fromkeys(("last_names", "last_values", "last_words", "last_apart", "last_turned", "last_kept"), 0.0)
+    differ = not alike(old.key, new.key) and old.key != new.key
+    turned = any(
+        token.turned and (token.key == old.key or alike(token.key, old.key))
+        for sentence in newer.sentences for token in sentence.tokens
+    )  # fmt: skip
+    same = old.sort is new.sort and old.unit == new.unit
+    return {
+        "last_names": float(differ and same and old.sort is Sort.NAME),
+        "last_values": float(differ and same and old.sort in VALUES),
+        "last_words": float(differ and same and old.sort is Sort.WORD),
+        "last_apart": float(differ and not same), "last_turned": float(turned),
+        "last_kept": float(any(old.key == key or alike(old.key, key) for key in newer.keys)),
+    }  # fmt: skip
+
+
+def _last(one: Statement) -> Token | None:
+    sentences = one.sentences[1:] if one.titled and len(one.sentences) > 1 else one.sentences
+    return next((sentence.tokens[-1] for sentence in sentences if sentence.tokens), None)
+
+
+def _general(older: Statement, newer: Statement) -> dict[str, float]:
+    """What both are about, in general, and whether it is the user."""
+    both, either = older.domains & newer.domains, older.domains | newer.domains
+    closed = {"home", "work", "price", "when", "owner"}
+    return {
+        "domain_share": len(both) / len(either) if either else 0.0,
+        "domain_own": float(bool(both & {"home", "work"})),
+        "domain_closed": float(bool(both & closed)), "domain_apart": float(not both),
+        "state_rival": float(bool(older.states) and bool(newer.states) and not older.states & newer.states),
+        "state_same": float(bool(older.states & newer.states)),
+        "self_both": float(older.about_self and newer.about_self), "self_one": float(older.about_self != newer.about_self),
+    }  # fmt: skip
+
 
 RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, NodeType.GOAL})
 """What holds for one space need not hold for the rest: none of these is held against a memory of no space."""

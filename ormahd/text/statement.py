@@ -12,19 +12,20 @@ from msgspec import Struct
 
 from ormahd.model.node import NodeType
 from ormahd.text.quantities import Piece, Sort, pieces
-from ormahd.text.statement_domains import DOMAINS, MOVING
 from ormahd.text.statement_words import (
     ADDED,
     CHANGED,
     CHANGED_RUNS,
     CHANGED_STEMS,
     CONDITIONS,
+    DOMAINS,
     EMPTY,
     FORMER,
     INSTEAD,
     LABELLED,
     LANGUAGES,
     LIVING,
+    MOVING,
     NEGATIONS,
     NO_LONGER,
     NOW,
@@ -38,8 +39,7 @@ from ormahd.text.statement_words import (
     SELF_RUNS,
     VERBS,
 )
-from ormahd.text.word_forms import stem
-from ormahd.text.words import fold
+from ormahd.text.words import fold, stem
 
 MAX_TEXT = 2_000
 """Characters of a memory that are read: what lies behind is a document, not a statement."""
@@ -104,7 +104,7 @@ class Statement(Struct, frozen=True):
     places: frozenset[str]
     """Words that make of one thing two: staging, guests, winter."""
     domains: frozenset[str]
-    """What it is about, in general: home, price, state (`statement_domains.DOMAINS`)."""
+    """What it is about, in general: home, price, state (`DOMAINS`)."""
     states: frozenset[str]
     """Its words for how far a thing has come."""
     about_self: bool

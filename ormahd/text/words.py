@@ -14,11 +14,15 @@ normalised (NFKC, casefolded, accents of alphabets dropped), then cut:
 from __future__ import annotations
 
 import re
+import sqlite3
 import sys
+import threading
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
+
+from ormahd.process import sql
 
 FTS_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
 """The FTS5 tokenizer that `fts_text` is written for. FTS5's default categories treat vowel signs as separators, so
@@ -74,7 +78,7 @@ SHORT = 200
 """Characters of a text whose words are remembered: 4 MB of them at most."""
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc\u02bb\u05f3\u00b4", "'") | {"\u0149": "'n"})
-_ENDINGS = frozenset({"s", "re", "ve", "ll", "d", "m"})
+_APOSTROPHE_ENDINGS = frozenset({"s", "re", "ve", "ll", "d", "m"})
 _SIGNS = {"+": "plus", "#": "sharp"}
 _SIGN = re.compile(r"[a-z](?:\+\+|#)")
 """What may be `c++` or `c#`, or the end of a longer word: only cutting the text tells."""
@@ -202,7 +206,7 @@ def _units(piece: re.Match[str]) -> list[str]:
     if "'" not in word or word.endswith("n't"):
         return [word]
     parts = [part.strip("_") for part in word.split("'")]
-    return [part for part in (parts[:-1] if parts[-1] in _ENDINGS else parts) if part]
+    return [part for part in (parts[:-1] if parts[-1] in _APOSTROPHE_ENDINGS else parts) if part]
 
 
 def _fts_form(term: str) -> str:
@@ -279,3 +283,73 @@ def _strays() -> re.Pattern[str]:
     """What is outside of every word, and no ASCII: signs, and marks without a letter (an underscore is none)."""
     marks = _marks()
     return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])(?:_*+[{marks}]++)++")
+
+
+KEPT = 50_000
+"""Words whose stems are remembered; asking SQLite takes ten times as long as looking one up."""
+
+
+class _Stemmer:
+    """One database in memory, guarded by a lock: a query's words take a tenth of a millisecond."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[str, ...]] = {}
+        self._db: sqlite3.Connection | None = None
+
+    def __call__(self, words: Iterable[str]) -> frozenset[str]:
+        asked = list(dict.fromkeys(words))
+        with self._lock:
+            if len(self._known) > KEPT:
+                self._known.clear()
+            if new := [word for word in asked if word not in self._known]:
+                self._learn(new)
+            return frozenset(stem for word in asked for stem in self._known[word])
+
+    def _learn(self, words: list[str]) -> None:
+        if self._db is None:
+            self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+            tokenizer = FTS_TOKENIZE.replace("'", "''")
+            self._db.execute(f"CREATE VIRTUAL TABLE one USING fts5(text, content='', tokenize='{tokenizer}')")
+            self._db.execute("CREATE VIRTUAL TABLE stem USING fts5vocab(one, instance)")
+        # `c++` has a form of its own in the index; runs of unspaced scripts are whole words already
+        rows = [(number, fts_text(word) if word.isascii() else word) for number, word in enumerate(words)]
+        sql.put(self._db, "INSERT INTO one (rowid, text)", rows)
+        found: list[list[str]] = [[] for _ in words]
+        for number, stem in zip(*sql.columns(self._db, ("doc", "term"), "FROM stem", ()), strict=True):
+            found[int(number)].append(stem)
+        self._db.execute("INSERT INTO one (one) VALUES ('delete-all')")
+        self._known |= zip(words, map(tuple, found), strict=True)
+
+
+stems = _Stemmer()
+"""`stems(words)`: what the index holds of these words (from `text.words.words`), as a set."""
+
+
+def stem(word: str) -> str:
+    """What a word is compared as. `text.words` costs a database; a few endings are enough to hold words together."""
+    if len(word) <= 3 or not word.isalpha():
+        return word
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)]
+            break
+    return word[:-1] if len(word) > 4 and word[-1] == word[-2] and word[-1] not in "aeious" else word
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two keys are forms of one word: deploy and deployment, Rechnung and Rechnungen."""
+    if one == other:
+        return True
+    if not (one.isalpha() and other.isalpha()) or min(len(one), len(other)) < 3:
+        return False
+    short, long = sorted((one, other), key=len)
+    if len(short) == 3:
+        return len(long) == 4 and long.startswith(short)
+    shared = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    return shared >= 4 and shared >= len(short) - 1 and len(long) - shared <= 5
+
+
+_ENDINGS = (
+    "ations", "ation", "ments", "ment", "ings", "ing", "ies", "ers", "ed", "es", "en", "er", "em", "s", "e", "y", "a", "o",
+)  # fmt: skip

@@ -15,7 +15,7 @@ from msgspec import Struct, ValidationError, convert
 from ormahd.errors import Incompatible, Unavailable
 from ormahd.git.process import call
 from ormahd.git.repository import Identity, Place, ignored_around, locate
-from ormahd.model import active_days, spaces, strength
+from ormahd.model import spaces, strength
 from ormahd.model.change import Entropy
 from ormahd.model.node import ABOUT_SELF, NodeType, Tier, is_node_id
 from ormahd.note.note import NoteKind, compose, parse, path_for
@@ -35,7 +35,7 @@ IGNORED = "/lock\n/intent/\n/tmp/\n/conflicts/\n/creating\n"
 ATTRIBUTES = "*.md -text merge=ormah\n*.jsonl -text merge=ormah\n"
 """Bytes as they are, whatever `core.autocrlf` says, and our three-way merge of notes (where its driver is configured)."""
 RELEASED = ".ormah/released.jsonl"
-LINES = (strength.FILE, active_days.FILE, RENAMED, RELEASED, spaces.FILE)
+LINES = (strength.STRENGTH_FILE, strength.ACTIVE_DAYS_FILE, RENAMED, RELEASED, spaces.FILE)
 """Files of lines that every vault has, empty at first: a commit that begins such a file cannot be taken back by `git revert` once the
 file has grown, because git removes no file that was changed since."""
 ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"

@@ -14,7 +14,7 @@ from typing import Any
 
 from ormahd.errors import OrmahError, VaultBusy
 from ormahd.model.change import Kind, sha256
-from ormahd.model.finding import finding
+from ormahd.model.files import finding
 from ormahd.process.disk import sync, sync_directory
 from ormahd.vault.create import ATTRIBUTES, ROOT_IGNORED
 from ormahd.vault.origin import made_by_person

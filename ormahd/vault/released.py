@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from ormahd.model.change import sha256
-from ormahd.model.line_merge import merge_lines
+from ormahd.model.lines import merge_lines
 from ormahd.vault.create import RELEASED
 from ormahd.vault.reread import Reread
 from ormahd.vault.vault import Vault

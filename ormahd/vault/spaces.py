@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from ormahd.model.line_time import write_time
+from ormahd.model.node import write_time
 from ormahd.model.spaces import FILE, Line, free_name, read, spaces
 from ormahd.vault.project import Project, has_commit
 from ormahd.vault.reread import Reread

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ormahd.errors import Conflict
 from ormahd.model.change import sha256
-from ormahd.model.line_merge import merge_lines
+from ormahd.model.lines import merge_lines
 from ormahd.note.merge import MergeConflict, is_lines, merge_file
 from ormahd.note.note import parse
 from ormahd.vault.identity import claim

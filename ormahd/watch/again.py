@@ -14,7 +14,7 @@ from msgspec import Struct
 from ormahd.errors import Conflict, OrmahError, VaultBusy
 from ormahd.git.process import GitFailed
 from ormahd.model.change import Kind, sha256
-from ormahd.model.finding import finding
+from ormahd.model.files import finding
 from ormahd.note.markdown import conflict_line
 from ormahd.note.merge import is_lines, merge_file
 from ormahd.vault.conversion import FilterFailed

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ormahd.model.finding import finding
+from ormahd.model.files import finding
 from ormahd.model.node import short_id
 from ormahd.note.note import Note, NoteKind, Problem, adopt, adopted_id, parse
 from ormahd.process import priority

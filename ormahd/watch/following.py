@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ormahd.errors import VaultBusy
 from ormahd.model.change import Kind, sha256
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.vault import released
 from ormahd.vault.renamed import RENAMED, write
 from ormahd.vault.vault import Vault

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from ormahd.model.finding import finding
+from ormahd.model.files import finding
 
 T = TypeVar("T")
 FAULTS: Final = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError)

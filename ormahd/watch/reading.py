@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ormahd.model.change import Change, Stat, sha256
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.vault.excluded import is_note_name
 from ormahd.watch.scan import Seen, mtime_ns
 

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from ormahd.errors import Conflict
 from ormahd.git.attributes import Rule
 from ormahd.model.change import Committed, Kind, sha256
-from ormahd.model.file_state import FileState
-from ormahd.model.finding import finding
+from ormahd.model.files import FileState, finding
 from ormahd.note.note import Note, NoteKind, parse
 from ormahd.process import priority, set_aside
 from ormahd.settings import VaultSettings

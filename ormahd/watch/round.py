@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ormahd.errors import BegunAnew
 from ormahd.git.locks import under_way
 from ormahd.model.change import Kind, sha256
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.note.note import Note, NoteKind, parse
 from ormahd.process import priority
 from ormahd.vault.identity import claim

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ormahd.errors import Unavailable
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.process import priority
 from ormahd.vault.excluded import Excluded, is_note_name
 

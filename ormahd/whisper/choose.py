@@ -12,7 +12,7 @@ from ormahd.note.naming import short_name
 from ormahd.search.kinds import kinds
 from ormahd.search.shape import certainty
 from ormahd.settings import WhisperSettings
-from ormahd.text.once import says_the_same
+from ormahd.text.sameness import says_the_same
 from ormahd.text.words import words
 from ormahd.whisper.affinity import Boost
 from ormahd.whisper.gather import Pool

@@ -13,8 +13,7 @@ from ormahd.index.rows import EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.search.gather import EmbedQuery, Searchable
 from ormahd.search.search import Hit, Ranked, Rules, rank
-from ormahd.text.stems import stems
-from ormahd.text.words import query_terms
+from ormahd.text.words import query_terms, stems
 from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
 from ormahd.whisper.stemmed import stemmed
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent

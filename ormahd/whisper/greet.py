@@ -16,8 +16,7 @@ from msgspec import Struct, field
 from ormahd.index.rows import GLOBAL, EdgeRow, Filter, NodeRow
 from ormahd.model.node import Tier
 from ormahd.settings.whisper import WhisperSettings
-from ormahd.text.commands import Commands
-from ormahd.text.injected import SHELL
+from ormahd.text.injected import SHELL, Commands
 from ormahd.vault.create import SELF_TEXT
 from ormahd.whisper.gather import neighbours
 from ormahd.whisper.render import REMEMBERS, enclose, line, quoted

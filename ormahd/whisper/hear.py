@@ -18,8 +18,7 @@ from ormahd.search.hear import subject, topics
 from ormahd.search.times import Period, find_period
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.text.harness import Author, read
-from ormahd.text.stems import stems
-from ormahd.text.words import FUNCTION_WORDS, fold, words
+from ormahd.text.words import FUNCTION_WORDS, fold, stems, words
 from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, classify, resumes
 from ormahd.whisper.phrases import acknowledges
 from ormahd.whisper.types import Asked, Before, Float, Heard, Intent, Silence

@@ -17,7 +17,6 @@ from ormahd.index.rows import NodeRow
 from ormahd.model.node import short_id
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.text import quoting
-from ormahd.text.commands import Commands
 from ormahd.text.injected import (
     ENTRY,
     MAINTENANCE,
@@ -27,6 +26,7 @@ from ormahd.text.injected import (
     REVIEW,
     SHELL,
     WHISPERS,
+    Commands,
     alone,
     enclose,
     strip,

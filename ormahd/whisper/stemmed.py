@@ -9,8 +9,7 @@ from typing import Final
 
 from ormahd.index.rows import NodeRow
 from ormahd.text.prose import beginning
-from ormahd.text.stems import stems
-from ormahd.text.words import words
+from ormahd.text.words import stems, words
 
 OVERLAP: Final = 20_000
 """Characters of a memory whose words are compared with a prompt's."""

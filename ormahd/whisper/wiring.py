@@ -12,7 +12,7 @@ import msgspec
 
 from ormahd import paths
 from ormahd.process import own_files
-from ormahd.text.commands import PROGRAM, Commands, shell
+from ormahd.text.injected import PROGRAM, Commands, shell
 
 log = logging.getLogger("ormahd.wiring")
 

@@ -70,7 +70,7 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "schedule": ("ormahd/jobs/timetable",),
     "daemon": ("ormahd/__main__", "ormahd/detach"),
     "yaml": ("ormahd/note/",),
-    "merge3": ("ormahd/note/merge",),
+    "merge3": ("ormahd/text/diff",),
     "detect_secrets": ("ormahd/text/secret",),
     "sdnotify": ("ormahd/daemon", "ormahd/process/supervisor"),
     "rapidfuzz": ("ormahd/jobs/similarity",),

@@ -26,7 +26,7 @@ from ormahd.embedding.token_vectors import calibration, quantise, unit
 from ormahd.embedding.torch_model import Torch
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.model.node import NodeType, Tier
 from ormahd.note.note import compose, digest, path_for
 from ormahd.settings import EmbeddingSettings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.model.strength import FILE
+from ormahd.model.strength import STRENGTH_FILE
 from tests.blackbox.tours import edit_by_hand, edited, head, path_of, walk_home
 from tests.house import House, open_house
 
@@ -105,6 +105,6 @@ def test_a_run_of_everything_ends_and_one_more_has_nothing_to_fade(daemon: House
         rans = {ran["job"]: ran for ran in daemon.json("jobs", "run", "all")}
         assert [ran for ran in rans.values() if ran.get("error")] == []
     assert (rans["importance_scorer"]["proposals"], rans["decay_manager"]["proposals"]) == (0, 0)
-    lines = Path(daemon.vault, FILE).read_text().splitlines()
+    lines = Path(daemon.vault, STRENGTH_FILE).read_text().splitlines()
     assert len(lines) == len(OLD) + 1
     assert len({json.loads(line)["machine"] for line in lines}) == 1

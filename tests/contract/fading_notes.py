@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ormahd.actions.get import get
-from ormahd.model.lease import SPREAD, share_of
 from ormahd.model.node import Tier
+from ormahd.model.strength import SPREAD, share_of
 from tests.jobs_house import JobsHouse, open_jobs_house
 
 Prepare = Callable[[JobsHouse], str]

@@ -10,7 +10,7 @@ from typing import Any
 
 from ormahd.embedding.hashing import Hashing
 from ormahd.index.index import Index
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.model.node import NodeType, Tier
 from ormahd.note.note import NoteLink, compose
 from ormahd.settings import VectorSettings

@@ -15,11 +15,11 @@ from ormahd.jobs.conflicts import job as conflict_detector
 from ormahd.jobs.duplicates import candidates as duplicates
 from ormahd.jobs.duplicates.change import from_payload
 from ormahd.jobs.duplicates.job import DuplicateMerger, candidates
-from ormahd.jobs.job import ProposalType, Turn
+from ormahd.jobs.job import Turn
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.jobs.proposals import Proposals
 from ormahd.judge.port import Duplicate, JudgeGone, Pair
-from ormahd.model.node import EdgeType, NodeType
+from ormahd.model.node import EdgeType, NodeType, ProposalType
 from ormahd.state import proposals as book
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 from tests.jobs_judge import SECRET, ScriptedJudge

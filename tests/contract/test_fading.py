@@ -18,7 +18,7 @@ from ormahd.jobs.decay.change import bring_back, fade, leave_core
 from ormahd.jobs.decay.importance import ImportanceScorer
 from ormahd.jobs.decay.job import DecayManager
 from ormahd.jobs.job import Change, Edit
-from ormahd.model import active_days
+from ormahd.model import strength
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, LinkRequest, NodeType, SearchQuery, Tier
 from ormahd.note import note as codec
@@ -283,7 +283,7 @@ def test_active_days_stand_in_the_vault_and_outlive_the_state() -> None:
             house.go(days=1)
         assert house.run(ImportanceScorer()).applied == 1
         assert house.run(ImportanceScorer()).proposals == 0
-        assert len(active_days.read((house.ormah.vault.root / active_days.FILE).read_bytes())) == 60
+        assert len(strength.read_active_days((house.ormah.vault.root / strength.ACTIVE_DAYS_FILE).read_bytes())) == 60
         with house.ormah.state.transaction() as db:
             db.execute("DELETE FROM active_day")
         assert house.run(DecayManager()).applied == 1

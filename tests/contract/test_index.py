@@ -12,7 +12,7 @@ from ormahd.index.full_text import WEIGHTS
 from ormahd.index.index import Index
 from ormahd.index.links import leads, target
 from ormahd.index.rows import Filter
-from ormahd.model.file_state import FileState
+from ormahd.model.files import FileState
 from ormahd.model.node import EdgeType, NodeType, Strength, Tier
 from ormahd.note.note import NoteLink
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples

@@ -15,10 +15,9 @@ from ormahd.actions.recall import recall
 from ormahd.jobs.apply import apply
 from ormahd.jobs.decay.importance import ImportanceScorer
 from ormahd.jobs.job import Change
-from ormahd.model import active_days
-from ormahd.model.importance import importance
+from ormahd.model import strength
 from ormahd.model.node import EdgeType, LinkRequest, SearchQuery, Tier
-from ormahd.model.strength import FILE, INITIAL_STABILITY_DAYS
+from ormahd.model.strength import INITIAL_STABILITY_DAYS, STRENGTH_FILE, importance
 from tests.jobs_house import JobsHouse, open_jobs_house
 
 SCORER = Caller("job:importance_scorer")
@@ -37,7 +36,7 @@ def planned(house: JobsHouse, run: str) -> list[Change]:
 
 
 def strength_file(house: JobsHouse) -> Path:
-    return house.ormah.vault.root / FILE
+    return house.ormah.vault.root / STRENGTH_FILE
 
 
 # Folding
@@ -55,7 +54,7 @@ def test_uses_become_strength_in_one_commit(house: JobsHouse) -> None:
     ran = house.run(ImportanceScorer())
     assert (ran.proposals, ran.applied, ran.skipped) == (1, 1, 0)
     assert house.git("rev-list", f"{at}..HEAD").split() == ran.commits
-    assert house.git("show", "--format=", "--name-only").split() == [active_days.FILE, FILE]
+    assert house.git("show", "--format=", "--name-only").split() == [strength.ACTIVE_DAYS_FILE, STRENGTH_FILE]
     said = house.git("show", "-s", "--format=%B")
     assert said.startswith("Strength: 3 uses of 2 memories, 3 memories scored anew\n\n")
     assert "Ormah-Kind: strength\n" in said

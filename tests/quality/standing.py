@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ormahd.text.standing import Standing
-from ormahd.text.standing_evidence import weigh
+from ormahd.text.standing import Standing, weigh
 from ormahd.text.statement import Statement, read
 from tests.quality.standing_sets import Memory, Pair, bystanders, dev, embed, minimal, own
 
@@ -32,7 +31,7 @@ BYSTANDERS = 1200.0
 """Pairs that all of those count for together."""
 PRECISION = 0.94
 SAME_PRECISION = 0.85
-"""Lower, because a merge also needs that no word parts the two (`text.contrast`)."""
+"""Lower, because a merge also needs that no word parts the two (`text.sameness`)."""
 
 
 def label(pair: Pair, cosine: float) -> Standing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.text.exact import LONGEST, MOST, Token, exact_tokens
+from ormahd.text.facts import LONGEST, MOST, ExactToken, exact_tokens
 from ormahd.text.words import fold
 
 
@@ -64,7 +64,7 @@ def test_what_is_a_name(text: str, tokens: list[str]) -> None:
     ],
 )
 def test_letter_by_letter(name: str, text: str, there: bool) -> None:
-    assert Token(name, plain=False).stands_in(fold(text)) is there
+    assert ExactToken(name, plain=False).stands_in(fold(text)) is there
 
 
 def test_numbers_and_hyphens_are_often_written_otherwise() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.model.importance import importance
+from ormahd.model.strength import importance
 
 
 def test_the_ends_of_the_scale() -> None:

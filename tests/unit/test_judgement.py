@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ormahd.model.judgement import FILES, Judgement, Small, decode, encode, line_id, model_name
-from ormahd.model.line_merge import merge_lines
+from ormahd.model.lines import merge_lines
 from ormahd.note.forgetting import Forgotten
 from ormahd.note.merge import is_lines, merge_file
 

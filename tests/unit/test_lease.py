@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.model import active_days
-from ormahd.model.active_days import ActiveDays
-from ormahd.model.lease import CLASSES, SPREAD, Leases, share_of
+from ormahd.model import strength
 from ormahd.model.node import NodeType
-from ormahd.model.strength import INITIAL_STABILITY_DAYS, MAX_STABILITY_DAYS, retrievability
+from ormahd.model.strength import (
+    CLASSES,
+    INITIAL_STABILITY_DAYS,
+    MAX_STABILITY_DAYS,
+    SPREAD,
+    ActiveDays,
+    Leases,
+    retrievability,
+    share_of,
+)
 
 RULE = Leases(event=28, fact=90, decision=180)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -80,14 +87,14 @@ def test_back_is_where_so_much_time_counts_from(active: set[int], idle: float, d
 
 
 def test_the_file_is_a_set_of_days() -> None:
-    one = active_days.write(b"", [date(2026, 11, 21), date(2026, 11, 3)])
+    one = strength.with_active_days(b"", [date(2026, 11, 21), date(2026, 11, 3)])
     assert one == b'{"id": "2026-11-03"}\n{"id": "2026-11-21"}\n'
-    assert active_days.write(one, [date(2026, 11, 3)]) is one
-    assert active_days.read(one) == {date(2026, 11, 3), date(2026, 11, 21)}
+    assert strength.with_active_days(one, [date(2026, 11, 3)]) is one
+    assert strength.read_active_days(one) == {date(2026, 11, 3), date(2026, 11, 21)}
 
 
 @pytest.mark.parametrize("bad", [b"{", b"[]", b'{"id": 7}', b'{"id": "yesterday"}', b"\xff", b"[" * 50_000])
 def test_a_line_that_holds_no_day_is_kept_and_hurts_nothing(bad: bytes) -> None:
-    file = active_days.write(bad + b"\n", [date(2026, 11, 21)])
+    file = strength.with_active_days(bad + b"\n", [date(2026, 11, 21)])
     assert file == b'{"id": "2026-11-21"}\n' + bad + b"\n"
-    assert active_days.read(file) == {date(2026, 11, 21)}
+    assert strength.read_active_days(file) == {date(2026, 11, 21)}

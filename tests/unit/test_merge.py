@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note.merge import merge_file, merge_notes
-from ormahd.note.merge_fields import merged_set
+from ormahd.note.merge import merge_file, merge_notes, merged_set
 from ormahd.note.note import NoteKind, NoteLink, adopt, compose, edit, parse
 
 PATH = "ormah/fact/2026-11/fact_uv-is-fast_97acbe8e.md"

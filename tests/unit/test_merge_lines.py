@@ -8,9 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.model import active_days
-from ormahd.model.line_merge import merge_lines
-from ormahd.model.strength import Access, fold, read_strength
+from ormahd.model.lines import merge_lines
+from ormahd.model.strength import Access, fold, read_strength, with_active_days
 from ormahd.note.merge import merge_file
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -21,10 +20,10 @@ def lines(*rows: tuple[str, int]) -> bytes:
 
 
 def test_active_days_of_two_machines_are_united() -> None:
-    base = active_days.write(b"", [date(2026, 11, 1)])
-    ours, theirs = (active_days.write(base, [date(2026, 11, day)]) for day in (21, 3))
+    base = with_active_days(b"", [date(2026, 11, 1)])
+    ours, theirs = (with_active_days(base, [date(2026, 11, day)]) for day in (21, 3))
     merged = merge_lines(base, ours, theirs)
-    assert merged == merge_lines(base, theirs, ours) == active_days.write(base, [date(2026, 11, 3), date(2026, 11, 21)])
+    assert merged == merge_lines(base, theirs, ours) == with_active_days(base, [date(2026, 11, 3), date(2026, 11, 21)])
 
 
 def test_additions_of_both_sides_stand_in_the_order_of_their_ids() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from ormahd.model import node
+from ormahd.model.node import Model, Narrowing, build
 
 FIRST = """
 import sys, threading
@@ -39,9 +39,9 @@ def test_several_threads_may_be_the_first_to_use_a_model() -> None:
 
 
 def test_the_checks_of_all_models_can_be_made_at_once() -> None:
-    node.build()
-    waiting = node.Model.__subclasses__()
-    assert node.Narrowing in waiting
+    build()
+    waiting = Model.__subclasses__()
+    assert Narrowing in waiting
     while waiting:
         model = waiting.pop()
         assert model.__pydantic_complete__, model

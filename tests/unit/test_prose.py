@@ -13,10 +13,9 @@ import pytest
 from ormahd.index.embedding_cache import source
 from ormahd.model.node import NodeType
 from ormahd.note.naming import path_for
-from ormahd.text.once import once, says_the_same
 from ormahd.text.prose import beginning, findable, language
 from ormahd.text.quoting import quoted
-from ormahd.text.sameness import gist
+from ormahd.text.sameness import gist, once, says_the_same
 
 SAYS = "The harbour pilot keeps a ledger of tides."
 ENCODED = base64.b64encode(random.Random(2).randbytes(3000)).decode()

@@ -13,7 +13,7 @@ from ormahd.actions.projects import assign, home_of, listed, settle, space_of
 from ormahd.config import load
 from ormahd.errors import BadRequest
 from ormahd.git.remote_url import read_remote
-from ormahd.model.line_merge import merge_lines
+from ormahd.model.lines import merge_lines
 from ormahd.model.spaces import FILE, Line, free_name, read, spaces, suffixes, with_line
 from ormahd.note.naming import short_name
 from ormahd.ormah import Ormah

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ormahd.text import stems as it
+from ormahd.text import words as it
 from ormahd.text.words import FTS_TOKENIZE, fts_match, fts_text, words
 
 

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ormahd.text import words as module
 from ormahd.text.words import (
+    _UNSPACED,
     FTS_TOKENIZE,
     IDENTITY_WORDS,
     STOP_WORDS,
+    _cutter,
+    _marks,
+    _scripts,
     fold,
     fts_match,
     fts_text,
@@ -177,13 +180,8 @@ def test_overlap() -> None:
 @given(st.text(st.sampled_from("ab7_.'+# -\"\n") | st.characters(max_codepoint=127), max_size=40))
 @example("c++ a'c# _c# 3.14'c++' x.y_'s")
 def test_a_text_in_ascii_is_cut_alike_with_and_without_the_marks_of_other_scripts(text: str) -> None:
-    folded, all_scripts = fold(text), (module._UNSPACED, module._marks())
-    assert module._scripts(folded) == ("", "")
-    found = [
-        [piece.span(name) for name in ("run", "sign", "word")] for piece in module._cutter("", "").finditer(folded)
-    ]
-    every = [
-        [piece.span(name) for name in ("run", "sign", "word")]
-        for piece in module._cutter(*all_scripts).finditer(folded)
-    ]
+    folded, all_scripts = fold(text), (_UNSPACED, _marks())
+    assert _scripts(folded) == ("", "")
+    found = [[piece.span(name) for name in ("run", "sign", "word")] for piece in _cutter("", "").finditer(folded)]
+    every = [[piece.span(name) for name in ("run", "sign", "word")] for piece in _cutter(*all_scripts).finditer(folded)]
     assert found == every

@@ -3,7 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ormahd.text import words
+from ormahd.text.words import fts_text
 from tests.examples import examples
 
 TEXTS = st.text(
@@ -16,7 +16,7 @@ TEXTS = st.text(
 
 def thorough(text: str) -> str:
     """What `fts_text` says behind a character of an unspaced script, which sends it the long way."""
-    return words.fts_text(text + " 東").removesuffix("東 ")
+    return fts_text(text + " 東").removesuffix("東 ")
 
 
 @settings(max_examples=examples(500))
@@ -27,10 +27,10 @@ def thorough(text: str) -> str:
 @example("_'c# __'c++")
 @given(TEXTS)
 def test_quick_is_thorough(text: str) -> None:
-    assert words.fts_text(text).split() == thorough(text).split()
+    assert fts_text(text).split() == thorough(text).split()
 
 
 def test_signs_stay_words() -> None:
-    assert words.fts_text("C++ and c# but not xc++, é'c++").split() == [
+    assert fts_text("C++ and c# but not xc++, é'c++").split() == [
         "cplusplus", "and", "csharp", "but", "not", "xc++,", "e'c++",
     ]  # fmt: skip

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ormahd.errors import VaultBusy
-from ormahd.model import active_days
-from ormahd.model.active_days import ActiveDays
+from ormahd.model import strength
 from ormahd.model.change import Kind
-from ormahd.model.line_time import read_time
-from ormahd.model.strength import FILE, Access, How, LastUses, last_uses
+from ormahd.model.node import read_time
+from ormahd.model.strength import STRENGTH_FILE, Access, ActiveDays, How, LastUses, last_uses
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -74,7 +73,7 @@ def settle(ormah: Ormah) -> None:
 
 def used(ormah: Ormah) -> dict[str, LastUses]:
     """Node id to its last uses: as folded into the vault, and what waits to be."""
-    found = last_uses(ormah.vault.read(FILE) or b"")
+    found = last_uses(ormah.vault.read(STRENGTH_FILE) or b"")
     for _, node_id, time, said in ormah.state.accesses():
         at, how = read_time(time), _HOW.get(said)
         if at is not None and how is not None:
@@ -84,5 +83,5 @@ def used(ormah: Ormah) -> dict[str, LastUses]:
 
 def days(ormah: Ormah) -> ActiveDays:
     """Time as memories count it: the days on which something was asked, as the vault and this machine know them."""
-    known = active_days.read(ormah.vault.read(active_days.FILE) or b"") | ormah.state.active_days()
+    known = strength.read_active_days(ormah.vault.read(strength.ACTIVE_DAYS_FILE) or b"") | ormah.state.active_days()
     return ActiveDays.of(known, ormah.settings.decay.idle_share)

@@ -1,7 +1,7 @@
 """What use made of the memories: folded into the vault, scored, and core kept to its size by it.
 
 The only writer of `.ormah/strength.jsonl` and `.ormah/active_days.jsonl`: the accesses and the days that the journal gathered, and
-the importance of every memory, in one commit a run, none where nothing is worth one. Formula: `model.importance`; source: REFERENCE C 3.8 and I.
+the importance of every memory, in one commit a run, none where nothing is worth one. Formula: `model.strength`; source: REFERENCE C 3.8 and I.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from ormahd.jobs.decay.accesses import Waiting, settle, waiting
 from ormahd.jobs.decay.change import leave_core
 from ormahd.jobs.decay.last_use import Touches
 from ormahd.jobs.job import Change, Edit, Step, Turn
-from ormahd.model import active_days
+from ormahd.model import strength
 from ormahd.model.change import Kind
-from ormahd.model.importance import importance
 from ormahd.model.node import Tier
-from ormahd.model.strength import FILE, Access, Score, fold, read_strength
+from ormahd.model.strength import STRENGTH_FILE, Access, Score, fold, importance, read_strength
 from ormahd.note.note import digest
 from ormahd.process import priority
 
@@ -63,7 +62,7 @@ def scored(turn: Turn, uses: Waiting) -> dict[str, float]:
 def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterator[Change]:
     """One commit of the file of lines. Events of memories that are gone go with it, or by themselves."""
     ormah, state = turn.ormah, turn.ormah.state
-    before = ormah.vault.read(FILE)
+    before = ormah.vault.read(STRENGTH_FILE)
 
     def folded(data: bytes | None) -> bytes:
         rows = ormah.index.notes([event.node for event in uses.events], connections=False)
@@ -76,7 +75,10 @@ def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterato
 
     def edits() -> Sequence[Edit]:
         changed = []
-        for path, with_news in ((FILE, folded), (active_days.FILE, lambda data: active_days.write(data or b"", asked))):
+        for path, with_news in (
+            (STRENGTH_FILE, folded),
+            (strength.ACTIVE_DAYS_FILE, lambda data: strength.with_active_days(data or b"", asked)),
+        ):
             data = ormah.vault.read(path)
             new = with_news(data)
             if new != (data or b""):
@@ -86,7 +88,7 @@ def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterato
         return changed
 
     after = folded(before)
-    new_days = asked - active_days.read(ormah.vault.read(active_days.FILE) or b"")
+    new_days = asked - strength.read_active_days(ormah.vault.read(strength.ACTIVE_DAYS_FILE) or b"")
     if after == (before or b"") and not new_days:
         if uses.last and not turn.dry:
             state.folding(uses.last, turn.run)

@@ -2,9 +2,9 @@
 
 Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Different on purpose:
 
-- A lease lasts weeks for what happened and months for what was decided (`model.lease`); the seeds' initial stability of 1.0 was 1.2
+- A lease lasts weeks for what happened and months for what was decided (`model.strength`); the seeds' initial stability of 1.0 was 1.2
   days for everything.
-- A day on which nobody asked anything hardly counts (`model.active_days`).
+- A day on which nobody asked anything hardly counts (`model.strength`).
 - What stood in full in a whisper, or among the first of a recall, begins its lease anew; only confirmed use makes it longer.
 - What came with an old date (an import, a folder that was adopted) has its days from when it came: nobody could use it before.
 - Importance spares a memory for a while and not for ever (REFERENCE F 14): what was much used once fades in the end.
@@ -30,16 +30,14 @@ from ormahd.jobs.decay.change import bring_back, fade
 from ormahd.jobs.decay.last_use import Touches
 from ormahd.jobs.job import Change, Step, Turn
 from ormahd.model.change import Kind
-from ormahd.model.importance import importance
-from ormahd.model.lease import Leases
 from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.model.strength import Leases, importance
 from ormahd.process import sql
 
 if TYPE_CHECKING:
     from ormahd.git.oplog import Entry
     from ormahd.index.rows import NodeRow
-    from ormahd.model.active_days import ActiveDays
-    from ormahd.model.strength import LastUses
+    from ormahd.model.strength import ActiveDays, LastUses
     from ormahd.ormah import Ormah
 
 _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)

@@ -19,8 +19,7 @@ from ormahd.model.node import NodeType, ProposalType
 from ormahd.process import sql
 from ormahd.state import proposals as book
 from ormahd.state.verdicts import text_key
-from ormahd.text.contrast import contrast
-from ormahd.text.sameness import Same, same
+from ormahd.text.sameness import Same, contrast, same
 from ormahd.text.standing import Standing, compare
 from ormahd.text.statement import read
 

@@ -21,9 +21,8 @@ from ormahd.jobs.duplicates.restated import meaning
 from ormahd.jobs.job import Ask, Change, Step, Turn
 from ormahd.judge.port import Duplicate, JudgeGone
 from ormahd.model.node import ProposalType
-from ormahd.text.contrast import contrast
 from ormahd.text.diff import clip
-from ormahd.text.sameness import same
+from ormahd.text.sameness import contrast, same
 from ormahd.text.secrets import redact
 from ormahd.text.standing import Standing, compare
 from ormahd.text.statement import read

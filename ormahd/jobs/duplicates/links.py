@@ -16,9 +16,9 @@ from ormahd.actions.views import headline, stem
 from ormahd.jobs.job import Edit
 from ormahd.model.node import EdgeType
 from ormahd.note import note as codec
+from ormahd.note.edit import lead, unlink
 from ormahd.note.markdown import body_links
 from ormahd.note.note import DEFAULT_WEIGHT, NoteLink
-from ormahd.note.retarget import lead, unlink
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import SeenNote

@@ -6,11 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ormahd.text.contrast import Contrast, contrast
 from ormahd.text.facts import lost
-from ormahd.text.sameness import same
-from ormahd.text.stems import stems
-from ormahd.text.words import query_terms
+from ormahd.text.sameness import Contrast, contrast, same
+from ormahd.text.words import query_terms, stems
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import NodeType, Tier
-from ormahd.text.stems import stems
-from ormahd.text.words import words
+from ormahd.text.words import stems, words
 from ormahd.whisper import stemmed as module
 from ormahd.whisper.stemmed import stemmed
 

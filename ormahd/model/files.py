@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 
@@ -18,3 +20,8 @@ class FileState(Struct, frozen=True):
     """The id of a note that is only indexed: nothing of ours is written into the file, so it does not stand there."""
     space: str | None = None
     """The space that the person chose for the folder, which holds where the note names none."""
+
+
+def finding(path: str | None, level: str, what: str, mend: str, line: int | None = None) -> dict[str, Any]:
+    """One thing for `doctor`, in the shape of its reply."""
+    return {"level": level, "what": what, "path": path, "line": line, "mend": mend}
