@@ -66,6 +66,8 @@ class House:
     process: subprocess.Popen[bytes] | forked.Process | None = None
     module: str = "ormahd"
     """What `python -m` runs as the daemon."""
+    before: tuple[str, ...] = ()
+    """A command that starts daemon and commands (tests/without_rights.py)."""
 
     @property
     def vault(self) -> Path:
@@ -91,7 +93,7 @@ class House:
 
     def _forks(self, variables: dict[str, str]) -> bool:
         """What else an environment says may be read before our first line is: by the interpreter, the C library, the linker."""
-        return not self.plainly and all(name.startswith("ORMAH_") for name in variables)
+        return not (self.plainly or self.before) and all(name.startswith("ORMAH_") for name in variables)
 
     # ------------------------------------------------------------ the daemon
 
@@ -110,7 +112,7 @@ class House:
                 )
             else:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", self.module, "run"], env=self.env, cwd=self.home, stdin=nothing, stdout=stderr,
+                    [*self.before, sys.executable, "-m", self.module, "run"], env=self.env, cwd=self.home, stdin=nothing, stdout=stderr,
                     stderr=stderr, start_new_session=True,
                 )  # fmt: skip
         process = self.process
@@ -217,7 +219,7 @@ class House:
             done = forked.run("ormahctl", *args, env=environment, cwd=where, given=given, timeout=timeout)
         else:
             done = subprocess.run(
-                [sys.executable, "-m", "ormahctl", *args], input=given, capture_output=True, env=environment, cwd=where,
+                [*self.before, sys.executable, "-m", "ormahctl", *args], input=given, capture_output=True, env=environment, cwd=where,
                 timeout=timeout, check=False,
             )  # fmt: skip
         return subprocess.CompletedProcess(args, done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -80,7 +80,14 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
     read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [Finding("warning", text) for text in ormah.warnings]
-    found += [Finding("error", what, mend="make room; everything goes on by itself then") for what in ormah.troubles()]
+    found += [
+        Finding("error", what, mend="make room, or make the folder writable; everything goes on by itself then")
+        for what in ormah.troubles()
+    ]
+    found += [
+        Finding("error", what, mend="make it writable for the user that runs the daemon; it goes on by itself then")
+        for what in ormah.vault.unwritable()
+    ]
     found += [_aside(path) for path in own_files.asides(ormah.state.path.parent)]
     found += [Finding(**problem) for problem in merge_driver.findings(ormah.vault)]
     if ormah.syncing.trouble and not ormah.syncing.offline_since:

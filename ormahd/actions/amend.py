@@ -54,11 +54,18 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
     """The note of a node as it is on disk now (`node_id`: full id).
 
     Raises:
-        NotFound: the file is gone. Conflict: it holds another memory by now. InvalidNote: it cannot be read as a note.
+        NotFound: the file is gone. Conflict: it holds another memory by now. InvalidNote: it cannot be read, or not as a note.
         VaultBusy: somebody's rebase or merge has not put it back yet.
     """
     row = ormah.index.note(node_id)
-    data = ormah.vault.read(row.path)
+    try:
+        data = ormah.vault.read(row.path)
+    except OSError as exc:
+        raise InvalidNote(
+            f"{row.path} cannot be read: {exc.strerror or exc}; nothing was changed",
+            hint="make it, and the folders that it is in, readable for the user that runs the daemon, and repeat",
+            data={"path": row.path, "id": node_id},
+        ) from exc
     if data is None:
         if why := ormah.vault.busy():
             raise VaultBusy(

@@ -6,8 +6,10 @@ parameter, and not in the message of an exception either (those only at debug le
 
 from __future__ import annotations
 
+import errno
 import itertools
 import logging
+import os
 import secrets
 import threading
 import time
@@ -15,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ormahd.api import Call, Progress, Reply, Result
-from ormahd.errors import Internal, OrmahError, TooLarge
+from ormahd.errors import Internal, OrmahError, TooLarge, Unavailable
 from ormahd.rpc import merging
 from ormahd.rpc.codec import encode, error_reply, result_reply
 from ormahd.rpc.frames import HOOK, MERGE, pack
@@ -28,6 +30,7 @@ Hook = Callable[[bytes, Callable[[], bool]], bytes]
 """Takes a frame's body, and what tells whether its sender has gone; gives the reply's."""
 
 NAME_CHARACTERS: Final = 40
+_REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class Counts:
@@ -76,7 +79,8 @@ class Desk:
             self._counts.add("faults")
             incident = secrets.token_hex(4)
             outcome, fault = f"internal {incident}", exc
-            frame = self.error(kind, call.id, _apology(incident))
+            refused = isinstance(exc, OSError) and exc.errno in _REFUSED
+            frame = self.error(kind, call.id, _refused(exc, incident) if refused else _apology(incident))
         elapsed = (time.perf_counter() - begun) * 1000
 
         def write() -> None:
@@ -148,6 +152,17 @@ def _printable(text: str) -> str:
     """A caller's word, fit for one line of a log."""
     kept = "".join(c if c.isprintable() else "?" for c in itertools.islice(text, NAME_CHARACTERS))
     return kept if len(text) <= NAME_CHARACTERS else kept + "…"
+
+
+def _refused(exc: BaseException, incident: str) -> Unavailable:
+    """What the system refused the daemon: a file that it may not read, a folder that it may not write into."""
+    assert isinstance(exc, OSError)
+    name = os.fsdecode(exc.filename) if isinstance(exc.filename, str | bytes) else "a file"
+    return Unavailable(
+        f"{name} cannot be read or written: {exc.strerror}",
+        hint=f"give the user that runs the daemon its rights (ormahctl doctor); the log has the rest: incident {incident}",
+        data={"incident": incident},
+    )
 
 
 def _apology(incident: str) -> Internal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from ormahd.errors import NoRoom, Unavailable, VaultBusy
@@ -33,10 +34,25 @@ def held(why: str | None) -> VaultBusy:
 
 
 def unwritable(exc: OSError) -> Unavailable:
-    return Unavailable(
-        f"the vault cannot be written: {exc.strerror or exc}; nothing was changed",
-        hint="make room, or make the folder writable, and repeat",
+    mend = (
+        "make the vault's folders writable for the user that runs the daemon (ormahctl doctor names those that are not), and repeat"
+        if exc.errno in {errno.EACCES, errno.EPERM, errno.EROFS}
+        else "make room, or make the folder writable, and repeat"
     )
+    return Unavailable(f"the vault cannot be written: {exc.strerror or exc}; nothing was changed", hint=mend)
+
+
+def unwritable_folders(folders: Iterable[Path]) -> list[str]:
+    """Folders into which this user may write nothing, a sentence each."""
+    return [
+        f"nothing can be written in {folder}: {'the disk is mounted to be read only' if _is_mounted_so(folder) else os.strerror(errno.EACCES)}"
+        for folder in folders
+        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK)
+    ]
+
+
+def _is_mounted_so(folder: Path) -> bool:
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def is_full(exc: BaseException | None) -> bool:

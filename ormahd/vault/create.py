@@ -192,8 +192,9 @@ def lay_ground(root: Path) -> None:
         probe.write_bytes(b"")
         probe.unlink()
     except OSError as exc:
+        where = root / ".ormah" if os.access(root, os.W_OK) and (root / ".ormah").is_dir() else root
         raise Unavailable(
-            f"nothing can be written in {root}: {exc.strerror or exc}",
+            f"nothing can be written in {where}: {exc.strerror or exc}",
             hint="make the folder writable for this user, or set vault.path to another",
         ) from exc
 

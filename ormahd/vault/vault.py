@@ -49,6 +49,8 @@ from ormahd.vault.versions import Versions
 from ormahd.vault.worktree import STAGING, Worktree, safe_path
 from ormahd.vault.writer import Listener, Writer
 
+SHOWN = 5
+"""Folders that are named where nothing can be written in many."""
 FORMER = "ormah.former"
 """Git's local setting that holds the id which the vault had before it joined another."""
 
@@ -256,6 +258,18 @@ class Vault:
 
     def _mend_index(self) -> bool:
         return self._writer.between(self._ops(), lambda: self.git.mender.index(head=self.git.head()))
+
+    def unwritable(self) -> list[str]:
+        """Folders of the vault and of its repository into which this user may write nothing, a sentence each; the first of them."""
+        ours = [self.root / name for name in ("", ".ormah", ".ormah/intent", STAGING)]
+        gits = [self.git.git_dir, *(self.git.common / name for name in ("objects", "refs"))]
+        notes = sorted({path.rpartition("/")[0] for path in self.tree()} - {""})
+        found = answers.unwritable_folders(dict.fromkeys([*ours, *gits, *(self.root / folder for folder in notes)]))
+        return (
+            found
+            if len(found) <= SHOWN
+            else [*found[:SHOWN], f"nothing can be written in {len(found) - SHOWN} more folders"]
+        )
 
     def notices(self) -> list[str]:
         """What about the repository a person should know, though everything works."""

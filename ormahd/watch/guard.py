@@ -39,6 +39,8 @@ class Guard:
 
     def __init__(self, skipped: list[tuple[str, str]]) -> None:
         self.skipped = skipped
+        self.refused: set[str] = set()
+        """Files that the system would not give or take."""
 
     @contextmanager
     def file(self, path: str) -> Iterator[None]:
@@ -46,6 +48,7 @@ class Guard:
         try:
             yield
         except OSError as exc:
+            self.refused.add(path)
             self.skipped.append((path, f"cannot be read or written: {exc.strerror or exc}"))
         except FAULTS as exc:
             log.exception("a file of the vault cannot be taken in; the others are")

@@ -250,7 +250,7 @@ class Reconciler:
                     file = self.read(seen, tree)
                     ought = [] if file is None else list(self._indexed(file, tree))
                 yield from ought
-            for path in hidden(found, tree):
+            for path in [*hidden(found, tree), *sorted(guard.refused & tree.keys())]:
                 yield path, *self.as_committed(path, tree[path])
 
     def passed_by(self, found: Walk, paths: Collection[str]) -> None:
@@ -259,7 +259,8 @@ class Reconciler:
         self.skipped = [one for one in self.skipped if not looked(one[0]) and one not in found.skipped] + found.skipped
 
     def as_committed(self, path: str, blob: str) -> tuple[bytes, FileState]:
-        """A note as HEAD has it, where something else stands in its place: with no stat, so that the next file there is another one."""
+        """A note as HEAD has it, where something else stands in its place, or it may not be read: with no stat, so that the next file
+        there is another one."""
         data = self.vault.readable(blob, path) or b""
         return data, FileState(path, 0, 0, 0, sha256(data), None, self.context.space_at(path))
 

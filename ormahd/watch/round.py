@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,7 @@ class Round:
         self.half_done = bool(self.rows) and under_way(self.vault.git) is not None
         self.out.skipped = found.skipped
         if self.paths is None:
+            found.skipped += self.still_refused(found)
             owner.skipped = found.skipped
             if owner.cold or self.behind:
                 missed = unseen(found, self.tree, self.known, owner.excluded)
@@ -127,6 +129,15 @@ class Round:
             owner.cold = False
         self.out.problems = [p for problems in owner.said.values() for p in problems]
         return self.out
+
+    def still_refused(self, found: Walk) -> list[tuple[str, str]]:
+        """Notes that could not be read before and cannot be now, though nothing else about them has changed: no scan reads them."""
+        named = {path for path, _ in found.skipped} | found.changed.keys()
+        return [
+            (path, why)
+            for path, why in self.owner.skipped
+            if path in found.present and path not in named and not os.access(self.vault.root / path, os.R_OK)
+        ]
 
     def walk(self) -> tuple[Walk, set[str] | None]:
         """The walk, and which of the paths that are gone are known to rest (None: none of them)."""
@@ -354,9 +365,9 @@ class Round:
         owner.rest.forget_gone(self.out.waiting)
 
     def kept(self, found: Walk) -> None:
-        """Notes in whose place something else stands (a link, where the folder was moved out) stay as HEAD has them: not one of them
-        was deleted. Each place is named with how many there are."""
-        for path in hidden(found, self.tree):
+        """Notes in whose place something else stands (a link, where the folder was moved out), or that may not be read, stay as HEAD has
+        them: not one of them was deleted. Each place is named with how many there are."""
+        for path in [*hidden(found, self.tree), *sorted(self.guard.refused & self.tree.keys())]:
             if path not in self.rows:
                 with self.guard.file(path):
                     self.upserts[path], self.notes[path] = self.owner.as_committed(path, self.tree[path]), None

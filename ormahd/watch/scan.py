@@ -48,6 +48,8 @@ class Walk(Struct):
     """What could not be looked at, and why. Known notes below it are not gone."""
     instead: dict[str, str] = field(default_factory=dict)
     """What may stand in the place of a note or of a folder with notes, and is neither: a link, a pipe, a device, and which it is."""
+    passed_by: list[str] = field(default_factory=list)
+    """Files and folders that could not be looked at, or are another repository: what we know below them stays as it was."""
     files: int = 0
     present: set[str] = field(default_factory=set)
     """Every note that was met, known or not."""
@@ -132,11 +134,16 @@ def unseen(found: Walk, tree: Iterable[str], known: Collection[str], excluded: E
 
 
 def hidden(found: Walk, tree: Iterable[str]) -> list[str]:
-    """Notes that HEAD has (`tree`) and in whose place something else stands. Each such place is named with how many there are."""
-    if not found.instead:
+    """Notes that HEAD has (`tree`) and that are out of sight: something else stands in their place (each such place is named with how many
+    there are), or they, or a folder that they are in, may not be read."""
+    if not found.instead and not found.passed_by:
         return []
-    instead = below(found.instead)
-    paths = [path for path in tree if instead(path) and is_note_name(path.rpartition("/")[2])]
+    instead, passed_by = below(found.instead), below(found.passed_by)
+    paths = [
+        path
+        for path in tree
+        if (instead(path) or passed_by(path)) and path not in found.present and is_note_name(path.rpartition("/")[2])
+    ]
     for place, why in found.instead.items():
         notes = sum(1 for path in paths if path == place or path.startswith(place + "/"))
         if notes:
@@ -157,7 +164,6 @@ class _Walker:
         self.doubted = doubted
         self.max_bytes = max_bytes
         self.out = Walk()
-        self.shielded: list[str] = []
         self.fresh: dict[str, Seen] = {}
         self.old: list[str] = []
         self.homes: set[str] | None = None
@@ -165,7 +171,7 @@ class _Walker:
 
     def skip(self, path: str, why: str) -> None:
         self.out.skipped.append((path, why))
-        self.shielded.append(path)
+        self.out.passed_by.append(path)
 
     def stands_instead(self, path: str, why: str, *, said: bool = True) -> None:
         """Take note of what is no note. One that HEAD has there, or below it, is not taken for deleted (`Round.gone`)."""
@@ -298,7 +304,7 @@ class _Walker:
                 self.out.gone.append(path)
 
     def is_shielded(self, path: str) -> bool:
-        return any(path == top or path.startswith(top + "/") for top in self.shielded)
+        return any(path == top or path.startswith(top + "/") for top in self.out.passed_by)
 
     # Some paths only
 
