@@ -189,18 +189,31 @@ def ledger() -> Iterator[Ledger]:
         yield ledger
 
 
-def cells(*, each: int) -> list[Any]:
-    """All pairs. Those that are no soak: `each` for each place, and each damage at least once."""
+def chosen(half: int) -> list[list[Callable[[Path], None]]]:
+    """How each place is damaged in `make test`, while the daemon runs (0) or before it starts (1): in one way, and every fourth place in
+    another one as well, so that each half meets every damage and the two take turns."""
     found = []
     for number, place in enumerate(PLACES):
-        chosen = [place.of[(number + 3 * turn) % len(place.of)] for turn in range(each)]
-        for how in place.of:
-            marks = () if how in chosen else (pytest.mark.soak,)
-            found.append(pytest.param(place, how, id=f"{place.name}-{how.__name__}", marks=marks))
+        turns = (0, 5) if number % 4 == 2 * half else (0,)
+        found.append([place.of[(number + 3 * half + turn) % len(place.of)] for turn in turns])
     return found
 
 
-@pytest.mark.parametrize(("place", "how"), cells(each=2))
+def cells(half: int) -> list[Any]:
+    """All pairs; those that are not `chosen` in the soak."""
+    return [
+        pytest.param(place, how, id=f"{place.name}-{how.__name__}", marks=() if how in some else (pytest.mark.soak,))
+        for place, some in zip(PLACES, chosen(half), strict=True)
+        for how in place.of
+    ]
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_the_sample_meets_every_damage(half: int) -> None:
+    assert {how for some in chosen(half) for how in some} == {*OF_FILES, *OF_FOLDERS}
+
+
+@pytest.mark.parametrize(("place", "how"), cells(0))
 def test_while_it_runs(ledger: Ledger, place: Place, how: Callable[[Path], None]) -> None:
     how(ledger.prepare(place))
     ledger.all_is_well()
@@ -235,7 +248,7 @@ def test_git_by_hand_takes_away_what_memories_stood_on(words: str) -> None:
             assert key in [one.id for one in ledger.call("agent.recall", query=text).results]
 
 
-@pytest.mark.parametrize(("place", "how"), cells(each=1))
+@pytest.mark.parametrize(("place", "how"), cells(1))
 def test_before_it_starts(ledger: Ledger, place: Place, how: Callable[[Path], None]) -> None:
     path = ledger.prepare(place)
     assert ledger.house.stop() == 0
