@@ -248,10 +248,11 @@ class Intents:
                 self.write(intent)
 
     def load(self) -> tuple[list[Intent], list[str]]:
-        """(promises in order, sentences about what was wrong), each in a file of its own from here on. Half-written files
-        go; damaged ones are set aside."""
+        """(promises in order, sentences about what was wrong). Half-written files go; damaged ones are set aside. Nothing is written,
+        so that a full disk keeps nobody from starting."""
         found: dict[str, Intent] = {}
         said = []
+        several: list[tuple[Path, list[Intent]]] = []
         for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else []:
             if path.name.endswith(".part"):
                 path.unlink()
@@ -266,13 +267,16 @@ class Intents:
                     continue
                 if [op.op for op in ops] == [path.stem]:
                     found[path.stem] = ops[0]
-                    continue
-                for op in ops:
-                    if op.op == path.stem or not self._path(op.op).exists():  # else a newer one stands there
-                        self.write(op)
-                        found[op.op] = op
-                if path.stem not in {op.op for op in ops}:
-                    path.unlink()
+                else:
+                    several.append((path, ops))
+        for path, ops in several:
+            if not path.name.endswith(TOGETHER):  # of an older version: the first op's own promise would take its place
+                path = path.rename(self.folder / f"{ops[0].op}{TOGETHER}")
+            own = {op.op for op in ops} & found.keys()  # a newer one stands there
+            shared = _Together(path, {op.op: op for op in ops}, own)
+            found = shared.left | found
+            with self._lock:
+                self._together |= dict.fromkeys(shared.left, shared)
         return sorted(found.values(), key=lambda intent: intent.op), said
 
     def moving(self, commits: Iterable[str]) -> None:

@@ -154,13 +154,21 @@ def test_they_stand_in_one_file_until_the_last_is_done(root: Path) -> None:
         assert len(files(root)) == (number < 2)
 
 
-def test_after_a_crash_each_has_a_file_of_its_own(root: Path) -> None:
+@pytest.mark.parametrize("name", ["", "as an older version names it"])
+def test_after_a_crash_they_are_taken_up_without_a_byte_being_written(root: Path, name: str) -> None:
+    """The disk may be full by then."""
     some = three()
     Intents(root).write_all(some)
+    (file,) = (root / ".ormah/intent").iterdir()
+    if name:
+        file.rename(root / ".ormah/intent" / f"{some[0].op}.json")
+    before = file.stat() if not name else (root / ".ormah/intent" / f"{some[0].op}.json").stat()
     intents = Intents(root)
     assert intents.load() == (some, [])
-    assert files(root) == sorted(f"{one.op}.json" for one in some)
-    assert intents.load() == (some, [])
+    assert files(root) == [file.name]
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    intents.write(some[0])
+    assert Intents(root).load() == (some, [])
     for one in some:
         intents.done(one.op)
     assert files(root) == []
