@@ -6,6 +6,7 @@ what is not in the history, and tells the index. What rests is taken in; what is
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -255,8 +256,18 @@ class Reconciler:
 
     def passed_by(self, found: Walk, paths: Collection[str]) -> None:
         """Take note of what a walk of some paths could not take in; what it looked at and could is named no more."""
-        looked = below(list(paths))
-        self.skipped = [one for one in self.skipped if not looked(one[0]) and one not in found.skipped] + found.skipped
+        looked, still = below(list(paths)), self.still_refused(found)
+        kept = [one for one in self.skipped if not looked(one[0]) or one in still]
+        self.skipped = [one for one in kept if one not in found.skipped] + found.skipped
+
+    def still_refused(self, found: Walk) -> list[tuple[str, str]]:
+        """Notes that could not be read before and cannot be now, though nothing else about them has changed: no scan reads them."""
+        named = {path for path, _ in found.skipped} | found.changed.keys()
+        return [
+            (path, why)
+            for path, why in self.skipped
+            if path in found.present and path not in named and not os.access(self.vault.root / path, os.R_OK)
+        ]
 
     def as_committed(self, path: str, blob: str) -> tuple[bytes, FileState]:
         """A note as HEAD has it, where something else stands in its place, or it may not be read: with no stat, so that the next file

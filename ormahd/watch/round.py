@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
@@ -104,13 +103,11 @@ class Round:
         self.half_done = bool(self.rows) and under_way(self.vault.git) is not None
         self.out.skipped = found.skipped
         if self.paths is None:
-            found.skipped += self.still_refused(found)
+            found.skipped += owner.still_refused(found)
             owner.skipped = found.skipped
             if owner.cold or self.behind:
                 missed = unseen(found, self.tree, self.known, owner.excluded)
                 found.gone += [path for path in missed if owner.identity.at_head(path) is not None]
-        else:
-            owner.passed_by(found, self.paths)
         self.renamed = follow(self, found)
         follow_released(self, found)
         self.take(found.changed)
@@ -127,17 +124,10 @@ class Round:
             again.bring_in_own_data(self)
         if self.paths is None:
             owner.cold = False
+        else:
+            owner.passed_by(found, self.paths)
         self.out.problems = [p for problems in owner.said.values() for p in problems]
         return self.out
-
-    def still_refused(self, found: Walk) -> list[tuple[str, str]]:
-        """Notes that could not be read before and cannot be now, though nothing else about them has changed: no scan reads them."""
-        named = {path for path, _ in found.skipped} | found.changed.keys()
-        return [
-            (path, why)
-            for path, why in self.owner.skipped
-            if path in found.present and path not in named and not os.access(self.vault.root / path, os.R_OK)
-        ]
 
     def walk(self) -> tuple[Walk, set[str] | None]:
         """The walk, and which of the paths that are gone are known to rest (None: none of them)."""
