@@ -522,15 +522,12 @@ class Ormah:
         embedder = self.index.embedder
         return None if embedder is None else embedder.embed_query(text)
 
-    def neighbours(
-        self, title: str | None, content: str, limit: int, work: Callable[[list[tuple[str, float]]], T]
-    ) -> T:
-        """What `work` makes of the nodes nearest in meaning to a text that is about to be stored: (id, cosine), best first. Of many that
-        ask at once it runs one after the other, in the thread of any of them.
+    def neighbours(self, title: str | None, content: str, limit: int) -> list[tuple[str, float]]:
+        """Return the nodes nearest in meaning to a text that is about to be stored: (id, cosine), best first.
 
         Empty until the model is there. The text's embedding is kept for when the note is indexed.
         """
-        return self.index.neighbours(title, content, limit, work)
+        return self.index.neighbours(title, content, limit)
 
 
 def _private(directory: Path) -> Path:

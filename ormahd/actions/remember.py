@@ -120,11 +120,10 @@ def remember(
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
         if older or about_self or request.tier is Tier.CORE:
             # outside every lock: this is the slow part, and it changes nothing
-            near = ormah.neighbours(title, content, many, lambda near: near)
+            near = ormah.neighbours(title, content, many)
             done = amending(ormah, lambda: store(draft(near)))
             return _known_replaces(ormah, done, older, caller) if done.existing else done
-        with ormah.vault.announced():
-            return store(ormah.neighbours(title, content, many, draft))
+        return store(draft(ormah.neighbours(title, content, many)))
 
 
 def _supersede(ormah: Ormah, tx: Transaction, seen: SeenNote, by: str) -> None:

@@ -62,7 +62,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteR
     near: list[tuple[str, float]] = []
     if content is not None:  # outside of the writers' lock, because it embeds the text
         title = fields.get("title", None if "title" in change.clear else ormah.index.note(node_id).title)
-        near = ormah.neighbours(title, content, ormah.settings.linking.neighbours + 1, lambda hits: hits)
+        near = ormah.neighbours(title, content, ormah.settings.linking.neighbours + 1)
 
     def attempt() -> WriteResult:
         seen = see(ormah, node_id)

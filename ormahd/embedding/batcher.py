@@ -1,7 +1,6 @@
-"""Several callers with a text or two each, embedded in one pass: a dozen texts together take half as long as one by one.
+"""A batcher of forward passes: several callers with a text or two each share one, since a dozen texts together take half as long.
 
-Whoever comes first goes at once and alone. Who comes while a pass is under way waits for its end, and then all that
-wait go together: nobody waits for company.
+The first caller runs a pass at once. Callers that come meanwhile wait for its end; then the first of them runs one for all that wait.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Generic, TypeVar
 from msgspec import Struct, field
 
 from ormahd.process import priority
-from ormahd.process.batcher import Line, Place
 
 W = TypeVar("W")
 M = TypeVar("M")
@@ -38,49 +36,49 @@ def fitting(waiting: list[X], lengths: Callable[[X], Sequence[int]], most: int) 
 
 class _Ticket(Struct, Generic[W, M], eq=False):
     windows: Sequence[W]
-    place: Place = field(default_factory=Place)
+    turn: threading.Event = field(default_factory=threading.Event)
+    """Set when it is `over`, or its caller is to run the next pass."""
+    over: bool = False
     made: list[M] | None = None
     error: BaseException | None = None
 
 
 class Together(Generic[W, M]):
-    """`forward` takes windows and gives as many results, in order."""
+    """Batches calls of `forward`, which takes windows and gives as many results, in order. Safe from any thread."""
 
     def __init__(self, forward: Callable[[Sequence[W]], list[M]], length: Callable[[W], int], *, most: int) -> None:
         """`length`: tokens of a window; `most`: tokens in one pass, padding counted."""
         self._forward = forward
         self._length = length
         self._most = most
-        self._line = Line()
         self._lock = threading.Lock()
+        self._busy = False
+        """Whether a pass is under way; else nobody waits."""
         self._waiting: list[_Ticket[W, M]] = []
 
     def __call__(self, windows: Sequence[W]) -> list[M]:
-        """The results of `windows`; whatever `forward` raised for the pass that they were in."""
+        """Return the results of `windows`; raise whatever `forward` raised for the pass that they were in."""
         ticket: _Ticket[W, M] = _Ticket(windows)
         with self._lock:
             self._waiting.append(ticket)
-        if self._line.lead(ticket.place):
-            try:
-                while not ticket.place.done:
-                    priority.give()
-                    self._run(self._take())
-            finally:
-                self._line.pass_on()
+            first, self._busy = not self._busy, True
+        if not first:
+            ticket.turn.wait()
+        if not ticket.over:
+            priority.give()
+            self._run()
         if ticket.error is not None:
             raise ticket.error
         assert ticket.made is not None
         return ticket.made
 
-    def _take(self) -> list[_Ticket[W, M]]:
-        """The longest beginning of those that wait that fits into one pass; at least one."""
+    def _run(self) -> None:
+        """Run one pass for the longest beginning of those that wait that fits, at least one; then the next caller runs one."""
         with self._lock:
-            return fitting(self._waiting, lambda ticket: [*map(self._length, ticket.windows)], self._most)
-
-    def _run(self, batch: Sequence[_Ticket[W, M]]) -> None:
+            batch = fitting(self._waiting, lambda ticket: [*map(self._length, ticket.windows)], self._most)
         try:
             made = self._forward([window for ticket in batch for window in ticket.windows])
-        except BaseException as exc:  # noqa: BLE001  # each of those who wait for it gets it
+        except BaseException as exc:  # noqa: BLE001  # each of the callers gets it
             for ticket in batch:
                 ticket.error = exc
         else:
@@ -88,4 +86,10 @@ class Together(Generic[W, M]):
             for ticket in batch:
                 ticket.made = made[at : at + len(ticket.windows)]
                 at += len(ticket.windows)
-        self._line.done(ticket.place for ticket in batch)
+        with self._lock:
+            self._busy = bool(self._waiting)
+            if self._waiting:
+                self._waiting[0].turn.set()
+        for ticket in batch:
+            ticket.over = True
+            ticket.turn.set()

@@ -94,7 +94,11 @@ class NextIndex:
             git.mender.index(
                 head=git.head()
             )  # else ours would be all that is in it, and the next commit delete the rest
-        self._begin()
+        try:
+            self._begin()
+        except OSError:  # git does not start
+            self._file.unlink(missing_ok=True)
+            raise
 
     def _begin(self) -> None:
         """Have git begin."""

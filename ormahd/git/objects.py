@@ -256,16 +256,14 @@ class Objects:
 
     # Writing
 
-    def write(self, fresh: Mapping[str, tuple[str, bytes]]) -> Path:
-        """Make objects durable: as loose files, or as one pack when there are many. Returns a file that is there as long as
-        they are, if nobody packs them."""
+    def write(self, fresh: Mapping[str, tuple[str, bytes]]) -> None:
+        """Make objects durable: as loose files, or as one pack when there are many."""
         if len(fresh) >= PACK_FROM:
-            pack = write_pack(self._git, fresh, self._flusher)
+            write_pack(self._git, fresh, self._flusher)
             self._packed()
-            return pack
+            return
         self._flusher.each(lambda item: self._write_loose(item[0], *item[1]), list(fresh.items()))
         self._flusher.each(sync_directory, [*{self.directory / oid[:2] for oid in fresh}, self.directory])
-        return self._loose([*fresh][-1]) if fresh else self.directory
 
     def _loose(self, oid: str) -> Path:
         return self.directory / oid[:2] / oid[2:]

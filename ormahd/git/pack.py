@@ -24,14 +24,14 @@ STORED = {"commit": 1024, "tree": 4096}
 """Bytes up to which objects are stored, not compressed: a commit of an op has 550, a folder of 60 notes 4,000."""
 
 
-def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> Path:
-    """Make objects, {oid: (kind, bytes)}, durable as one pack; returns its index."""
+def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> None:
+    """Make objects, {oid: (kind, bytes)}, durable as one pack."""
     folder = git.common / "objects" / "pack"
     if git.object_format != "sha1":
         body = b"".join(_parts(fresh))
-        said = git.run("index-pack", "--stdin", input=body + hashlib.sha256(body).digest())
+        git.run("index-pack", "--stdin", input=body + hashlib.sha256(body).digest())
         sync_directory(folder)
-        return folder / f"pack-{said.split()[-1].decode()}.idx"
+        return
     with importing:
         from gitdb.pack import IndexWriter  # 0.05 s, and only where many write at once
 
@@ -59,7 +59,6 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
         for path in files:
             path.unlink(missing_ok=True)
     sync_directory(folder)
-    return folder / f"pack-{sha.hexdigest()}.idx"
 
 
 def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+
 from ormahd.api import Difference
 from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Float
@@ -18,7 +20,6 @@ from ormahd.errors import Unavailable
 from ormahd.index import embedding_cache, full_text, lookup, verify, write
 from ormahd.index.database import Database
 from ormahd.index.indexer import Indexer
-from ormahd.index.neighbours import Neighbours
 from ormahd.index.reader import Reader
 from ormahd.index.rows import micros
 from ormahd.index.vector_store import VectorStore
@@ -88,8 +89,6 @@ class Index(Reader):
         self.embedding = embedding
         self._vectors = vectors
         self._clock = clock
-        self.neighbours = Neighbours(self.embed_ahead, self.search_each)
-        """Of texts that are about to become notes; each one's embedding is kept, see `embed_ahead`."""
         self.first_path: FirstPath | None = None
         """Asked which of several files with one id had it first; set by whoever knows the history."""
         self.blob_id: Callable[[str, bytes], str] = lambda _path, data: write.git_blob(data)
@@ -271,6 +270,12 @@ class Index(Reader):
                 made[one.sha].vector if one.sha in made else embedding_cache.vector(connection, known[one.sha])
                 for one in sources
             ]
+
+    def neighbours(self, title: str | None, content: str, limit: int) -> list[tuple[str, float]]:
+        """Return the nodes nearest in meaning to a text that is about to become a note: (id, cosine), best first; none
+        without a model. Its embedding is kept, see `embed_ahead`."""
+        vectors = self.embed_ahead([(title, content)])
+        return [] if vectors is None else self.search_each(np.stack(vectors), limit)[0]
 
     def keep_vectors(self, fingerprint: str, made: Mapping[bytes, DocumentVectors]) -> None:
         """Keep embeddings of texts that are no notes today, for a while: earlier versions are asked for again."""

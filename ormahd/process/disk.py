@@ -22,8 +22,6 @@ T = TypeVar("T")
 
 THREADS = 8
 """Threads that fsync beside each other: a journal answers many of them with one flush (1,000 files: .12 s, not .3)."""
-BESIDE = 2
-"""Things that are done beside the caller at once: a batch's objects, and the git that waits for it."""
 MANY = 4
 """Items from which threads that flush let those pass who go first, before each."""
 
@@ -117,7 +115,6 @@ class Flusher:
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
-        self._other: ThreadPoolExecutor | None = None
 
     def each(self, work: Callable[[T], object], items: Iterable[T]) -> None:
         """`work` on every item; all of them end before the first error is raised."""
@@ -151,17 +148,7 @@ class Flusher:
         if errors:
             raise errors[0]
 
-    def beside(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Begin `work`, which may use `each`, in a thread of its own; it may wait for what was begun before it, because `BESIDE` are
-        at work at once. Calling what is returned waits for it, and gives its result or raises its error."""
-        if self._other is None:
-            self._other = ThreadPoolExecutor(BESIDE, thread_name_prefix="vault-beside")
-        return self._other.submit(work).result
-
     def close(self) -> None:
-        if self._other is not None:  # first: what it does may still use, or begin, the other pool
-            self._other.shutdown()
-            self._other = None
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None

@@ -1,7 +1,7 @@
-"""Making ops durable: the files into their places, the objects, the branch, the index, in this order.
+"""Making ops durable: promise, files, objects, branch, index, in this order, with index.lock held.
 
-Several ops go together when they wait together: each keeps its own commit, and they share the lock, the flushes, one
-move of the branch and one new index.
+Several ops go together when they wait together: each keeps its own commit, and they share the lock, the promise, the
+flushes, one move of the branch and one new index.
 """
 
 from __future__ import annotations
@@ -9,24 +9,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import Struct, field
 
 from ormahd.errors import Conflict, OrmahError
-from ormahd.git.index import IndexLock
+from ormahd.git.index import IndexLock, NextIndex
 from ormahd.git.locks import busy
 from ormahd.git.objects import Objects
 from ormahd.git.process import GitFailed
-from ormahd.git.refs import Moved, find_commit, within
+from ormahd.git.refs import HeadMover, Moved, find_commit, within
 from ormahd.git.repository import Git
 from ormahd.model.change import Committed
-from ormahd.process.batcher import Place
 from ormahd.process.disk import Flusher, sync_directory
-from ormahd.vault.ahead import Ahead, Made
-from ormahd.vault.build import Builder
+from ormahd.vault.build import DAEMON, Builder, Fresh
 from ormahd.vault.conversion import Conversion
 from ormahd.vault.intents import Intent, Intents
-from ormahd.vault.landing import Landing
 from ormahd.vault.rebase import late_save
 from ormahd.vault.tree_entries import check, settle
 from ormahd.vault.worktree import Displaced, Worktree, Write
@@ -41,18 +39,19 @@ log = logging.getLogger(__name__)
 class Queued(Struct, eq=False):
     """An op that is decided and not in the history yet.
 
-    `promised`: its intent is durable. Ops that wait together are promised together, before anything is written of them, or
-    their callers told anything.
+    `promised`: its intent is durable. Ops that go together are promised together, before a file of them is touched.
     `acknowledged`: its caller was told that it is stored, so that it must be merged, never refused.
     `uncertain`: a crash stopped it somewhere; what is done of it must be looked at first.
+    `tried` is set when it is done, or for the first time could not be done for `why`.
     """
 
     intent: Intent
     promised: bool = False
     acknowledged: bool = False
     uncertain: bool = False
+    tried: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
-    place: Place = field(default_factory=Place)
+    why: str | None = None
     result: Committed | None = None
     error: BaseException | None = None
 
@@ -72,8 +71,27 @@ class _Placed(Struct):
     parent: str | None = None
 
 
+class _Next(Struct):
+    """What HEAD is to become: commits that are built (None: HEAD has all of that op), and the gits that wait to be told to
+    write the index and to move the branch."""
+
+    intents: tuple[Intent, ...]
+    head: str | None
+    commits: list[str | None]
+    tip: str | None
+    fresh: Fresh
+    index: NextIndex
+    mover: HeadMover | None
+
+    def drop(self) -> None:
+        """End what was not used."""
+        if self.mover is not None:
+            self.mover.drop()
+        self.index.drop()
+
+
 class Applier:
-    """The one that writes. Callers hold the writer's lock."""
+    """Writes one batch of ops. Callers hold the writer's lock."""
 
     def __init__(
         self,
@@ -101,45 +119,57 @@ class Applier:
         self._prefix = prefix
         self.at = at
         self._still = still
-        self._ahead = Ahead(git, objects, Builder(git, objects, conversion, self.where), flusher)
+        self._promising = threading.Lock()
+        self._builder = Builder(git, objects, conversion, self.where)
 
     def rename(self, vault_id: str) -> None:
-        """The vault has another id from now on."""
+        """Mark the lock with another vault id from now on."""
         self.lock = IndexLock(self.git, vault_id)
         self._vault_id = vault_id
 
     def where(self, path: str) -> bytes:
-        """A path of the vault as git's trees have it."""
+        """Return a path of the vault as git's trees have it."""
         return (self._prefix + path).encode("utf-8", "surrogateescape")
 
-    def begin(self, batch: Sequence[Queued]) -> None:
-        """`apply` of these ops comes next: what of it needs no lock may begin."""
-        self._ahead.begin([op.intent for op in batch])
+    def promise(self, ops: Sequence[Queued]) -> None:
+        """Make the intents durable that are not yet. Raises OSError: those that are not `promised` then have none."""
+        with self._promising:
+            new = [op for op in ops if not op.promised]
+            if not new:
+                return
+            self.at("promising")
+            self.intents.write_all([op.intent for op in new])
+            for op in new:
+                op.promised = True
+            self.at("promised")
 
     def apply(self, batch: Sequence[Queued], refused: Refused) -> str | None:
         """Bring ops into the history, in order; why it must wait, or None. Those that are through have a `result` (None
         when HEAD had it all). `refused` is asked when a file is not as expected: a new intent to try, or None to leave
-        the op out. An exception means that nothing of the batch was done."""
+        the op out. An exception means that nothing of the batch was done, except that it may be promised."""
         self._still()
-        with self.worktree.held():
-            return self._apply(batch, refused)
-
-    def _apply(self, batch: Sequence[Queued], refused: Refused) -> str | None:
         if why := busy(self.git, self.lock):
             self.lock.release()  # one that a repair left us; nobody is to wait for it while we wait
             return why
+        self.promise(
+            batch
+        )  # before the lock: by the intent a lock is known as ours, also where the vault is still being made
         if not self.lock.take(batch[0].intent.op):
             return HELD
+        with self.worktree.held():
+            return self._locked(batch, refused)
+
+    def _locked(self, batch: Sequence[Queued], refused: Refused) -> str | None:
         placed: list[_Placed] = []
-        landing: Landing | None = None
+        begun: _Next | None = None
         keep = False
         try:
             why = busy(self.git, self.lock, held=True)
             if why is None:
                 self.at("locked")
-                landing = Landing(self.git, self._vault_id, self.flusher, self._ahead.built(), batch[-1].intent)
+                begun = self._begin([op.intent for op in batch], self.git.head())  # gits start while we place the files
                 self._place(batch, refused, placed)
-                why = self._commit(placed, landing) if placed else None
+                why = self._commit(placed, begun) if placed else None
             if why:
                 self._take_back(placed)
         except _LookAgain as exc:
@@ -154,8 +184,8 @@ class Applier:
         finally:
             if not keep:
                 self.lock.release()
-            if landing is not None:  # after the lock: whatever goes wrong with ending it, nobody waits for that
-                landing.close()
+            if begun is not None:
+                begun.drop()
         if why:
             return why
         self.at("unlocked")
@@ -184,7 +214,7 @@ class Applier:
         self.at("placed")
 
     def _place_one(self, one: _Placed, refused: Refused, root: str | None) -> bool:
-        """`root`: HEAD's tree as the lock was taken."""
+        """Bring the files of one op into their places; whether it was not left out. `root`: HEAD's tree as the lock was taken."""
         for attempt in range(ATTEMPTS):
             try:
                 self._check(one.op.intent, root)
@@ -224,7 +254,7 @@ class Applier:
         settle(self.worktree, intent.entries, self._target)
 
     def _target(self, oid: str) -> bytes | None:
-        """Where a link leads; None for a submodule's commit, which is not in this repository."""
+        """Return where a link leads; None for a submodule's commit, which is not in this repository."""
         return self.git.read(oid, "blob") if self.git.resolve(f"{oid}^{{blob}}") else None
 
     @staticmethod
@@ -265,71 +295,94 @@ class Applier:
 
     # History
 
-    def _commit(self, placed: Sequence[_Placed], landing: Landing) -> str | None:
-        """Why it must wait, or None when HEAD has it. Until the branch has moved an exception undoes everything."""
+    def _begin(self, intents: Sequence[Intent], head: str | None) -> _Next:
+        """Build the commits of these ops on `head` in memory, and start the gits that write the index and move the branch."""
+        fresh: Fresh = {}
+        commits, told = self._builder.build(intents, head, fresh)
+        tip = next((commit for commit in reversed(commits) if commit is not None), None)
+        index = NextIndex(self.git, self._vault_id, told)
+        try:
+            mover = None if tip is None else self._mover(intents[-1])
+        except BaseException:
+            index.drop()
+            raise
+        return _Next(tuple(intents), head, commits, tip, fresh, index, mover)
+
+    def _mover(self, last: Intent) -> HeadMover:
+        return HeadMover(
+            self.git,
+            who=self.git.identity() or DAEMON,
+            seconds=int(last.time.timestamp()),
+            reason=f"ormah ({last.kind}): {last.message.splitlines()[0]}",
+        )
+
+    def _commit(self, placed: Sequence[_Placed], begun: _Next) -> str | None:
+        """Why it must wait, or None when HEAD has it. Until the branch has moved an exception undoes everything. `begun` is
+        used where no op was left out or rewritten, and HEAD has not moved since."""
+        intents = tuple(one.op.intent for one in placed)
+        folders = {folder for one in placed for _, write in one.writes for folder in self.worktree.folders(write)}
         for attempt in range(ATTEMPTS):
             head = self.git.head()
-            made = self._made(placed, head)
-            index = landing.index(made.told)
-            if not attempt:
-                self._sync_folders(placed)
-            tip = made.tip
-            if tip is None:
-                break  # HEAD has it already; the index is told nevertheless
-            self._ahead.write(made)
-            self.at("objects")
-            index.ready()
-            self.at("index-ready")
-            outcome = self._move(head, tip, placed, landing)
+            fits = not attempt and begun.intents == intents and begun.head == head
+            made = begun if fits else self._begin(intents, head)
+            try:
+                outcome = self._move(placed, made, sorted(folders))
+                folders = set()
+                if outcome is Moved.YES:
+                    self._publish(placed, made)
+                    return None
+            finally:
+                made.drop()
             if outcome is Moved.HELD:
                 return "another git command holds the branch's lock"
-            if outcome is Moved.YES:
-                break
             if any(find_commit(self.git, one.op.intent.op, since=head) for one in placed):
                 raise _LookAgain("an earlier attempt has moved the branch")
             if why := busy(self.git, self.lock, held=True):
                 return why
-        else:
-            return "the branch keeps moving under other commits"
-        self.at("ref")
+        return "the branch keeps moving under other commits"
+
+    def _move(self, placed: Sequence[_Placed], made: _Next, folders: Sequence[str]) -> Moved:
+        """Make the objects and the names in `folders` durable and move the branch. Raises _LookAgain where something failed and
+        it has moved, or git cannot say: then the files stay."""
+        works: list[Callable[[], object]] = [partial(self.objects.write, made.fresh)]
+        works += [partial(sync_directory, folder) for folder in folders]
+        self.flusher.each(lambda work: work(), works)
+        parent = made.head
+        for one, commit in zip(placed, made.commits, strict=True):
+            one.commit, one.parent = commit, parent
+            parent = commit or parent
+        if made.mover is None or made.tip is None:
+            return Moved.YES  # HEAD has it already; the index is told nevertheless
+        self.at("objects")
+        made.index.ready()
+        self.at("index-ready")
+        try:
+            self.intents.moving([made.tip])
+            self.at("moving")
+            outcome = made.mover.move(made.head, made.tip)
+            self.intents.moved()
+        except (OSError, OrmahError) as exc:
+            if self._may_have(made.tip):
+                raise _LookAgain(f"the branch has moved, but {exc}") from exc
+            raise
+        if outcome is Moved.YES:
+            self.at("ref")
+        return outcome
+
+    def _may_have(self, commit: str) -> bool:
+        """Whether HEAD's history has the commit, or git cannot say."""
+        try:
+            return within(self.git, commit, self.git.head())
+        except OrmahError:
+            return True
+
+    def _publish(self, placed: Sequence[_Placed], made: _Next) -> None:
+        """Put the new index in the old one's place: the branch has moved."""
         self.objects.drop_replaced()
         try:
             for one in placed:
                 self.settle(one.op.intent)
-            landing.publish()
+            made.index.publish()
         except (OSError, GitFailed) as exc:
             raise _LookAgain(f"the index cannot be written: {exc}") from exc
         self.at("index")
-        return None
-
-    def _made(self, placed: Sequence[_Placed], head: str | None) -> Made:
-        """The commits of all ops, each noted where it belongs."""
-        made = self._ahead.take([one.op.intent for one in placed], head)
-        for one, commit in zip(placed, made.commits, strict=True):
-            one.commit, one.parent = commit, head
-            head = commit or head
-        return made
-
-    def _sync_folders(self, placed: Sequence[_Placed]) -> None:
-        folders: set[str] = set()
-        for one in placed:
-            for _, write in one.writes:
-                folders |= self.worktree.folders(write)
-        self.flusher.each(sync_directory, sorted(folders))
-
-    def _move(self, head: str | None, tip: str, placed: Sequence[_Placed], landing: Landing) -> Moved:
-        """Move the branch. Raises _LookAgain where something failed and it has moved, or git cannot say: then the files stay."""
-        try:
-            self.intents.moving([tip])
-            self.at("moving")
-            outcome = landing.move(head, tip, placed[-1].op.intent)
-            self.intents.moved()
-        except (OSError, OrmahError) as exc:
-            try:
-                moved = within(self.git, tip, self.git.head())
-            except OrmahError:
-                moved = True
-            if moved:
-                raise _LookAgain(f"the branch has moved, but {exc}") from exc
-            raise
-        return outcome

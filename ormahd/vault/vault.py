@@ -9,7 +9,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
@@ -339,10 +338,6 @@ class Vault:
     def rested(self) -> float:
         """Seconds since something was written."""
         return self._writer.rested
-
-    def announced(self) -> AbstractContextManager[None]:
-        """Within the block this thread works out what it will write: who writes meanwhile waits a moment for it, that both go together."""
-        return self._writer.company.announced()
 
     def new_op(self) -> str:
         """An id of the kind that ops have: sortable by time, unique. For a run of several ops."""

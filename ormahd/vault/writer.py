@@ -1,4 +1,4 @@
-"""The one writer: decides what a transaction means, promises it, and sees it through now or as soon as git is free."""
+"""The one writer: callers decide what a transaction means, and a thread promises it and sees it through, now or as soon as git is free."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ from ormahd.git.locks import busy, clear_stale
 from ormahd.git.refs import within
 from ormahd.model.change import Clock, Committed, sha256
 from ormahd.process import priority
-from ormahd.process.batcher import Line
 from ormahd.vault import answers
 from ormahd.vault.apply import HELD, Applier, Queued
-from ormahd.vault.company import Company
 from ormahd.vault.conversion import FilterFailed
-from ormahd.vault.drainer import Drainer
 from ormahd.vault.intents import Intent, Step
 from ormahd.vault.rebase import give_up, on_today
 from ormahd.vault.recovery import repair
@@ -29,6 +26,8 @@ from ormahd.vault.worktree import Displaced
 
 POLL_S = 0.02
 """Between two looks at whether git is free, for a change that is not queued."""
+BACKOFF = (0.005, 1.0)
+"""Seconds between two tries while git is busy: the first (a `git status` is over in milliseconds) and the longest."""
 PATIENCE = 2.0
 """Seconds that a mend of git's index waits for a write that is under way: the write mends it itself."""
 MAX_BATCH = 64
@@ -41,35 +40,38 @@ log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Takes transactions from many threads. Two locks: the door (deciding, short) and the pen (promising and writing), before which
-    they stand in line: whoever has the pen writes for all of them."""
+    """Takes transactions from many threads; a thread of its own writes them, all that wait in one batch.
+
+    `_door` guards the queue and is held briefly. `_pen` is held by the thread that writes, or that must not be written beside.
+    """
 
     def __init__(self, applier: Applier, *, clock: Clock, wait: float) -> None:
+        """`wait`: seconds until a caller is told that its change is stored and follows."""
         self._applier = applier
         self._clock = clock
         self._wait = wait
         self._door = threading.RLock()
+        self._changed = threading.Condition(self._door)
         self._pen = threading.Lock()
-        self._line = Line()
+        self._asking = 0
+        """Threads that wait for the pen: the writer lets them have it between two batches."""
         self._holder: int | None = None
         self._queue: list[Queued] = []
-        self.company = Company(lambda: len(self._queue))
         self._promised: dict[str, tuple[Queued, bytes | None]] = {}
-        self._promising = threading.Lock()
         self._listeners: list[Listener] = []
-        self._stood = False
-        """Whether the last batch had to wait for somebody else's git."""
         self._closed = False
         self._wrote = -math.inf
-        self._drainer = Drainer(self._keep_promises, lambda: len(self._queue))
         self.said: list[str] = []
         """Sentences about what was merged, set aside or cleaned; for the log."""
+        self._thread = threading.Thread(target=self._run, name="vault-writer", daemon=True)
+        self._thread.start()
 
     def listen(self, callback: Listener) -> None:
+        """Call back with the commits of each batch."""
         self._listeners.append(callback)
 
     def read(self, path: str) -> bytes | None:
-        """What the file has, or will have once the promised ops are written."""
+        """Return what the file has, or will have once the promised ops are written."""
         with self._door:
             if path in self._promised:
                 return self._promised[path][1]
@@ -81,7 +83,7 @@ class Writer:
         return time.monotonic() - self._wrote
 
     def writes(self, path: str, data: bytes) -> bool:
-        """Whether an op that waits leaves these bytes at `path`, and whoever listens is told of it then: what comes in by a sync is
+        """Whether an op that waits leaves these bytes at `path`, and listeners are told of it then: what comes in by a sync is
         looked at like a pull by hand, and an uncertain op may turn out to be in the history."""
         with self._door:
             op, promised = self._promised.get(path, (None, None))
@@ -89,14 +91,16 @@ class Writer:
 
     @property
     def waiting(self) -> int:
+        """Ops that are not written yet."""
         return len(self._queue)
 
     @property
     def writing(self) -> bool:
-        """Whether another thread has the pen: HEAD may have moved by a commit that nobody was told of yet."""
+        """Whether another thread has the pen: HEAD may have moved by a commit that no listener was told of yet."""
         return self._holder not in {None, threading.get_ident()}
 
     def take_said(self) -> list[str]:
+        """Return the sentences that were gathered since the last call."""
         with self._door:
             said, self.said = self.said, []
         return said
@@ -117,36 +121,32 @@ class Writer:
                 return None
             op = Queued(intent)
             self._enqueue(op)
-        self.company.arrived()
-        try:
-            why = self._in_line(op)
-        except BaseException as exc:
-            if not self._withdraw(op) and op.acknowledged:  # it could not be taken back, so it follows
-                self._drainer.kick()
-                raise answers.stored(intent, str(exc)) from exc
-            if isinstance(exc, OSError):
-                raise answers.unwritable(exc) from exc
-            raise
+            self._changed.notify_all()
+        op.tried.wait()
+        op.done.wait(self._wait)
         if not op.done.is_set():
-            self._drainer.kick()
-            op.done.wait(self._wait)
-        if not tx.queue and self._withdraw(op):
-            raise answers.held(why)
-        if not op.done.is_set():
-            try:
-                self._promise([op])
-            except OSError as exc:
-                if self._withdraw(op):
-                    raise answers.unwritable(exc) from exc
+            refused = self._promise(op) if tx.queue else answers.held(op.why)
+            if refused is not None and self._withdraw(op):
+                raise refused
         with self._door:
             if not op.done.is_set():
                 op.acknowledged = True
-                raise answers.stored(intent, why)
+                raise answers.stored(intent, op.why)
         if isinstance(op.error, OSError):
             raise answers.unwritable(op.error) from op.error
         if op.error is not None:
             raise op.error
         return op.result
+
+    def _promise(self, op: Queued) -> OrmahError | None:
+        """Make the intent durable, so that the caller may be told that it is stored; why that failed, or None."""
+        try:
+            self._applier.promise([op])
+        except OSError as exc:
+            error = answers.unwritable(exc)
+            error.__cause__ = exc
+            return error
+        return None
 
     def _decide(self, tx: Transaction) -> Intent | None:
         """Check every expectation and leave out what is already so."""
@@ -159,7 +159,7 @@ class Writer:
             raise HistoryMoved("HEAD was moved to another history meanwhile", hint="look at it again and repeat")
 
         @functools.cache
-        def root() -> str | None:  # git is asked only about what is in doubt: everybody who writes waits for this
+        def root() -> str | None:  # git is asked only about what is in doubt: all other callers wait for this
             return applier.objects.root(applier.git.head())
 
         def in_head(path: str, data: bytes | None) -> bool:
@@ -193,36 +193,32 @@ class Writer:
             tx.joins, tx.entries, first,
         )  # fmt: skip
 
-    def _promise(self, ops: Sequence[Queued]) -> None:
-        """Make the intents of those durable that are not yet. Raises OSError: those that are not `promised` then have none."""
-        with self._promising:
-            new = [op for op in ops if not op.promised]
-            if not new:
-                return
-            self._applier.at("promising")
-            self._applier.intents.write_all([op.intent for op in new])
-            for op in new:
-                op.promised = True
-            self._applier.at("promised")
+    def _withdraw(self, op: Queued) -> bool:
+        """Take an op back whose caller gets an error. False: it is done, or too far to be taken back."""
+        with self._held(), self._door:
+            if op.done.is_set() or op.acknowledged:
+                return False
+            self._applier.intents.remove(op.intent.op)
+            self._leave(op)
+            return True
+
+    # The queue
 
     def _enqueue(self, op: Queued) -> None:
         self._queue.append(op)
         for step in op.intent.steps:
             self._promised[step.path] = (op, step.data)
 
-    # The queue
+    def _leave(self, op: Queued) -> None:
+        self._queue.remove(op)
+        for path in [path for path, (owner, _) in self._promised.items() if owner is op]:
+            del self._promised[path]
 
     def resume(self, intents: list[Intent]) -> None:
         """Take in the promises of a life before this one."""
         with self._door:
             for intent in intents:
                 self._enqueue(Queued(intent, promised=True, acknowledged=True, uncertain=True))
-
-    def drain(self) -> str | None:
-        """Write what waits; why it still waits, or None."""
-        if why := self._drain():
-            self._drainer.kick()
-        return why
 
     def begin(self) -> str | None:
         """Write what a life before this one promised; why it still waits, or None. A full disk is waited for."""
@@ -231,36 +227,69 @@ class Writer:
         except (OrmahError, OSError) as exc:
             if not answers.is_full(exc):
                 raise
-            self._drainer.kick()
             return str(exc)
 
-    def _in_line(self, op: Queued) -> str | None:
-        """Have the op written, by us or by who writes at the moment; why it still waits, or None."""
-        if not self._line.lead(op.place):
-            return None
+    def drain(self) -> str | None:
+        """Write what waits, in the calling thread; why it still waits, or None. The writer's thread goes on trying."""
         try:
-            return self._drain(op)
+            return self._write_all()
         finally:
-            self._line.pass_on()
+            with self._door:
+                self._changed.notify_all()
 
-    def _drain(self, until: Queued | None = None) -> str | None:
-        """Write batch after batch, up to the one with `until`; why what is left still waits, or None."""
-        with self._pen:
-            self._holder = threading.get_ident()
-            try:
-                while not (until is not None and until.done.is_set()):
-                    priority.give()
-                    self.company.wait()
-                    with self._door:
-                        batch = self._next_batch()
-                    if not batch:
-                        return None
-                    why = self._write(batch)
-                    if why:
-                        return why
-                return None
-            finally:
-                self._holder = None
+    # The thread
+
+    def _run(self) -> None:
+        """Write what is in the queue; while git is busy, try again with growing pauses, and whenever an op comes."""
+        priority.eager()  # callers wait for this thread
+        pause = BACKOFF[0]
+        while True:
+            with self._door:
+                while not self._queue and not self._closed:
+                    self._changed.wait()
+                last = self._closed
+            why = self._try()
+            with self._door:
+                for op in self._queue if why or last else ():
+                    op.why = why or "the vault is being closed"
+                    op.tried.set()
+                if last:
+                    return
+                if why is None:
+                    pause = BACKOFF[0]
+                else:
+                    self._changed.wait(pause)
+                    pause = min(pause * 2, BACKOFF[1])
+
+    def _try(self) -> str | None:
+        """Write what can be written, and see to stale locks where it cannot; why it must wait, or None."""
+        try:
+            if why := self._write_all():
+                with self._door:
+                    self._applier.intents.renew([op.intent for op in self._queue if op.promised])
+                self.said += clear_stale(self._applier.git, self._applier.lock, self._clock)
+            for sentence in self.take_said():
+                log.warning("%s", sentence)
+        except (OrmahError, OSError) as exc:
+            log.warning("%d writes still wait: %s", self.waiting, exc)
+            return str(exc)
+        except Exception as exc:  # a fault of ours must not end the thread that keeps our promises
+            log.exception("%d writes still wait", self.waiting)
+            return repr(exc)
+        return why
+
+    def _write_all(self) -> str | None:
+        """Write batch after batch; why what is left still waits, or None."""
+        while True:
+            priority.give()
+            with self._door:
+                self._changed.wait_for(lambda: not self._asking)
+            with self._held():
+                with self._door:
+                    batch = self._next_batch()
+                why = self._write(batch) if batch else None
+            if why or not batch:
+                return why
 
     def _next_batch(self) -> list[Queued]:
         """The longest beginning of the queue whose ops do not touch the same file; an uncertain one goes alone."""
@@ -283,23 +312,20 @@ class Writer:
                 if batch[0].uncertain:  # found in the history, or nothing of it is left
                     self._done(batch)
                     return None
-            if not self._stood:  # lest each look at a git that others hold leaves objects behind
-                self._applier.begin(batch)
-            self._promise(batch)
             why = self._applier.apply(batch, self._refused)
-            self._stood = why is not None
         except (OrmahError, OSError) as exc:
             if len(batch) > 1:  # one of them is at fault: each for itself
                 return next((why for op in batch if (why := self._write([op]))), None)
-            if self._failed(batch[0], exc):
-                if isinstance(exc, FilterFailed):
-                    return exc.message
+            if not self._failed(batch[0], exc):
+                return None
+            if isinstance(exc, FilterFailed):
+                return exc.message
+            raise
+        except Exception as exc:  # a fault of ours: callers get it
+            left = [op for op in batch if self._failed(op, exc)]
+            if left:
                 raise
             return None
-        except BaseException as exc:
-            for op in batch:
-                self._failed(op, exc)
-            raise
         if why is None:
             self._done(batch)
         return why
@@ -319,7 +345,7 @@ class Writer:
             self._applier.intents.write(intent)
             return intent
 
-    def _failed(self, op: Queued, exc: BaseException) -> bool:
+    def _failed(self, op: Queued, exc: Exception) -> bool:
         """Nothing of the op was done. Its caller gets the error; True when it was acknowledged and must stay queued.
         One that this file system will never take is set aside, lest everything after it waits for ever."""
         with self._door:
@@ -333,14 +359,27 @@ class Writer:
             self._over([op])
             return False
 
-    def _withdraw(self, op: Queued) -> bool:
-        """Its caller gets an error, so it must not happen later. False: it is done, or too far to be taken back."""
-        with self._pen, self._door:
-            if op.done.is_set() or op.acknowledged:
-                return False
-            self._applier.intents.remove(op.intent.op)
-            self._leave(op)
-            return True
+    def _done(self, ops: Sequence[Queued]) -> None:
+        """Tell listeners of ops that are through, in order; then their callers go on."""
+        self._wrote = time.monotonic()
+        with self._door:
+            for op in ops:
+                self._leave(op)
+        results = [op.result for op in ops if op.result is not None]
+        for callback in self._listeners if results else ():
+            try:
+                callback(results)
+            except Exception:  # the commits stand; listeners must catch up by their own means
+                log.exception("a listener failed on %s", ", ".join(f"op {one.op} ({one.kind})" for one in results))
+        self._over(ops)
+
+    @staticmethod
+    def _over(ops: Sequence[Queued]) -> None:
+        for op in ops:
+            op.done.set()
+            op.tried.set()
+
+    # Beside the thread
 
     def wait_for_git(self) -> None:
         """Wait until nobody else holds git; raise VaultBusy after the bound. Nothing is promised meanwhile."""
@@ -351,91 +390,61 @@ class Writer:
             time.sleep(POLL_S)
 
     @contextlib.contextmanager
+    def _held(self, patience: float = -1) -> Iterator[bool]:
+        """Hold the pen within the block. Gives False, without it, where it is not to be had within `patience` seconds."""
+        with self._door:
+            self._asking += 1
+        got = self._pen.acquire(timeout=patience)
+        with self._door:
+            self._asking -= 1
+            self._changed.notify_all()
+        try:
+            if got:
+                self._holder = threading.get_ident()
+            yield got
+        finally:
+            if got:
+                self._holder = None
+                self._pen.release()
+
+    @contextlib.contextmanager
     def alone(self, op: str) -> Iterator[None]:
         """For the length of the block nobody writes: ops of ours wait, and index.lock is taken in the name of `op`. Raises
         VaultBusy where somebody else holds git for longer than the bound, or promises cannot be kept now."""
         self.wait_for_git()
         if why := self.drain():
             raise answers.held(why)
-        with self._pen:
-            self._holder = threading.get_ident()
+        with self._held():
+            with self._door:
+                joining = any(queued.intent.joins for queued in self._queue)
+            if joining or not self._applier.lock.take(op):
+                raise answers.held("another history is being joined" if joining else HELD)
             try:
-                with self._door:
-                    joining = any(queued.intent.joins for queued in self._queue)
-                if joining or not self._applier.lock.take(op):
-                    raise answers.held("another history is being joined" if joining else HELD)
-                try:
-                    yield
-                finally:
-                    self._applier.lock.release()
+                yield
             finally:
-                self._holder = None
+                self._applier.lock.release()
 
     def between(self, op: str, work: Callable[[], bool]) -> bool:
         """Do `work` with index.lock held (in the name of `op`) and while no op is being written; what it says, or False where that
         cannot be had soon."""
         if self._holder == threading.get_ident():
             return work()
-        end = time.monotonic() + PATIENCE
-        while not self._pen.acquire(blocking=False):
-            if time.monotonic() > end:
-                return False
-            time.sleep(POLL_S)
-        try:
-            self._holder = threading.get_ident()
-            if not self._applier.lock.take(op):
+        with self._held(PATIENCE) as got:
+            if not got or not self._applier.lock.take(op):
                 return False
             try:
                 return work()
             finally:
                 self._applier.lock.release()
-        finally:
-            self._holder = None
-            self._pen.release()
-
-    def _done(self, ops: Sequence[Queued]) -> None:
-        """Ops that are through: whoever listens hears of all of them in order, then their callers go on."""
-        self._wrote = time.monotonic()
-        with self._door:
-            for op in ops:
-                self._leave(op)
-        results = [op.result for op in ops if op.result is not None]
-        for callback in self._listeners if results else ():
-            try:
-                callback(results)
-            except Exception:  # the commits stand; whoever listens must catch up by its own means
-                log.exception("a listener failed on %s", ", ".join(f"op {one.op} ({one.kind})" for one in results))
-        self._over(ops)
-
-    def _over(self, ops: Sequence[Queued]) -> None:
-        for op in ops:
-            op.done.set()
-        self._line.done([op.place for op in ops])
-
-    def _leave(self, op: Queued) -> None:
-        self._queue.remove(op)
-        for path in [path for path, (owner, _) in self._promised.items() if owner is op]:
-            del self._promised[path]
-
-    def _keep_promises(self) -> str | None:
-        """What the drainer does: write what can be written, and see to stale locks where it cannot."""
-        if why := self._drain():
-            with self._door:
-                self._applier.intents.renew([op.intent for op in self._queue if op.promised])
-            self.said += clear_stale(self._applier.git, self._applier.lock, self._clock)
-        for sentence in self.take_said():
-            log.warning("%s", sentence)
-        return why
 
     def rename(self, vault_id: str) -> None:
-        """The vault has another id from now on: its lock is marked with that."""
-        with self._pen:
+        """Mark the vault's lock with another id from now on."""
+        with self._held():
             self._applier.rename(vault_id)
 
     def close(self) -> None:
-        """Take nothing more, and stop the drainer; what still waits stays promised in its intent."""
+        """Take nothing more, and end the thread; what still waits stays promised in its intent."""
         with self._door:
             self._closed = True
-        self._drainer.close()
-        with self._pen:
-            pass
+            self._changed.notify_all()
+        self._thread.join()

@@ -7,6 +7,7 @@ import sys
 
 NAMES = {
     "foundation": "foundation",
+    "writers": "writers",
     "retrieval": "retrieval",
     "merge-driver": "merge_driver_cost",
     "as-of": "as_of",

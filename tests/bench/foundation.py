@@ -177,9 +177,9 @@ def rested(house: House, when: str) -> None:
     print(f"resident memory: {at_once:.0f} MB {when}, {house.call('admin.health').rss_mb:.0f} MB {REST_S:g} s later")
 
 
-def clients(house: House, count: int, each: int) -> None:
+def clients(house: House, count: int, each: int, turn: int = 0) -> None:
     """`count` clients, each in a space of its own, write `each` notes at once, while the vault holds all the others; beside
-    one durable commit after another, right before and right after."""
+    one durable commit after another, right before and right after. Notes of another `turn` say something else."""
     commit = durable_commit(house)
     before = house.call("admin.health").nodes
     failed: list[str] = []
@@ -189,7 +189,7 @@ def clients(house: House, count: int, each: int) -> None:
         with house.connect() as connection:
             for number in range(each):
                 said = {
-                    "content": f"client {client} of {count} writes thing {number} of its own",
+                    "content": f"client {client} of {count} writes thing {number} of its own, turn {turn}",
                     "space": f"client-{client}",
                 }
                 begun = time.perf_counter()
