@@ -52,14 +52,6 @@ class RefFiles:
             return self._common / "reftable"
         return self._git_dir if name is None else (self._common / name).parent
 
-    def watched(self) -> set[str]:
-        """Return the folders in which something moves when HEAD, a branch, or git's index does. Never those of objects."""
-        folders = {self._git_dir, self._common}
-        if not self.plain:
-            return {os.fspath(folder) for folder in (*folders, *self._stacks())}
-        refs = self._common / "refs"
-        return {*map(os.fspath, folders), os.fspath(refs), *(path for path, _, _ in os.walk(refs / "heads"))}
-
     def moved_ns(self) -> int:
         """Return when HEAD moved last, in nanoseconds; -1 where that is not known."""
         try:

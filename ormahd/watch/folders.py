@@ -1,14 +1,14 @@
-"""Which folders are watched, and what becomes of a source of events that dies or has no room."""
+"""Keeps a source of events: makes it again when it dies, and says why there is none when the system has no room for one."""
 
 from __future__ import annotations
 
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 
 from ormahd.vault.vault import Vault
-from ormahd.watch.source import Lost, Source, Told
+from ormahd.watch.source import Source, Told
 
 POLL_S = 2.0
 """Seconds between scans while there is no watcher, so that an edit is still found within 3 s of rest."""
@@ -20,23 +20,12 @@ log = logging.getLogger(__name__)
 
 
 class Watches:
-    """Keeps one source of events alive and pointed at the folders that matter. Called from the watcher's thread."""
+    """The source of events of one vault. Called from the watcher's thread."""
 
-    def __init__(
-        self,
-        vault: Vault,
-        told: Told,
-        lost: Lost,
-        make: Callable[[Told, Lost], Source],
-        homes: Callable[[], Collection[str]],
-    ) -> None:
-        """`homes`: folders (relative to the root) with files that HEAD has: git is not asked whether it ignores those."""
-        self._vault = vault
-        self._homes = homes
+    def __init__(self, vault: Vault, told: Told, make: Callable[[Told], Source]) -> None:
         self._root = os.fspath(vault.root)
         self._make = make
         self._told = told
-        self._lost = lost
         self._source: Source | None = None
         self._retry_at = 0.0
         self._made_at = 0.0
@@ -49,8 +38,7 @@ class Watches:
     def state(self) -> str:
         if self.why_none is not None:
             return f"polling every {POLL_S:g} s: {self.why_none}"
-        source = self._source
-        return "starting" if source is None else f"watching {len(source.folders())} folders"
+        return "starting" if self._source is None else "watching"
 
     def unwell(self) -> bool:
         """Whether `mend` has something to do."""
@@ -58,32 +46,43 @@ class Watches:
             return self._retry_at <= time.monotonic()
         return not self._source.alive
 
-    def mend(self, lost: str | None) -> bool:
-        """Make the source, or renew one that died or lost events (`lost`: why); True when a new one stands. Where the
-        system has no room for one, `why_none` says so and it is tried again later."""
+    def mend(self) -> bool:
+        """Make the source, or renew one that died; True when a new one stands. Where the system has no room for one,
+        `why_none` says so and it is tried again later."""
         now = time.monotonic()
         if self._source is not None:
-            if self._source.alive and lost is None:
+            if self._source.alive:
                 return False
-            log.warning("the watcher of the vault is renewed: %s", lost or "its thread died")
+            log.warning("the watcher of the vault is renewed: it died, or the folder is another one")
             self.end()
             self._wait = BACKOFF_S[0] if now - self._made_at > BACKOFF_S[1] else min(2 * self._wait, BACKOFF_S[1])
             self._retry_at = max(self._retry_at, self._made_at + self._wait)
             if self._retry_at > now:
-                self.why_none = lost or "its thread died"
+                self.why_none = "it died"
         if self._retry_at > now:
             return False
         try:
-            self._source = self._make(self._told, self._lost)
+            self._source = self._make(self._told)
             self._made_at = time.monotonic()
-            self.all()
+            self._source.add(self._root)
+            for folder in self.git_dirs:
+                if not folder.startswith(self._root + "/"):
+                    self._source.add(folder)
         except OSError as exc:
-            self.give_up(exc)
+            self._give_up(exc)
             return False
         self.why_none = None
         return True
 
-    def give_up(self, error: OSError) -> None:
+    def check(self) -> None:
+        """Poll from now on where there was no room for a folder that came into being."""
+        try:
+            if self._source is not None:
+                self._source.check()
+        except OSError as exc:
+            self._give_up(exc)
+
+    def _give_up(self, error: OSError) -> None:
         """There is no room for a watcher: poll for a while."""
         self.end()
         why = error.strerror or str(error)
@@ -93,71 +92,7 @@ class Watches:
         self._retry_at = time.monotonic() + BACKOFF_S[1]
 
     def end(self) -> None:
+        """Stop the source, if there is one."""
         source, self._source = self._source, None
         if source is not None:
             source.stop()
-
-    def all(self) -> None:
-        """Watches on every folder that holds notes or may, and on what moves in the repository when HEAD does.
-        Raises OSError when the system has no room for that many."""
-        source = self._source
-        if source is None:
-            return
-        if source.recursive:
-            source.add(self._root)
-            for folder in self.git_dirs:
-                if not folder.startswith(self._root + "/"):
-                    source.add(folder)
-            return
-        source.add(self._root)
-        wanted = {*self._notes(source, [self._root], self._homes()), *self._vault.git.ref_files.watched()}
-        for folder in source.folders() - wanted:
-            source.drop(folder)
-        for folder in wanted:
-            self._add(source, folder)
-
-    def follow(self, appeared: Iterable[str]) -> list[str]:
-        """New folders: watch them and all below. Returns those that must be looked at, because something may have come
-        into them before their watch stood."""
-        source = self._source
-        if source is None or source.recursive:
-            return list(appeared)
-        tops = self._allowed(appeared)
-        try:
-            self._notes(source, tops)
-        except OSError as exc:
-            self.give_up(exc)
-        return tops
-
-    @staticmethod
-    def _add(source: Source, folder: str) -> None:
-        try:
-            source.add(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return  # gone again
-
-    def _notes(self, source: Source, tops: Iterable[str], homes: Collection[str] = ()) -> list[str]:
-        """Watch these folders and those below that may hold notes, level by level: git is asked once a level what it
-        ignores, but not of `homes`. Each is watched before it is listed, so that no folder that comes into it in between is missed."""
-        found: list[str] = []
-        level = list(tops)
-        while level:
-            below: list[str] = []
-            for folder in level:
-                self._add(source, folder)
-                try:
-                    with os.scandir(folder) as entries:
-                        below += [
-                            e.path for e in entries if not e.name.startswith(".") and e.is_dir(follow_symlinks=False)
-                        ]
-                except OSError:
-                    continue  # gone or unreadable: the scan says so
-            found += level
-            level = self._allowed(below, homes)
-        return found
-
-    def _allowed(self, folders: Iterable[str], homes: Collection[str] = ()) -> list[str]:
-        cut = len(self._root) + 1
-        own = [folder for folder in folders if not os.path.lexists(folder + "/.git") and not os.path.islink(folder)]
-        ignored = self._vault.is_ignored(name for folder in own if (name := folder[cut:]) not in homes)
-        return [folder for folder in own if folder[cut:] not in ignored]

@@ -1,7 +1,7 @@
 """The watcher: notices what happens in the vault's folder, waits until it rests, and lets the reconciler look.
 
 It is only a hint: a scan of everything runs now and then all the same, because watchers lose events. When there is no
-room for watches, scans come every few seconds instead; an overflow or a dead thread brings a new watcher and a full scan.
+room for watches, scans come every few seconds instead; a dead thread brings a new watcher and a full scan.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ormahd.vault.vault import Vault
 from ormahd.watch.folders import BACKOFF_S, POLL_S, Watches
 from ormahd.watch.reconciler import Reconciler
 from ormahd.watch.scan_result import Leaving, ScanResult
-from ormahd.watch.source import Lost, Source, Told, native
+from ormahd.watch.source import Source, Told
 from ormahd.watch.throttle import Gaps
 
 HEARTBEAT_S = 5.0
@@ -44,22 +44,20 @@ class Watcher:
         reconciler: Reconciler,
         settings: VaultSettings,
         *,
-        source: Callable[[Told, Lost], Source] = native,
+        source: Callable[[Told], Source] = Source,
     ) -> None:
         self._vault = vault
         self._reconciler = reconciler
         self._settings = settings
         self._root = os.fspath(vault.root)
-        self._watches = Watches(vault, self._told, self._on_lost, source, reconciler.folders)
+        self._watches = Watches(vault, self._told, source)
         self._wake = threading.Condition()
         self._pending: dict[str, float] = {}
-        self._appeared: set[str] = set()
         self._git_event: tuple[float, float] | None = None
         self._full_at = 0.0
         self._wakes_at = 0.0
         self._scanning = False
         self._stopping = False
-        self._lost: str | None = None
         self._failures = 0
         self._patience = 1.0
         self._held = False
@@ -98,7 +96,7 @@ class Watcher:
             return self._wake.wait_for(self._idle, timeout)
 
     def _idle(self) -> bool:
-        waiting = self._pending or self._appeared or self._git_event or self._scanning
+        waiting = self._pending or self._git_event or self._scanning
         return not waiting and self._full_at > time.monotonic()
 
     @property
@@ -116,11 +114,13 @@ class Watcher:
 
     # Events: called from the source's thread, and short
 
-    def _told(self, path: str, is_folder: bool, appeared: bool) -> None:
+    def _told(self, path: str, is_folder: bool) -> None:
         now = time.monotonic()
         quiet = self._settings.quiet_seconds
         with self._wake:
             if any(path.startswith(folder + "/") for folder in self._watches.git_dirs):
+                if "/objects/" in path:
+                    return  # they come before a ref that names them
                 self._git_event = (now, self._git_event[1] if self._git_event else now)
             elif not path.startswith(self._root + "/"):
                 return
@@ -133,16 +133,9 @@ class Watcher:
                     return
                 else:
                     self._pending[relative] = now
-                if is_folder and appeared:
-                    self._appeared.add(path)
-            if self._appeared or now + quiet < self._wakes_at:  # a new folder's watch must come at once
+            if now + quiet < self._wakes_at:
                 self._wakes_at = now + quiet
                 self._wake.notify_all()
-
-    def _on_lost(self, why: str) -> None:
-        with self._wake:
-            self._lost = why
-            self._wake.notify_all()
 
     # The thread
 
@@ -165,18 +158,12 @@ class Watcher:
                 self._wake.notify_all()
 
     def _turn(self) -> None:
-        """One round: mend the source, follow new folders, wait for something to do, do it."""
-        with self._wake:
-            lost, self._lost = self._lost, None
-            appeared, self._appeared = self._appeared, set()
-        if self._watches.mend(lost):
+        """One round: mend the source, wait for something to do, do it."""
+        if self._watches.mend():
             self.poke()
         if self._watches.why_none:
             with self._wake:
                 self._full_at = min(self._full_at, time.monotonic() + POLL_S)
-        for folder in self._watches.follow(appeared) if appeared else ():
-            with self._wake:
-                self._pending[folder[len(self._root) + 1 :]] = time.monotonic()
         due = self._next()
         if due is None:
             return
@@ -195,21 +182,18 @@ class Watcher:
             self._failures = 0
             self._come_back(result)
         if everything:
-            try:
-                self._watches.all()
-            except OSError as exc:
-                self._watches.give_up(exc)
+            self._watches.check()
 
     def _next(self) -> tuple[list[str], bool, bool] | None:
         """Wait; then the paths that rested, whether all is to be scanned, and whether something moved in the repository.
-        None: look at source and folders first."""
+        None: look at the source first."""
         quiet = self._settings.quiet_seconds
         with self._wake:
             self._scanning = False
             self._wake.notify_all()
             while True:
                 now = time.monotonic()
-                if self._stopping or self._lost is not None or self._appeared:
+                if self._stopping:
                     return None
                 some, all_of_it = self._due(quiet)
                 due = min(some, all_of_it)

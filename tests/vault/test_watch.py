@@ -15,7 +15,7 @@ import pytest
 from ormahd.note.note import NoteKind, parse
 from ormahd.watch import folders as watch_folders
 from ormahd.watch import watcher as watch
-from ormahd.watch.source import Tree, native
+from ormahd.watch.source import Source
 from ormahd.watch.watcher import Watcher
 from tests.house import wait_until
 from tests.vault.observed import House, uuid
@@ -25,15 +25,16 @@ QUIET = 0.3
 
 
 class Watched(House):
-    def __init__(self, root: Path, source=native, **options) -> None:
+    def __init__(self, root: Path, source=Source, *, scan_seconds: float = 300.0, **options) -> None:
         super().__init__(root, quiet=QUIET, **options)
         self.sources = []
 
-        def make(told, lost):
-            self.sources.append(source(told, lost))
+        def make(told):
+            self.sources.append(source(told))
             return self.sources[-1]
 
-        self.watcher = Watcher(self.vault, self.reconciler, self.settings, source=make)
+        settings = self.settings.model_copy(update={"scan_seconds": scan_seconds})
+        self.watcher = Watcher(self.vault, self.reconciler, settings, source=make)
 
     def start(self) -> None:
         self.watcher.start()
@@ -52,9 +53,9 @@ class Watched(House):
         assert self.clean()
 
 
-@pytest.fixture(params=[native, Tree], ids=["folders", "tree"])
-def house(request, tmp_path: Path) -> Iterator[Watched]:
-    house = Watched(tmp_path / "vault", request.param)
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[Watched]:
+    house = Watched(tmp_path / "vault")
     house.path = house.remember("first words", title="Title", node_id=ONE)
     house.other = house.remember("other words", title="Other", node_id=TWO)
     house.start()
@@ -187,6 +188,7 @@ def test_touch_and_chmod_change_nothing(house: Watched) -> None:
     calls, scans = len(house.index.calls), house.watcher.scans
     os.utime(house.root / house.path)
     (house.root / house.path).chmod(0o600)
+    house.watcher.poke()
     wait_until(lambda: house.watcher.scans > scans, "it is scanned")
     assert house.watcher.wait_idle(120)
     assert len(house.index.calls) == calls
@@ -216,30 +218,24 @@ def test_a_merge_in_progress_is_waited_for(house: Watched) -> None:
     assert house.log(2) == ["Edit: Other", "merged"]
 
 
-def test_what_is_not_watched(plain: Watched) -> None:
+def test_what_is_no_note_is_left_alone(plain: Watched) -> None:
     plain.write(".gitignore", "node_modules/\n")
-    plain.write("node_modules/a/readme.md", "x")
-    plain.write(".trash/old.md", "x")
     plain.write("nested/readme.md", "x")
     subprocess.run(["git", "init", "-q", plain.root / "nested"], check=True)
     os.symlink(plain.root / "work", plain.root / "link")
     plain.start()
-    folders = {os.path.relpath(folder, plain.root) for folder in plain.sources[0].folders()}
-    assert not any(name.startswith(("node_modules", ".trash", "nested", "link", ".git/objects")) for name in folders)
-    assert {".", "work", ".git", ".git/refs/heads"} <= folders
-    plain.write("more/node_modules/b/c.md", "x")
+    for name in ("node_modules/a/readme.md", ".trash/old.md", "nested/readme.md", "more/node_modules/b/c.md"):
+        plain.write(name, "about lakes")
     plain.write("more/real/c.md", "about lakes")
     plain.found("about lakes", "more/real/c.md")
-    folders = {os.path.relpath(folder, plain.root) for folder in plain.sources[0].folders()}
-    assert not any("node_modules" in name for name in folders)
+    assert plain.watcher.wait_idle(120)
+    assert plain.index.find("about lakes") == ["more/real/c.md"]
 
 
 def test_a_folder_with_notes_in_the_history_is_watched_whatever_git_ignores(plain: Watched) -> None:
-    """As the scan has it. And git, which takes milliseconds for each in a large vault, is not asked about those."""
     home = plain.path.split("/")[0]
     plain.write(".gitignore", f"{home}/\n")
     plain.start()
-    assert os.fspath(plain.root / home) in plain.sources[0].folders()
     plain.write(plain.path, plain.read(plain.path).replace(b"first words", b"later words"))
     plain.found("later words", plain.path)
 
@@ -247,7 +243,7 @@ def test_a_folder_with_notes_in_the_history_is_watched_whatever_git_ignores(plai
 def test_without_room_for_watches_it_polls_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "POLL_S", 0.3)
 
-    def full(told, lost):
+    def full(told):
         raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
     house = Watched(tmp_path / "vault", full)
@@ -262,26 +258,23 @@ def test_without_room_for_watches_it_polls_and_says_so(tmp_path: Path, monkeypat
     house.close()
 
 
-def test_lost_events_bring_a_new_watcher_and_a_full_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch_folders, "BACKOFF_S", (0.1, 60.0))
-    deaf = threading.Event()
-    lose = []
-
-    def source(told, lost):
-        lose.append(lost)
-        return native(lambda *event: None if deaf.is_set() else told(*event), lost)
-
-    house = Watched(tmp_path / "vault", source)
+def test_lost_events_are_found_by_the_scan(tmp_path: Path) -> None:
+    house = Watched(tmp_path / "vault", lambda _told: Source(lambda *_: None), scan_seconds=0.5)
     house.start()
-    deaf.set()
     house.write("new/idea.md", "about rivers")
-    lose[0]("the kernel's queue of events overflowed")
     house.found("about rivers", "new/idea.md")
-    deaf.clear()
-    assert house.watcher.wait_idle(120)
-    assert (len(house.sources), house.sources[0].alive, house.sources[1].alive) == (2, False, True)
-    house.write("new/more.md", "about hills")
-    house.found("about hills", "new/more.md")
+    house.close()
+
+
+def test_another_folder_at_the_vaults_path_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(watch_folders, "BACKOFF_S", (0.1, 60.0))
+    house = Watched(tmp_path / "vault")
+    house.start()
+    shutil.copytree(house.root, tmp_path / "copy")
+    house.root.rename(tmp_path / "old")
+    (tmp_path / "copy").rename(house.root)
+    wait_until(lambda: len(house.sources) > 1 and house.watcher.state == "watching", "the new folder is watched")
     house.close()
 
 
@@ -323,7 +316,7 @@ def test_stop_leaves_nothing_behind(plain: Watched) -> None:
         watcher = Watcher(plain.vault, plain.reconciler, plain.settings)
         watcher.start()
         assert watcher.wait_idle(120)
-        assert watcher.state.startswith("watching")
+        assert watcher.state == "watching"
         watcher.stop()
         assert watcher.state == "stopped"
     assert threading.active_count() == threads
