@@ -35,6 +35,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/vulture
 	@echo "product: $$(find ormahd ormahctl -name '*.py' | wc -l) files, $$(find ormahd ormahctl -name '*.py' -exec cat {} + | wc -l) lines"
 
 format: install

@@ -305,6 +305,10 @@ class Ormah:
     def watcher_state(self) -> str:
         return "not started" if self._watcher is None else self._watcher.state
 
+    def polling(self) -> str | None:
+        """Why the vault's folder is scanned every few seconds instead of being watched; None while it is watched."""
+        return None if self._watcher is None else self._watcher.polling
+
     # ------------------------------------------------------------ the index follows the vault
 
     def _committed(self, some: Sequence[Committed]) -> None:

@@ -104,6 +104,14 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
         found.append(
             Finding("warning", f"{queued} writes are safe and wait for git", mend="finish what holds git (git status)")
         )
+    if why := ormah.polling():
+        found.append(
+            Finding(
+                "warning",
+                f"the vault's folder is not watched but scanned every two seconds: {why}",
+                mend="on Linux, raise fs.inotify.max_user_watches or max_user_instances (sysctl)",
+            )
+        )
     found += [Finding("warning", f"degraded: {part}", mend=_mend(part)) for part in ormah.degraded()]
     found += [
         Finding(

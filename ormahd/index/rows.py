@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -253,8 +253,3 @@ class Stats(Struct, frozen=True):
     pending: int
     """Nodes that wait for their vectors."""
     bytes: int
-
-
-def only(row: tuple[Any, ...] | None, default: T) -> T:
-    """The first column of a row that may be absent."""
-    return default if row is None else cast("T", row[0])

@@ -284,25 +284,6 @@ class ProposalType(StrEnum):
     DECAY = "decay"
 
 
-class ProposalStatus(StrEnum):
-    PENDING = "pending"
-    APPROVED = "approved"
-    REJECTED = "rejected"
-
-
-class Proposal(Model):
-    """A change a job thinks right but does not make on its own (seeds/data-model, "Proposal")."""
-
-    id: str
-    type: ProposalType
-    status: ProposalStatus = ProposalStatus.PENDING
-    source_nodes: list[str]
-    proposed_action: Text
-    reason: Text | None = None
-    created: Utc
-    resolved: Utc | None = None
-
-
 Found = Literal["search", "activated", "conflict", "temporal"]
 """How a result was found: by search, along an edge, along a contradiction, by its time alone."""
 

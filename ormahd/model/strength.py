@@ -108,11 +108,6 @@ class Score(Struct, frozen=True):
     importance: float
 
 
-def retrievability(days: float, stability: float) -> float:
-    """How likely a memory still answers after `days` without use: 1 fresh, towards 0. Stability 0: never reviewed."""
-    return exp(-max(0.0, days) / (stability if stability > 0 else INITIAL_STABILITY_DAYS))
-
-
 def reinforce(stability: float, days_since_review: float) -> float:
     """The stability (days) after a confirmed use. Within a day of the last review nothing is added.
 
@@ -197,13 +192,6 @@ def fold(
 
 def _order(event: Access | Score) -> tuple[datetime, str, float]:
     return event.at, event.node, event.importance if isinstance(event, Score) else -1.0
-
-
-def drop(data: bytes, nodes: Iterable[str]) -> bytes:
-    """The file without the lines of `nodes`, of every machine (a purged memory leaves no trace)."""
-    gone = set(nodes)
-    rows, bad = _parse(data)
-    return _write({line: row for line, row in rows.items() if row["node"] not in gone}, bad)
 
 
 def merged_row(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

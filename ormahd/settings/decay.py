@@ -8,9 +8,6 @@ from pydantic import Field
 
 from ormahd.settings.base import Group, Share
 
-Days = Annotated[float, Field(ge=0.0, le=36_500.0, allow_inf_nan=False)]
-
-
 Lease = Annotated[float, Field(ge=0.01, le=36_500.0, allow_inf_nan=False)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import secrets
 import threading
@@ -52,8 +51,6 @@ SHOWN = 5
 """Folders that are named where nothing can be written in many."""
 FORMER = "ormah.former"
 """Git's local setting that holds the id which the vault had before it joined another."""
-
-log = logging.getLogger(__name__)
 
 
 def _nothing(step: str) -> None:

@@ -106,6 +106,11 @@ class Watcher:
         return thread is not None and thread.is_alive() and self._trouble is None
 
     @property
+    def polling(self) -> str | None:
+        """Why the folder is scanned every few seconds instead of being watched; None while it is watched."""
+        return self._watches.why_none
+
+    @property
     def state(self) -> str:
         thread = self._thread
         if thread is None or not thread.is_alive():

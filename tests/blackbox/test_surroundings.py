@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import House
+from tests.house import House, wait_until
 from tests.surroundings import ROOT
 
 STRANGER = ("unshare", "--user", "--map-user=54321", "--map-group=54321")
@@ -107,6 +107,23 @@ def test_works_without(home: Path, before: Sequence[str], env: dict[str, str]) -
         for done in (up, told, found, doctor):
             assert "Traceback" not in done.stderr
     assert bare.ctl("status").returncode == 69, "it is down"
+
+
+NO_WATCHES = ("unshare", "--user", "--map-root-user", "sh", "-c",
+              'echo 1 > /proc/sys/user/max_inotify_watches && exec "$@"', "-")  # fmt: skip
+
+
+@pytest.mark.skipif(not can(*NO_WATCHES), reason="no namespaces")
+def test_without_watches_edits_are_found_all_the_same_and_doctor_says_so(home: Path) -> None:
+    bare = Bare(home, NO_WATCHES, **HOME)
+    with contextlib.ExitStack() as after:
+        after.callback(bare.ctl, "down")
+        assert bare.ctl("up").returncode == 0
+        vault = Path(json.loads(bare.ctl("status", "--json").stdout)["vault"])
+        (vault / "idea.md").write_text("About the owls in the barn.\n")
+        wait_until(lambda: "About the owls" in bare.ctl("recall", "owls").stdout, "the edit is found")
+        said = bare.ctl("doctor").stdout
+        assert "not watched but scanned every two seconds: inotify watch limit reached" in said
 
 
 REFUSED = [

@@ -11,9 +11,10 @@ from ormahd.actions.forget import forget
 from ormahd.actions.update import Update, update
 from ormahd.jobs.apply import apply
 from ormahd.jobs.clusters.job import AutoCluster
-from ormahd.jobs.links.change import Wish, link
+from ormahd.jobs.links.change import Wish
 from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
 from ormahd.note.note import parse
+from tests.contract.linking import link
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 JOB = AutoCluster()

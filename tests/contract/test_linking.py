@@ -9,9 +9,10 @@ import pytest
 
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.apply import apply
-from ormahd.jobs.links.change import MAX_REASON, Draft, Wish, link
+from ormahd.jobs.links.change import MAX_REASON, Draft, Wish
 from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest
 from ormahd.note.note import parse
+from tests.contract.linking import link
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 S, P, D, R, C = (

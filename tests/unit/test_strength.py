@@ -12,19 +12,16 @@ from hypothesis import strategies as st
 
 from ormahd.model.node import Strength
 from ormahd.model.strength import (
-    ARCHIVE_BELOW,
     INITIAL_STABILITY_DAYS,
     MAX_STABILITY_DAYS,
     Access,
     LastUses,
     Score,
-    drop,
     fold,
     last_uses,
     merged_row,
     read_strength,
     reinforce,
-    retrievability,
 )
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -33,14 +30,6 @@ A, B = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "1a2b3c4d-0000-4000-8000-00000000
 
 def days(count: float) -> timedelta:
     return timedelta(days=count)
-
-
-def test_a_memory_nobody_uses_fades_in_exactly_fourteen_days() -> None:
-    assert retrievability(14, 0) == pytest.approx(ARCHIVE_BELOW)
-    assert retrievability(13.9, INITIAL_STABILITY_DAYS) > ARCHIVE_BELOW
-    assert retrievability(-5, 10) == retrievability(0, 10) == 1.0
-    assert retrievability(10, 10) == pytest.approx(exp(-1))
-    assert retrievability(1e9, 1) == 0.0
 
 
 def test_reinforcing() -> None:
@@ -171,12 +160,6 @@ def test_an_event_from_the_past_counts_and_takes_nothing_back() -> None:
 def test_unknown_keys_stay() -> None:
     line = b'{"id": "%b@m1", "node": "%b", "machine": "m1", "later": {"a": [1]}}\n' % (A.encode(), A.encode())
     assert b'"later": {"a": [1]}' in fold(line, "m1", [Access(A, NOW)])
-
-
-def test_dropping_leaves_no_trace() -> None:
-    file = fold(fold(b"", "m1", [Access(A, NOW), Access(B, NOW)]), "m2", [Access(A, NOW)])
-    assert A.encode() not in drop(file, [A])
-    assert read_strength(drop(file, [A])) == {B: read_strength(file)[B]}
 
 
 dates = st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)).map(lambda date: date.replace(tzinfo=UTC))

@@ -49,19 +49,6 @@ class Wish(Struct, frozen=True):
     reason: str | None = None
 
 
-def link(ormah: Ormah, wishes: Sequence[Wish], *, subject: str, body: str) -> Change:
-    """The commit that draws these edges. With none left to draw its edits are none.
-
-    Raises:
-        NotFound, BadRequest: a wish that makes no sense, named by `data["id"]`. Conflict: a note is being edited.
-        InvalidNote: a note that cannot be changed. `Draft.add` tells for each wish by itself.
-    """
-    draft = Draft(ormah)
-    for wish in wishes:
-        draft.add(wish)
-    return draft.change(subject=subject, body=body)
-
-
 def count_of(number: int) -> str:
     """`1 pair`, `12 pairs`: for subjects."""
     return f"{number} {'pair' if number == 1 else 'pairs'}"
