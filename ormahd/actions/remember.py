@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ormahd.vault.transaction import Transaction
 
 
+CROSS_SPACE_PENALTY = 0.1
+"""Taken off the cosine of two memories when their spaces differ (the seeds')."""
+
+
 class _Draft(Struct, frozen=True):
     """A memory that is worked out and not stored yet."""
 
@@ -166,7 +170,7 @@ def _links(
         row = rows.get(node_id)
         if row is None or node_id in taken or node_id == ormah.vault.self_id or row.expired(now):
             continue
-        similarity = cosine - (linking.cross_space_penalty if row.space != space else 0.0)
+        similarity = cosine - (CROSS_SPACE_PENALTY if row.space != space else 0.0)
         if similarity >= linking.similarity and chosen < linking.neighbours:
             weight = round(min(1.0, similarity), 2)
             made[node_id, EdgeType.RELATED_TO] = (NoteLink(EdgeType.RELATED_TO, stem(row.path), weight, now), row)

@@ -43,7 +43,7 @@ class Timetable:
             return
         soonest = datetime.now(UTC) + timedelta(seconds=self._settings.catch_up_seconds)
         for name in self.runner.jobs:
-            hours = float(getattr(self._settings, f"{name}_hours"))
+            hours = self._hours(name)
             if not hours:
                 continue
             every = self._scheduler.every(max(1, round(hours * 3600))).seconds.do(self._due.add, name).tag(name)
@@ -51,6 +51,14 @@ class Timetable:
             if last is not None:
                 every.next_run = _local(max(soonest, last + timedelta(hours=hours)))
         self._thread.start()
+
+    def _hours(self, name: str) -> float:
+        """Hours between two runs of a job; 0: it never runs by itself."""
+        own = {
+            "importance_scorer": self._settings.importance_scorer_hours,
+            "index_updater": self._settings.index_updater_hours,
+        }
+        return own.get(name, self._settings.nightly_hours)
 
     def stop(self, seconds: float) -> bool:
         """Nothing new begins, and the run under way ends after the change it is at. False: it goes on after `seconds`."""

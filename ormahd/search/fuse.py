@@ -9,6 +9,8 @@ from msgspec import Struct
 from ormahd.search.gather import Gathered
 from ormahd.settings import SearchSettings
 
+VECTOR_WEIGHT = 0.6
+"""Weight of meaning; only its ratio to `search.fts_weight` matters (the seeds')."""
 MIN_SPREAD = 0.05
 """Spread of fused scores, as a share of the largest, below which min-max would blow up noise (the seeds')."""
 
@@ -31,7 +33,7 @@ def fuse(
     gathered: Gathered, *, question: bool, keep: int, settings: SearchSettings, exact: Collection[str] = ()
 ) -> list[Fused]:
     """The best `keep` of both lists: sum of weight / (k + rank). Those in `exact` stay, wherever they stand."""
-    words_weight, meaning_weight = settings.fts_weight, settings.vector_weight
+    words_weight, meaning_weight = settings.fts_weight, VECTOR_WEIGHT
     if question:
         words_weight *= settings.question_fts_weight_scale
         meaning_weight *= settings.question_vector_weight_scale

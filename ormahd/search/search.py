@@ -23,6 +23,8 @@ from ormahd.search.shape import Evidence, Named, shape
 from ormahd.search.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
 
+MIN_SCORE = 0.1
+"""Score below which a result is dropped (the seeds')."""
 COMPARED = 100
 """Fused candidates whose texts are compared token by token. 200 hold 2 points more of the right ones and rank none higher."""
 BEHIND = 0.999
@@ -97,7 +99,7 @@ def rank(
     exact = look(index, heard)
     fused = fuse(gathered, question=heard.question, keep=keep, settings=rules.search, exact=exact.boost.keys())
     traces, spaces, rows, numbers = _shaped(index, fused, gathered, heard, exact, rules, explain=explain)
-    results = _cut(traces, heard, rules.search)
+    results = _cut(traces, heard)
     late = _newest(index, heard, heard.limit - len(results), results) if heard.windowed else []
     activated = activate(index, results, heard.chosen, rules.activation)
     merged = sorted([*results, *activated], key=lambda one: -one.score) + late
@@ -190,12 +192,12 @@ def _evidence(index: Searchable, rows: Sequence[Candidate], gathered: Gathered) 
     return Evidence(cosines[:, 0], cosines[:, 1], late)
 
 
-def _cut(traces: list[Trace], heard: Heard, settings: SearchSettings) -> list[Trace]:
+def _cut(traces: list[Trace], heard: Heard) -> list[Trace]:
     """The best `limit` that are good enough; the others get the reason why not."""
     results: list[Trace] = []
     for trace in traces:
-        if trace.score < settings.min_result_score:
-            trace.dropped = f"cut: below min_result_score {settings.min_result_score}"
+        if trace.score < MIN_SCORE:
+            trace.dropped = f"cut: a score below {MIN_SCORE}"
         elif len(results) >= heard.limit:
             trace.dropped = f"cut: beyond the {heard.limit} best"
         else:

@@ -177,7 +177,7 @@ def _factors(
     """What is known of each note besides its text."""
     tiers = {
         Tier.CORE: settings.tier_boost_core,
-        Tier.WORKING: settings.tier_boost_working,
+        Tier.WORKING: 0.0,
         Tier.ARCHIVAL: settings.tier_boost_archival,
     }
     blend = settings.question_similarity_blend_weight if heard.question else settings.similarity_blend_weight

@@ -53,5 +53,15 @@ FORMER: dict[str, str] = {
     "daemon.idle_seconds": "a connection that rests stays open",
     "daemon.slow_seconds": "a connection that takes more than 30 seconds over one frame is always closed",
     "daemon.drain_seconds": "running requests always have 10 seconds to finish when the daemon stops",
+    "jobs.duplicate_merger_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "jobs.conflict_detector_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "jobs.auto_linker_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "jobs.auto_cluster_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "jobs.consolidator_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "jobs.decay_manager_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "search.vector_weight": "meaning always weighs 0.6 in rank fusion; search.fts_weight moves words against it",
+    "search.min_result_score": "results below a score of 0.1 are always dropped",
+    "search.tier_boost_working": "working memories always count as they are",
+    "linking.cross_space_penalty": "0.1 is always taken off the cosine of memories of two spaces",
 }
 """`group.name` -> what holds instead, as a sentence without its full stop."""

@@ -38,12 +38,11 @@ class JobSettings(Group):
     )
     importance_scorer_hours: Hours = Field(default=2.0, description="Hours between two runs; 0: never by itself.")
     index_updater_hours: Hours = Field(default=1.0, description="The same; it is the reconciling scan.")
-    duplicate_merger_hours: Hours = Field(default=24.0, description="The same.")
-    conflict_detector_hours: Hours = Field(default=24.0, description="The same.")
-    auto_linker_hours: Hours = Field(default=24.0, description="The same.")
-    auto_cluster_hours: Hours = Field(default=24.0, description="The same. From 1: moving notes is not urgent.")
-    consolidator_hours: Hours = Field(default=24.0, description="The same.")
-    decay_manager_hours: Hours = Field(default=24.0, description="The same.")
+    nightly_hours: Hours = Field(
+        default=24.0,
+        description="The same for the other jobs (merges, conflicts, links, clusters, consolidation, fading). To leave out one: "
+        "`ormahctl jobs pause NAME`.",
+    )
 
 
 class MaintenanceSettings(Group):

@@ -10,8 +10,7 @@ from ormahd.settings.base import Group, Share, Weight
 
 
 class SearchSettings(Group):
-    fts_weight: Weight = Field(default=0.4, description="Weight of words in rank fusion.")
-    vector_weight: Weight = Field(default=0.6, description="Weight of meaning in rank fusion.")
+    fts_weight: Weight = Field(default=0.4, description="Weight of words in rank fusion, where meaning has 0.6.")
     similarity_threshold: Share = Field(
         default=0.1,
         description="Cosine below which a neighbour is no candidate. From 0.4 (chosen for bge-base): right answers have a "
@@ -28,14 +27,13 @@ class SearchSettings(Group):
         description="Characters from which a note's late interaction is corrected for its length. From 300: notes of a few "
         "sentences tell as much as notes of one (half a point of mean reciprocal rank on dialogue of that length).",
     )
-    min_result_score: Share = Field(default=0.1, description="Score below which a result is dropped.")
     question_fts_weight_scale: Weight = Field(
         default=1.0,
         description="Factor on `fts_weight` for questions. From 0.3: of 100 candidates for a question 90 instead of 94 per "
         "cent held the answer.",
     )
     question_vector_weight_scale: Weight = Field(
-        default=1.0, description="Factor on `vector_weight` for questions. From 1.5, for the same reason."
+        default=1.0, description="Factor on the weight of meaning for questions. From 1.5, for the same reason."
     )
     question_similarity_blend_weight: Share = Field(
         default=1.0,
@@ -55,9 +53,6 @@ class SearchSettings(Group):
     )
     tier_boost_core: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
         default=0.10, description="Factor 1 + this for core."
-    )
-    tier_boost_working: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
-        default=0.0, description="Factor 1 + this for working."
     )
     tier_boost_archival: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
         default=-0.10, description="Factor 1 + this for archival."

@@ -80,7 +80,6 @@ class LinkingSettings(Group):
         default=0.65,
         description="Cosine from which a new memory is linked to a neighbour on the spot, and an older one by the job auto_linker.",
     )
-    cross_space_penalty: Share = Field(default=0.1, description="Taken off the cosine when the two spaces differ.")
     neighbours: Annotated[int, Field(ge=0, le=100)] = Field(
         default=6, description="Nearest neighbours looked at for each memory."
     )

@@ -124,7 +124,7 @@ def test_not_while_paused_and_then_once(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [{"jobs__enabled": False}, dict.fromkeys((f"jobs__{name}_hours" for name in HOURS), 0)]
+    "flags", [{"jobs__enabled": False}, {"jobs__index_updater_hours": 0, "jobs__nightly_hours": 0}]
 )
 def test_never_by_themselves(house: House, flags: dict[str, object]) -> None:
     house.again(**flags)

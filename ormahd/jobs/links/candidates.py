@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from ormahd.actions.remember import CROSS_SPACE_PENALTY
 from ormahd.index.rows import EdgeRow, Filter, NodeRow
 from ormahd.jobs.job import Turn
 from ormahd.jobs.links.change import plain
@@ -73,7 +74,7 @@ class Survey:
         for node_id, cosine in hits:
             other = others.get(node_id)
             if other is not None:
-                similarity = cosine - (self._linking.cross_space_penalty if other.space != row.space else 0.0)
+                similarity = cosine - (CROSS_SPACE_PENALTY if other.space != row.space else 0.0)
                 if similarity >= self._linking.similarity:
                     out.append((other, min(1.0, similarity), cosine))
         return sorted(out, key=lambda hit: (-hit[1], hit[0].id))
