@@ -19,7 +19,7 @@ from ormahd.index import embedding_cache, full_text, links, lookup
 from ormahd.index.database import Database
 from ormahd.index.embedding_cache import Pieces, TokenVectors
 from ormahd.index.indexer import Indexer
-from ormahd.index.query_cache import CANDIDATES, COUNTS, STATEMENTS, QueryCache
+from ormahd.index.query_cache import CANDIDATES, COUNTS, QueryCache
 from ormahd.index.rows import UNWRITTEN, Candidate, EdgeRow, Filter, NodeRow, Stats, Unresolved
 from ormahd.index.vector_store import VectorStore
 from ormahd.model.files import FileState
@@ -320,9 +320,7 @@ class Reader:
         there = {node_id: one for node_id in ids if (one := known.get(node_id)) is not None}
         rows = self.notes([node_id for node_id in ids if node_id not in there], connections=False)
         new = {row.id: (read_statement(row.title, row.content, row.type), row.type, row.space) for row in rows.values()}
-        if len(known) + len(new) > STATEMENTS:
-            known.clear()
-        known.update(new)
+        self._kept.learn(new)
         there |= new
         found: dict[tuple[str, str], Compared] = {}
         for older, newer, cosine in pairs:

@@ -6,6 +6,7 @@ English, German, Spanish, French, Chinese. `text.standing` compares two of them.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -50,7 +51,7 @@ HAN_WEIGHT = 0.4
 """Of one Chinese character: two or three make a word."""
 
 
-class Token(Struct, frozen=True):
+class Token(Struct, frozen=True, gc=False):
     """A word or value of a sentence that it is about. `key` is what is compared; `amount` in `unit`."""
 
     key: str
@@ -118,7 +119,7 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
     raw = [title] if title else []
     raw += [part for line in text.splitlines() for part in _SENTENCE.split(_BULLET.sub("", line))]
     folded = fold("\n".join(raw))
-    words = frozenset(_WORD.findall(folded))
+    words = frozenset(map(sys.intern, _WORD.findall(folded)))
     language = _language(folded, words)
     sentences = tuple(
         _sentence(clean)
@@ -208,14 +209,16 @@ def _named(piece: Piece, text: str) -> bool:
 
 
 def _token(piece: Piece, lead: str, behind: str, *, turned: bool) -> Token:
+    # Memories say the same words again and again: each of them is kept once.
+    key, text, lead, behind = map(sys.intern, (piece.key, piece.text, lead, behind))
     if piece.sort is Sort.HAN:
-        return Token(piece.key, piece.sort, piece.text, HAN_WEIGHT, lead=lead, next=behind, turned=turned)
+        return Token(key, piece.sort, text, HAN_WEIGHT, lead=lead, next=behind, turned=turned)
     if piece.sort in (Sort.WORD, Sort.NAME):
         return Token(
-            stem(piece.key), piece.sort, piece.text, 1.3 if piece.sort is Sort.NAME and piece.at else 1.0,
+            sys.intern(stem(key)), piece.sort, text, 1.3 if piece.sort is Sort.NAME and piece.at else 1.0,
             lead=lead, next=behind, turned=turned,
         )  # fmt: skip
-    return Token(piece.key, piece.sort, piece.text, 1.0, piece.amount, piece.unit, lead, behind, turned)
+    return Token(key, piece.sort, text, 1.0, piece.amount, piece.unit, lead, behind, turned)
 
 
 def _verb(word: str, at: int, found: Sequence[Piece]) -> bool:
