@@ -46,6 +46,8 @@ _QUIET: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 """A fault of the person's own configuration is none of the repository's."""
 MOST: Final = 1_000_000
 """Bytes of a reflog that are read, from its end."""
+WHOLE: Final = 64
+"""Files of which it is remembered that they are whole."""
 
 log = logging.getLogger(__name__)
 
@@ -284,6 +286,8 @@ class Mender:
             or hashlib.new("sha256" if size == 32 else "sha1", memoryview(data)[:-size]).digest() != data[-size:]
         ):
             return False
+        if len(self._whole) >= WHOLE:  # git gives its graphs another name whenever it writes them
+            self._whole.clear()
         self._whole[file] = mark
         return True
 

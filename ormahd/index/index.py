@@ -32,6 +32,8 @@ from ormahd.settings import EmbeddingSettings, VectorSettings
 
 MOST_PENDING = 256
 """Texts; what is beyond them, of writes that never came about, goes first."""
+PENDING_BYTES = 16_000_000
+"""Bytes of their vectors: of long texts fewer are kept, but the last ones always, which are being written."""
 
 
 class PendingEmbeddings:
@@ -40,13 +42,16 @@ class PendingEmbeddings:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._made: OrderedDict[tuple[str, bytes], DocumentVectors] = OrderedDict()
+        self._bytes = 0
 
     def keep(self, fingerprint: str, made: dict[bytes, DocumentVectors]) -> None:
         with self._lock:
             for sha, vectors in made.items():
+                self._pop((fingerprint, sha))
                 self._made[fingerprint, sha] = vectors
-            while len(self._made) > MOST_PENDING:
-                self._made.popitem(last=False)
+                self._bytes += _bytes(vectors)
+            while len(self._made) > MOST_PENDING or (self._bytes > PENDING_BYTES and len(self._made) > len(made)):
+                self._pop(next(iter(self._made)))
 
     def look(self, fingerprint: str, wanted: Iterable[bytes]) -> dict[bytes, DocumentVectors]:
         with self._lock:
@@ -55,7 +60,18 @@ class PendingEmbeddings:
     def take(self, fingerprint: str, wanted: Iterable[bytes]) -> dict[bytes, DocumentVectors]:
         """The same, and they are kept no longer: their notes are being written to the index."""
         with self._lock:
-            return {sha: self._made.pop((fingerprint, sha)) for sha in wanted if (fingerprint, sha) in self._made}
+            found = {sha: self._pop((fingerprint, sha)) for sha in wanted}
+        return {sha: one for sha, one in found.items() if one is not None}
+
+    def _pop(self, key: tuple[str, bytes]) -> DocumentVectors | None:
+        found = self._made.pop(key, None)
+        if found is not None:
+            self._bytes -= _bytes(found)
+        return found
+
+
+def _bytes(vectors: DocumentVectors) -> int:
+    return sum(piece.vector.nbytes + piece.token_ids.nbytes + piece.tokens.nbytes for piece in vectors.pieces)
 
 
 BATCH = 1000

@@ -285,8 +285,8 @@ def _strays() -> re.Pattern[str]:
     return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])(?:_*+[{marks}]++)++")
 
 
-KEPT = 50_000
-"""Words whose stems are remembered; asking SQLite takes ten times as long as looking one up."""
+KEPT = 20_000
+"""Words whose stems are remembered (6 MB); asking SQLite takes ten times as long as looking one up."""
 
 
 class _Stemmer:

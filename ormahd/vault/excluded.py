@@ -19,6 +19,8 @@ _TEMPLATE_SETTINGS = ((".obsidian/templates.json", "folder"),
 _TEMPLATE_FILES = ((".obsidian/daily-notes.json", "template"), (".obsidian/zk-prefixer.json", "template"))
 """Settings of the core plug-ins (daily notes, unique notes) that name one file, with or without `.md`."""
 _MAX_SETTINGS = 1_000_000
+REMEMBERED = 20_000
+"""Paths whose answer is remembered (4 MB), beyond those that are asked about together."""
 _OURS = re.compile(rf"(?:{'|'.join(NodeType)})/\d{{4}}-\d{{2}}/[^/]+")
 
 
@@ -115,6 +117,8 @@ class Excluded:
         unknown = [path for path in paths if path not in self._known]
         if unknown:
             ignored = self._ask(unknown)
+            if len(self._known) > REMEMBERED + len(paths):  # of files that came and went
+                self._known = {path: self._known[path] for path in paths if path in self._known}
             self._known.update((path, path in ignored) for path in unknown)
         return {path for path in paths if self._known[path]}
 

@@ -22,7 +22,7 @@ from ormahd.vault.tree_cache import Look
 
 __all__ = ["Identity", "claim"]
 
-KEPT = 10_000
+KEPT = 2_000
 """Old versions whose id is remembered beyond twice the number of notes."""
 
 

@@ -23,8 +23,8 @@ from ormahd.vault.conversion import FilterFailed
 READ = 2_000
 """Files that came or went in one commit and are read to find out whether they are one note that moved. Beyond that only
 those with the same bytes, or the same short id in their name, are matched."""
-IDS = 50_000
-"""Blobs whose note's id is remembered."""
+IDS = 20_000
+"""Blobs whose note's id is remembered (6 MB)."""
 COMMITS, SMALL = 2_000, 50
 """Commits that are remembered, and of how many files at most."""
 

@@ -14,6 +14,9 @@ from ormahd.model.files import FileState
 from ormahd.vault.excluded import is_note_name
 from ormahd.watch.scan import Seen, mtime_ns
 
+FORGOTTEN_S = 60.0
+"""Seconds after which nobody asks again about a file that has to rest, unless it is still there."""
+
 
 def read_stable(root: Path, seen: Seen) -> bytes | None:
     """The bytes of a regular file that is still the one that was seen, before and after reading; None otherwise.
@@ -91,8 +94,11 @@ class Rest:
         return max(0.0, self._quiet - (time.monotonic() - first))
 
     def forget_gone(self, waiting: Collection[str]) -> None:
-        """Only these are still gone and not taken in."""
+        """Only these are still gone and not taken in. Files that were looked at while they were young, and went, are forgotten too."""
         self._gone = {path: first for path, first in self._gone.items() if path in waiting}
+        oldest = time.monotonic() - 2 * self._quiet - FORGOTTEN_S
+        if any(since < oldest for _, since in self._first.values()):
+            self._first = {path: one for path, one in self._first.items() if one[1] >= oldest}
 
 
 def as_files(root: Path, changes: Iterable[Change]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.index import embedding_cache, full_text, links, lookup, query_cache, reader
+from ormahd.index import embedding_cache, full_text, links, lookup, query_cache
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from ormahd.model.node import EdgeType, NodeType, Strength, Tier
@@ -220,9 +220,9 @@ def test_a_note_that_comes_may_be_what_others_link_to(index: Index) -> None:
     assert index.edges_of([node_id(3)]) == [edge]
 
 
-@pytest.mark.parametrize("most", [2000, 1])
+@pytest.mark.parametrize("most", [2000, 10, 1])
 def test_a_comparison_reads_memories_as_they_are_now(index: Index, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(reader, "STATEMENTS", most)
+    monkeypatch.setattr(query_cache, "STATED", most)
     apply(index, {
         "1.md": note(1, "The API listens on port 8080.", title="API"), "2.md": note(2, "The API listens on port 9090.", title="API"),
     })  # fmt: skip
