@@ -6,6 +6,7 @@ both exclude each other nothing at all is changed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -26,6 +27,7 @@ from ormahd.vault.choices import Choices, agreed
 from ormahd.vault.create import CARD, Adopt, Folder, read_card
 from ormahd.vault.custody import TAKEN_IN, join_left, join_taken
 from ormahd.vault.three_way import Joined, Pair, Version, join, key_of, node_of
+from ormahd.vault.tree_entries import EXECUTABLE
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
@@ -121,6 +123,18 @@ def _here(ormah: Ormah, mode: Adopt, before: Mapping[str, Folder]) -> Choices:
     return Choices(known.home, known.mode if mode == vault.adopt else vault.adopt, folders)
 
 
+def _executable(ormah: Ormah, task: UndoTask, found: UndoPlan) -> list[str]:
+    """Files that the undo brings back, and that might be run before the op took them away."""
+    vault = ormah.vault
+    coming = {piece.wanted.path for piece in found.pieces.values() if piece.now is None and piece.wanted is not None}
+    if not coming or vault.git.resolve(f"{task.op.commit}^1") is None:
+        return []
+    where = ["--", vault.prefix.rstrip("/")] if vault.prefix else []
+    out = vault.git.run("ls-tree", "-r", "-z", "--full-tree", f"{task.op.commit}^1", *where)
+    rows = (os.fsdecode(row).split("\t", 1) for row in out.split(b"\0") if row.startswith(EXECUTABLE.encode()))
+    return sorted(coming & {path.removeprefix(vault.prefix) for _, path in rows})
+
+
 def _choose_anew(ormah: Ormah, before: Mapping[str, Folder]) -> None:
     """Have the notes of folders of which something else holds than `before` counted to the spaces that hold now."""
     now = ormah.vault.folders
@@ -154,6 +168,8 @@ def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
     )  # fmt: skip
     with tx:
         put(ormah.vault, tx, found.pieces)
+        for path in _executable(ormah, task, found):
+            tx.make_executable(path)
     if tx.committed is None:
         return Left()
     card = any(piece.wanted is not None and piece.wanted.path == CARD for piece in found.pieces.values())

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ormahd.errors import BadRequest, Conflict, Internal
 from ormahd.git import message
 from ormahd.model.change import Change, Committed, Kind
-from ormahd.vault.tree_entries import PathEntry
+from ormahd.vault.tree_entries import EXECUTABLE, PathEntry
 from ormahd.vault.worktree import safe_path
 
 __all__ = ["Change", "Committed", "HistoryMoved", "Kind", "Transaction", "Wish"]
@@ -120,6 +120,10 @@ class Transaction:
         self.subject = f"{self.kind.capitalize()}: {what}"
         self.body = WITHHELD
         self.first = None if self.first is None else f"Take in: {what}"
+
+    def make_executable(self, path: str) -> None:
+        """Have a file that is put may be run, in the folder and in the history."""
+        self.entries += (PathEntry(path, EXECUTABLE, None, None),)
 
     def messages(self, nodes: Sequence[str]) -> tuple[str, str | None]:
         """The message of the op's commit, and that of the commit that goes before it (None: there is none)."""
