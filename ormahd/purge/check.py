@@ -58,8 +58,11 @@ def _check_filters(vault: Vault) -> None:
     filtered = sorted(path for path, rule in rules.items() if rule.filter is not None)
     if filtered:
         raise Conflict(
-            f"{filtered[0]} goes through git's filter {rules[filtered[0]].filter}: in the history it cannot be looked into",
-            hint="ormahctl forget ID takes a memory out of today's notes; to rewrite the history use git-filter-repo by hand",
+            f"{filtered[0]} goes through git's filter {rules[filtered[0]].filter}: in the history nobody can look for what names the "
+            "memory, and a filter may keep its text elsewhere (LFS); nothing was changed",
+            hint="`ormahctl forget ID` takes a memory out of today's notes. Out of the history, in a fresh clone: `git filter-repo "
+            "--invert-paths --path PATH` for each path that it had (`git log --follow --name-only --format= -- PATH` lists them), "
+            "then push with --force",
             data={"path": filtered[0]},
         )
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,43 @@ def test_refused_with_commits_made_by_hand(house: House) -> None:
     assert error.data["commits"] == [house.git("rev-parse", "HEAD")]
     purge_all(house.vault, GOING, foreign=True)
     gone(house)
+
+
+def test_refused_where_notes_go_through_a_filter_and_the_way_out_works(house: House, tmp_path: Path) -> None:
+    going, _ = told(house)
+    house.git("config", "filter.crypt.clean", "base64")
+    house.git("config", "filter.crypt.smudge", "base64 -d")
+    house.write("private/.gitattributes", "*.md filter=crypt\n")
+    house.git("add", "private")
+    with house.vault.transaction("remember: filtered", kind=Kind.REMEMBER, source="agent:test") as tx:
+        tx.put("private/note.md", b"filtered\n", node_id=None, expect=None)
+    error = refused(house)
+    assert "private/note.md goes through git's filter crypt" in error.message
+    assert "nothing was changed" in error.message
+    assert "git filter-repo --invert-paths --path PATH" in (error.hint or "")
+    clone = tmp_path / "clone"
+    house.git("clone", "-q", "--no-local", str(house.root), str(clone))
+    paths = {
+        path for path in house.git("log", "--follow", "--name-only", "--format=", "--", going).splitlines() if path
+    }
+    command = [part for path in sorted(paths) for part in ("--path", path)]
+    subprocess.run(
+        [sys.executable, "-m", "git_filter_repo", "--quiet", "--invert-paths", *command], cwd=clone, check=True
+    )
+    assert "narwhal" not in subprocess.run(["git", "log", "-p", "--all", "--format="], cwd=clone, capture_output=True, text=True,
+                                           check=True).stdout  # fmt: skip
+
+
+def test_not_refused_where_another_folder_has_an_encoding_of_its_own(house: House) -> None:
+    """In the history such files are UTF-8."""
+    told(house)
+    house.write("letters/.gitattributes", "*.md working-tree-encoding=UTF-16\n")
+    (house.root / "letters/a.md").write_bytes("Dear harbour master\n".encode("utf-16"))
+    house.git("add", "letters")
+    house.git("commit", "-qm", "letters")
+    purge_all(house.vault, GOING, foreign=True)
+    gone(house)
+    assert (house.root / "letters/a.md").read_bytes().decode("utf-16") == "Dear harbour master\n"
 
 
 def test_refused_with_sha256(tmp_path: Path) -> None:
