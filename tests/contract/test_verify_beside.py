@@ -10,6 +10,8 @@ from ormahd.actions.forget import forget
 from ormahd.actions.remember import remember
 from ormahd.actions.update import Update, update
 from ormahd.api import Difference
+from ormahd.jobs.index_updater import IndexUpdater
+from ormahd.jobs.runner import Runner
 from ormahd.model.node import CreateNodeRequest
 from tests.contract import proposing
 from tests.contract.jobs_house import ME, House
@@ -63,3 +65,29 @@ def test_what_does_differ_is_found_while_somebody_writes(house: House) -> None:
     assert [(one.what, one.path) for one in found] == [("missing", lost.relative_to(house.vault).as_posix())]
     assert isinstance(found[0], Difference)
     assert times > 1, "it was looked at again"
+
+
+@pytest.mark.parametrize("what", ["remember", "update", "forget"])
+def test_a_write_passes_while_the_folder_is_scanned(house: House, what: str) -> None:
+    """The scan that `jobs run index_updater` makes says how far it is, and what is written meanwhile is found after it."""
+    ids = house.several(4)
+    for number in range(3):
+        (house.vault / f"typed {number}.md").write_text(f"Typed by hand, number {number}.\n")
+    seen: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int, said: str) -> None:
+        if said != "index_updater: files":
+            return
+        if not seen:
+            writer = threading.Thread(target=write, args=(house, what, ids), daemon=True)
+            writer.start()
+            writer.join(60)
+            assert not writer.is_alive(), "a write waited for the scan"
+        seen.append((done, total))
+
+    (ran,) = Runner(house.ormah, [IndexUpdater()], None).run(["index_updater"], progress=progress)
+    assert ran.error is None
+    assert seen == [(number + 1, len(seen)) for number in range(len(seen))]
+    assert len(seen) >= 3
+    house.ormah.reconciler.scan()
+    assert house.ormah.verify() == []
