@@ -80,4 +80,4 @@ def feedback(session: Session, node_id: str, signal: int, source: str | None, ev
     if done.review:
         render.note("the question about this memory is answered by it")
     if done.stored:
-        render.note("somebody else holds git; the judgement is safe and its commit follows")
+        render.note("another git operation is under way in the vault; the judgement is safe and its commit follows")

@@ -21,7 +21,7 @@ def told(redacted: Sequence[str], demoted: Sequence[str], *, stored: bool, degra
         ids = ", ".join(name[:8] for name in demoted)
         render.note(f"core is full; moved to working: {ids}")
     if stored:
-        render.note("somebody else holds git; the memory is safe and its commit follows")
+        render.note("another git operation is under way in the vault; the memory is safe and its commit follows")
     if "vectors" in degraded:
         render.note("neighbours were not looked for: the model is not loaded yet")
 

@@ -190,7 +190,7 @@ def _prose(
 ) -> str:
     lines = [f"Remembered: {name} (id: {node_id})"]
     if stored:
-        lines.append("Git is held by somebody else; the memory is safe and its commit follows.")
+        lines.append("Another git operation is under way in the vault; the memory is safe and its commit follows.")
     lines += [f"Replaced: {headline(row.title, row.content)} ({row.short_id})" for row in older]
     lines += [f"Linked: {edge.edge} {edge.title} ({edge.short_id}, {edge.weight:.0%})" for edge in links]
     lines += [

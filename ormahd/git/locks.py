@@ -55,10 +55,10 @@ def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
     if why := under_way(git):
         return why
     if not held and os.path.lexists(lock.path) and not lock.ours():
-        return "another git command holds index.lock"
+        return "another git program holds index.lock"
     for path in ref_locks(git):
         if os.path.lexists(path):
-            return f"another git command holds {path.name}"
+            return f"another git program holds {path.name}"
     return None
 
 

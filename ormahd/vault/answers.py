@@ -27,7 +27,7 @@ def stored(intent: Intent, why: str | None) -> VaultBusy:
 
 def held(why: str | None) -> VaultBusy:
     return VaultBusy(
-        f"git is held by somebody else: {why}; nothing was changed",
+        f"nothing can be committed in the vault: {why}; nothing was changed",
         hint="finish or abort the other git operation, and repeat",
         data={"stored": False},
     )

@@ -31,7 +31,7 @@ from ormahd.vault.worktree import Displaced, Worktree, Write
 
 ATTEMPTS = 5
 """How often a commit is built again because HEAD moved meanwhile, before the op waits like any other."""
-HELD = "another git command holds index.lock"
+HELD = "another git program holds index.lock"
 
 log = logging.getLogger(__name__)
 
@@ -334,7 +334,7 @@ class Applier:
             finally:
                 made.drop()
             if outcome is Moved.HELD:
-                return "another git command holds the branch's lock"
+                return "another git program holds the branch's lock"
             if any(find_commit(self.git, one.op.intent.op, since=head) for one in placed):
                 raise _LookAgain("an earlier attempt has moved the branch")
             if why := busy(self.git, self.lock, held=True):

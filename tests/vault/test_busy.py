@@ -40,7 +40,7 @@ def test_a_write_waits_in_its_intent_and_follows(root: Path) -> None:
         vault.listen(heard.extend)
         before = vault.head()
         lock = hold(root)
-        assert vault.busy() == "another git command holds index.lock"
+        assert vault.busy() == "another git program holds index.lock"
         with pytest.raises(VaultBusy) as caught:
             put(vault, (A, b"2\n"))
         assert caught.value.data["stored"] is True
@@ -97,7 +97,7 @@ def test_what_waits_survives_the_daemon(root: Path) -> None:
     vault.close()
     with open_vault(root, recover=False) as vault:
         said = vault.recover()
-        assert said == ["1 writes wait: another git command holds index.lock"]
+        assert said == ["1 writes wait: another git program holds index.lock"]
         assert vault.read(A) == b"2\n"
         lock.unlink()
         wait_until(lambda: vault.waiting == 0, "what was promised is written")
