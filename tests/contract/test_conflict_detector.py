@@ -13,6 +13,7 @@ from ormahd.jobs.conflicts.job import ConflictDetector, candidates, change_of
 from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, Shown, Summary
 from ormahd.model.node import EdgeType, ProposalType
+from ormahd.state import proposals as book
 from tests.jobs_house import JobsHouse, open_jobs_house
 from tests.jobs_judge import Faults, ScriptedJudge
 from tests.vault.git_house import kinds_since
@@ -64,7 +65,8 @@ def two(house: JobsHouse, days: float = 10, **more: object) -> tuple[str, str]:
 
 def pending(house: JobsHouse) -> list[tuple[str, frozenset[str]]]:
     listed = house.runner([JOB]).proposals.list()
-    return [(one.row.payload["kind"], frozenset(one.row.nodes)) for one in listed.proposals]
+    kept = [book.find(house.ormah.state, one.id) for one in listed.proposals]
+    return [(one.payload["kind"], frozenset(one.nodes)) for one in kept]
 
 
 # ---------------------------------------------------------------- without a judge
@@ -104,12 +106,12 @@ def test_a_proposal_shows_what_a_person_needs_to_decide(house: JobsHouse) -> Non
     ran = house.run(JOB)
     assert (ran.proposals, ran.applied, ran.commits) == (1, 0, [])
     (shown,) = house.runner([JOB]).proposals.list().proposals
-    row = shown.row
-    assert row.action == f"Mark “Deploy day” as superseded by “{TUESDAYS}”"
+    row = shown
+    assert row.proposed_action == f"Mark “Deploy day” as superseded by “{TUESDAYS}”"
     assert row.reason == (
         f"the newer one seems to replace the older one (Fridays → Tuesdays): before “{FRIDAYS}”, now “{TUESDAYS}”"
     )
-    assert row.nodes == (newer, older)
+    assert row.source_nodes == [newer, older]
     assert row.preview.index(TUESDAYS) < row.preview.index(FRIDAYS)
     assert "2026-11-21" in row.preview
     assert "2026-12-01" in row.preview
@@ -183,7 +185,7 @@ def test_approved_it_is_done_rejected_it_is_not_asked_again(house: JobsHouse) ->
     runner = Runner(house.ormah, [JOB], None, {ProposalType.CONFLICT: change_of})
     (shown,) = runner.proposals.list().proposals
     head = house.head
-    runner.proposals.resolve(shown.row.id, "approved", Caller(PERSON))
+    runner.proposals.resolve(shown.id, "approved", Caller(PERSON))
     made = kinds_since(house.ormah.vault.root, head)
     assert [kind for kind in made if kind != "init"] == ["conflict"], "beside the empty file of decisions"
     assert house.found("deploys of the shop") == [newer]
@@ -195,8 +197,8 @@ def test_approved_it_is_done_rejected_it_is_not_asked_again(house: JobsHouse) ->
     house.go(days=2)
     b = house.remember("The office is in Lund", title="Office")
     assert house.run(JOB).proposals == 1
-    (shown,) = [one for one in runner.proposals.list().proposals if set(one.row.nodes) == {a, b}]
-    runner.proposals.resolve(shown.row.id, "rejected", Caller(PERSON))
+    (shown,) = [one for one in runner.proposals.list().proposals if set(one.source_nodes) == {a, b}]
+    runner.proposals.resolve(shown.id, "rejected", Caller(PERSON))
     with house.ormah.state.transaction() as db:
         db.execute("DELETE FROM looked")
         db.execute("DELETE FROM verdict")

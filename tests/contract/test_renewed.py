@@ -83,7 +83,7 @@ def test_a_rejected_conflict_is_no_reason_to_mark(house: JobsHouse) -> None:
     house.run(ConflictDetector())
     runner = Runner(house.ormah, [ConflictDetector()], None, {ProposalType.CONFLICT: change_of})
     (shown,) = runner.proposals.list().proposals
-    runner.proposals.resolve(shown.row.id, "rejected", Caller(PERSON))
+    runner.proposals.resolve(shown.id, "rejected", Caller(PERSON))
     assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: None}
     house.undo(house.head)
     assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: newer}
