@@ -1,4 +1,4 @@
-"""What a transaction is made of, as values: kinds, changes, commits, and the sortable ids of ops."""
+"""The values of a transaction: kinds, changes, commits, and the sortable ids of ops."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from enum import StrEnum
 from msgspec import Struct
 
 Clock = Callable[[], datetime]
-"""Gives the present as an aware UTC datetime."""
+"""Returns the present as an aware UTC datetime."""
 Entropy = Callable[[int], bytes]
-"""Gives that many random bytes (`secrets.token_bytes`)."""
+"""Returns that many random bytes (`secrets.token_bytes`)."""
 
 
 class Kind(StrEnum):
-    """What an op was for; the trailer `Ormah-Kind` (DESIGN section 5)."""
+    """The purpose of an op, written as the trailer `Ormah-Kind`."""
 
     INIT = "init"
     REMEMBER = "remember"
@@ -46,31 +46,32 @@ class Kind(StrEnum):
 
 
 Stat = tuple[int, int, int]
-"""(bytes, mtime in nanoseconds, inode) of a file: as long as it has these, it has the bytes it had."""
+"""(bytes, mtime in nanoseconds, inode): a file with the same three has the same content."""
 
 
 class Change(Struct, frozen=True):
-    """One file of an op. `path` is posix and relative to the vault's root; `old` is the sha256 (hex) of the bytes
-    that it replaced, None where there was no file; `data` is the new content, None where the file went away."""
+    """One file of an op. `path` is posix and relative to the vault; `old` is the sha256 (hex) of the replaced bytes, None for a new
+    file; `data` is the new content, None for a removed file.
+    """
 
     path: str
     node_id: str | None
     old: str | None
     data: bytes | None
     stat: Stat | None = None
-    """Of the file with `data`, as it was put in its place; None: not known."""
+    """The stat of the file once `data` was written; None where it is unknown."""
     apart: bool = False
-    """Whether the history has something else than the folder: `held`, or no such file (None)."""
+    """True where the history has other bytes than the folder: `held`, or no file (None)."""
     held: bytes | None = None
 
     @property
     def in_history(self) -> bytes | None:
-        """What the op's commit has at the path."""
+        """The bytes that the commit has at the path."""
         return self.held if self.apart else self.data
 
 
 class Committed(Struct, frozen=True):
-    """An op that is in the history."""
+    """An op that is committed."""
 
     op: str
     commit: str
@@ -80,11 +81,11 @@ class Committed(Struct, frozen=True):
     time: datetime
     changes: tuple[Change, ...]
     parent: str | None = None
-    """The commit it was put on; None: the first one, or it is not known any more."""
+    """The parent commit; None for the first commit, or where it is unknown."""
 
 
 def sha256(data: bytes) -> str:
-    """The digest by which versions of a file are told apart (the same as `note.note.digest`)."""
+    """Return the digest by which versions of a file are told apart."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -93,8 +94,10 @@ OP_LENGTH = 26
 
 
 class OpIds:
-    """Ids that sort by time: 48 bits of milliseconds and 80 random bits in Crockford's base 32, as in a ULID but in
-    lower case. Within a process each is greater than the one before, also when the clock stands or goes back."""
+    """Makes ids that sort by time: 48 bits of milliseconds and 80 random bits in Crockford's base 32, a ULID in lower case.
+
+    Within a process each id is greater than the last one, even when the clock goes back.
+    """
 
     def __init__(self, clock: Clock, entropy: Entropy = secrets.token_bytes) -> None:
         self._clock = clock
@@ -111,4 +114,5 @@ class OpIds:
 
 
 def is_op(text: str) -> bool:
+    """Return whether `text` has the form of an op id."""
     return len(text) == OP_LENGTH and set(text) <= set(_ALPHABET)

@@ -1,8 +1,7 @@
-"""A decision: what a person (or an agent) said of a proposal. One line of `.ormah/decisions/YYYY-MM.jsonl`.
+"""Decisions on proposals: a line each in `.ormah/decisions/YYYY-MM.jsonl`. Pure; FORMAT.md specifies the format.
 
-It names what was proposed by its key: the kind of change, the memories, and what they said. So the same thing is never
-proposed again, on whatever machine, and is proposed anew once one of the memories says something else. Specified in
-FORMAT.md. Pure.
+A line names the proposal by its key: the kind of change, the memories and the hashes of their texts. The same proposal is never made
+again on any machine, and is made anew once a text changes.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from ormahd.model.lines import MonthFiles
 from ormahd.model.node import ProposalType, is_node_id, read_time, write_time
 
 FOLDER: Final = ".ormah/decisions"
-"""Where the files are, relative to the vault's root."""
+"""The folder of the files, relative to the vault."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ID = 32
-"""Hexadecimal digits of a line's id: 128 bits."""
+"""Hexadecimal digits of a line id: 128 bits."""
 
 Verdict = Literal["approved", "rejected"]
 
 
 class Decision(Struct, frozen=True):
-    """What a line says. `nodes`: full ids; `texts`: the sha256 of what each said (`state.verdicts.text_key`); both sorted."""
+    """One decision. `nodes`: full ids; `texts`: the sha256 of each text (`state.verdicts.text_key`); both sorted."""
 
     type: ProposalType
     nodes: tuple[str, ...]
@@ -49,17 +48,17 @@ class Decision(Struct, frozen=True):
 
 
 def key_of(type: ProposalType, nodes: Sequence[str], texts: Sequence[str]) -> str:  # noqa: A002
-    """What makes two proposals the same."""
+    """Return the key by which two proposals are the same."""
     return " ".join([type, *sorted(nodes), *sorted(texts)])
 
 
 def line_id(key: str) -> str:
-    """The id of a line: of what was proposed, so that a proposal has one decision, the last one."""
+    """Return the id of the line for a proposal; a proposal has one decision, the last one."""
     return hashlib.sha256(key.encode()).hexdigest()[:_ID]
 
 
 def encode(decision: Decision) -> bytes:
-    """The line, without its end. `decided_at` is second, so that a merge of two versions keeps the later one."""
+    """Return the JSON line without its newline. `decided_at` comes second, so that a merge keeps the later version."""
     row = {
         "id": decision.id, "decided_at": write_time(decision.decided_at, "milliseconds"), "type": decision.type.value,
         "verdict": decision.verdict, "by": decision.by, "nodes": sorted(decision.nodes), "texts": sorted(decision.texts),
@@ -68,7 +67,7 @@ def encode(decision: Decision) -> bytes:
 
 
 def decode(line: bytes) -> Decision | str:
-    """The decision that a line holds, or why it holds none. Keys that are not ours mean nothing."""
+    """Return the decision of a line, or why it has none. Unknown keys are ignored."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

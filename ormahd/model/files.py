@@ -1,4 +1,4 @@
-"""The state of a file when it was taken in: what the vault's scan and the index tell each other."""
+"""What is known of a file in the vault: its state when it was read, and findings for `doctor`. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from msgspec import Struct
 
 
 class FileState(Struct, frozen=True):
-    """Enough to see without reading that nothing changed. `path` is posix and relative to the vault's root, `digest` the
-    sha256 (hex) of the file's bytes on the disk."""
+    """The state of a file when it was read, enough to see without reading that it did not change.
+
+    `path` is posix and relative to the vault; `digest` is the sha256 (hex) of the bytes on disk.
+    """
 
     path: str
     size: int
@@ -17,11 +19,11 @@ class FileState(Struct, frozen=True):
     inode: int
     digest: str
     lent: str | None = None
-    """The id of a note that is only indexed: nothing of ours is written into the file, so it does not stand there."""
+    """The id of a note that is only indexed; its file holds none."""
     space: str | None = None
-    """The space that the person chose for the folder, which holds where the note names none."""
+    """The space that the person chose for the folder; it holds where the note names none."""
 
 
 def finding(path: str | None, level: str, what: str, mend: str, line: int | None = None) -> dict[str, Any]:
-    """One thing for `doctor`, in the shape of its reply."""
+    """Return one finding of `doctor` as its reply has it."""
     return {"level": level, "what": what, "path": path, "line": line, "mend": mend}

@@ -1,7 +1,6 @@
-"""A judgement: whether a memory that was whispered for a prompt was of use. One line of `.ormah/feedback/YYYY-MM.jsonl`.
+"""Judgements: whether a whispered memory was useful, a line each in `.ormah/feedback/YYYY-MM.jsonl`. Pure; FORMAT.md specifies it.
 
-Of the prompt the line holds its vector in eight bits a component and a keyed hash, not its text (unless the person wants
-that): a line says that something like this was asked, and not what. Specified in FORMAT.md. Pure.
+A line holds the prompt's vector in int8 and a keyed hash of the prompt, not its text, unless the person wants the text committed.
 """
 
 from __future__ import annotations
@@ -22,24 +21,23 @@ from ormahd.model.lines import MonthFiles
 from ormahd.model.node import is_node_id, read_time, short_id, write_time
 
 FOLDER = ".ormah/feedback"
-"""Where the files are, relative to the vault's root."""
+"""The folder of the files, relative to the vault."""
 _STEPS = 127
 
 Float = NDArray[np.float32]
 Source = Literal["explicit", "implicit"]
-"""Said by somebody who meant to, or inferred by an agent from what happened."""
+"""`explicit`: said on purpose. `implicit`: inferred by an agent."""
 
 
 class Small(Struct, frozen=True):
-    """A vector in eight bits a component: `steps` are int8, times `scale` they are the components."""
+    """An int8 vector: `steps` times `scale` are the components."""
 
     steps: bytes
     scale: float
 
     @classmethod
     def of(cls, vector: Float) -> Small:
-        """The nearest one. Of a unit vector of 384 components the cosine with any other moves by 0.002 at most, as
-        measured; zeros stay zeros."""
+        """Return the nearest int8 vector. A cosine of unit vectors moves by at most 0.002; zeros stay zeros."""
         scale = float(np.abs(vector).max(initial=0.0)) / _STEPS or 1.0
         return cls(np.rint(vector / scale).astype(np.int8).tobytes(), float(f"{scale:.6g}"))
 
@@ -49,17 +47,17 @@ class Small(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """What a line says. `session_id` and `prompt_hash` are keyed hashes; `prompt` is None unless it is to be committed."""
+    """One judgement. `session_id` and `prompt_hash` are keyed hashes; `prompt` is None unless it is to be committed."""
 
     node_id: str
     signal: int
-    """1: of use; -1: not."""
+    """1: useful; -1: not useful."""
     source: Source
     confirmed_at: datetime
     event: str
-    """The whisper that is judged."""
+    """The id of the judged whisper."""
     model: str
-    """Whose vector it is (`model_name`): vectors of another model cannot be compared with it."""
+    """The name of the embedding model (`model_name`); vectors of other models are not comparable."""
     vector: Small
     prompt_hash: str
     space: str | None = None
@@ -72,18 +70,17 @@ class Judgement(Struct, frozen=True):
 
 
 def line_id(event: str, node_id: str, source: str) -> str:
-    """The id of a line. One whisper, one memory and one kind of source have one judgement: the last one said."""
+    """Return the id of a line: one judgement per whisper, memory and source; the last one counts."""
     return f"{event}-{short_id(node_id)}-{source}"
 
 
 def model_name(name: str) -> str:
-    """A model as judgements name it: without the folder or account it comes from, which other machines have elsewhere."""
+    """Return the name of a model without folder or account, which differ between machines."""
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1]
 
 
 def encode(judgement: Judgement) -> bytes:
-    """The line, without its end. `confirmed_at` is second, so that a merge of two versions keeps the later one
-    (`model.lines.merge_lines` takes the line whose bytes sort last)."""
+    """Return the JSON line without its newline. `confirmed_at` comes second, so that a merge keeps the later version."""
     row = {
         "id": judgement.id, "confirmed_at": write_time(judgement.confirmed_at, "milliseconds"), "node_id": judgement.node_id,
         "signal": judgement.signal, "source": judgement.source, "event": judgement.event, "space": judgement.space,
@@ -96,7 +93,7 @@ def encode(judgement: Judgement) -> bytes:
 
 
 def decode(line: bytes) -> Judgement | str:
-    """The judgement that a line holds, or why it holds none. Keys that are not ours mean nothing."""
+    """Return the judgement of a line, or why it has none. Unknown keys are ignored."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -142,5 +139,4 @@ def _small(row: dict[str, Any]) -> Small | None:
 FILES: Final[MonthFiles[Judgement]] = MonthFiles(
     FOLDER, encode, decode, id=lambda one: one.id, said=lambda one: one.confirmed_at
 )
-"""Whoever writes a judgement takes the file of the month in which it was whispered: one that is changed later stands where it
-stood."""
+"""A judgement belongs to the file of the month of its whisper, also when it is changed later."""

@@ -1,4 +1,4 @@
-"""Merge files of JSON lines (`.ormah/*.jsonl`) three ways, as sets of lines by id. Pure."""
+"""Files of JSON lines with ids in `.ormah/`: their three-way merge as sets, and files of one month each. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ormahd.model import strength
 
 
 def one_side(base: Any, ours: Any, theirs: Any) -> tuple[bool, Any]:
-    """Whether at most one side differs from the base, or both in the same way; and the value then."""
+    """Return (True, value) where at most one side differs from the base or both agree; else (False, any value)."""
     if ours == theirs or theirs == base:
         return True, ours
     return ours == base, theirs
 
 
 def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes:
-    """Merge files of JSON lines as sets by the lines' `id`, in the order of the ids.
+    """Merge files of JSON lines as sets by the lines' `id`, sorted by id.
 
-    A line that one side removed and the other left alone goes; one that a side changed stays. Of two versions of a
-    line the choice is the same from both sides: for strength the larger numbers and later dates, else the one whose
-    bytes sort last. A line without an id is its own id and stands at the end; conflict markers are left out.
+    A line that one side removed and the other left alone goes; a line that a side changed stays. Two versions of a line are resolved alike
+    from both sides: strength keeps larger numbers and later dates, other lines the one whose bytes sort last. A line without an id is
+    its own id and goes to the end; conflict markers are left out.
     """
     if theirs in (base, ours):
         return ours
@@ -81,28 +81,31 @@ _NAME = re.compile(r"\d{4}-\d{2}\.jsonl")
 
 
 class MonthFiles(Struct, Generic[T], frozen=True):
-    """One kind of line."""
+    """Reads and writes one kind of line, kept in a file per month: judgements or decisions. Of two lines with one id the later counts.
+
+    `encode` puts the id first and the time second, because `merge_lines` keeps the line whose bytes sort last.
+    """
 
     folder: str
-    """Where its files are, relative to the vault's root."""
+    """Where the files are, relative to the vault."""
     encode: Callable[[T], bytes]
-    """The line, without its end: its id first and its time second (`merge_lines` keeps the line whose bytes sort last)."""
+    """Returns the line without its newline."""
     decode: Callable[[bytes], T | str]
-    """What a line holds, or why it holds nothing."""
+    """Returns the value of a line, or why it has none."""
     id: Callable[[T], str]
     said: Callable[[T], datetime]
 
     def ours(self, path: str) -> bool:
-        """Whether a path of the vault is one of these files."""
+        """Return whether `path` is one of these files."""
         folder, _, name = path.rpartition("/")
         return folder == self.folder and _NAME.fullmatch(name) is not None
 
     def path(self, moment: datetime) -> str:
-        """The file of that month, in UTC."""
+        """Return the file for the month of `moment`, in UTC."""
         return f"{self.folder}/{moment.astimezone(UTC):%Y-%m}.jsonl"
 
     def read(self, data: bytes) -> tuple[dict[str, T], list[tuple[int, str]]]:
-        """What a file holds by the ids of its lines, and the lines that hold nothing: (number from 1, why)."""
+        """Return `{id: value}` of a file, and `(line number, why)` for each unreadable line."""
         found: dict[str, T] = {}
         bad: list[tuple[int, str]] = []
         for number, line in enumerate(data.splitlines(), start=1):
@@ -115,11 +118,11 @@ class MonthFiles(Struct, Generic[T], frozen=True):
         return found, bad
 
     def later(self, one: T, other: T | None) -> T:
-        """Of two with one id the one that was said last."""
+        """Return the later of two values with one id."""
         return one if other is None or self.said(one) >= self.said(other) else other
 
     def put(self, data: bytes, one: T) -> bytes:
-        """The file with this in it, in place of what has its id. What cannot be read stays, at the end."""
+        """Return the file with `one` in it, in place of the value with its id. Unreadable lines move to the end."""
         before = b"".join(
             line + b"\n"
             for line in data.splitlines()

@@ -1,7 +1,6 @@
-"""The memory as the code sees it: a node, its connections, and the requests that make and find nodes.
+"""A memory as the code sees it: node, connections, and the requests that create and find nodes.
 
-Fields, types, tiers and edges: seeds/data-model. Knowledge comes from the note's frontmatter and body,
-strength (access, stability, importance) from `.ormah/strength.jsonl`; a `MemoryNode` joins both.
+Knowledge comes from the note's frontmatter and body, strength from `.ormah/strength.jsonl`; a `MemoryNode` joins both.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 MAX_CONTENT = 1_000_000
-"""Characters in one memory. A longer text is a document: `ormahctl ingest`, or a file dropped in the vault."""
+"""Characters of one memory. A longer text is a document to ingest or to put into the vault as a file."""
 MAX_TITLE = 300
 MAX_TAGS = 64
 MAX_TAG = 100
@@ -56,7 +55,7 @@ class EdgeType(StrEnum):
 
     @property
     def activation_factor(self) -> float:
-        """How strongly relevance flows along this edge in spreading activation (not the edge's weight)."""
+        """The share of relevance that flows along this edge in spreading activation."""
         return _ACTIVATION[self]
 
 
@@ -73,12 +72,12 @@ _ACTIVATION = {
 
 
 def is_node_id(text: str) -> bool:
-    """True for a full id in its canonical form (lower-case UUID)."""
+    """Return whether `text` is a full id in canonical form (lower-case UUID)."""
     return _ID.fullmatch(text) is not None
 
 
 def short_id(node_id: str) -> str:
-    """The first segment of the id: 8 characters, unique within a vault."""
+    """Return the first 8 characters of an id, which are unique within a vault."""
     return node_id[:8]
 
 
@@ -129,14 +128,13 @@ Space = Annotated[Annotated[str, Field(max_length=MAX_SPACE), AfterValidator(_on
 
 
 class Model(BaseModel):
-    """Its checks are made when the first is checked (`build`): all of them together take as long as a question. Also by several
-    threads at once, from pydantic 2.14 on (its pull request 13438)."""
+    """Base of the checked models. Their validators are built on first use, or by `build`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Connection(Model):
-    """A directed, typed, weighted edge from the node that holds it to `target` (a full node id)."""
+    """A directed, typed, weighted edge to `target` (a full node id)."""
 
     target: str
     edge: EdgeType = EdgeType.RELATED_TO
@@ -147,24 +145,21 @@ class Connection(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strength:
-    """What use has made of a node: read from `.ormah/strength.jsonl`, never from the note.
-
-    One is kept of every node, so it has slots: as a model it took 1 KB, and 0.15 so.
-    """
+    """How a node was used, from `.ormah/strength.jsonl`. A dataclass with slots, because one is kept per node."""
 
     importance: Share = 0.5
     access_count: Count = 0
     """How often it was found or opened."""
     use_count: Count = 0
-    """Of these, how often its use was confirmed: opened, or judged useful."""
+    """How many of these were confirmed uses: opened, or judged useful."""
     last_accessed: Utc | None = None
     last_review: Utc | None = None
     stability: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
-    """Days until retrievability is about 37 %; 0 means never reviewed (the default initial stability applies)."""
+    """Days until retrievability is about 37 %; 0 means never reviewed."""
 
 
 class MemoryNode(Model):
-    """The core entity (seeds/data-model, "MemoryNode")."""
+    """One memory with its knowledge and its strength."""
 
     id: str
     type: NodeType = NodeType.FACT
@@ -199,11 +194,11 @@ class MemoryNode(Model):
 
 
 ABOUT_SELF = "about_self"
-"""The tag of memories that describe the user; full text search looks for it when a query says "me" or "my"."""
+"""The tag of memories about the user; full text search looks for it when a query says "me" or "my"."""
 
 
 class LinkRequest(Model):
-    """An edge a caller asks for; `target` may be a short id or any unique prefix of 4 or more characters."""
+    """An edge that a caller asks for; `target` may be any unique prefix of 4 or more characters."""
 
     target: Line
     edge: EdgeType = EdgeType.RELATED_TO
@@ -212,7 +207,7 @@ class LinkRequest(Model):
 
 
 class CreateNodeRequest(Model):
-    """What `remember` and `import` take (seeds/data-model, "CreateNodeRequest")."""
+    """The parameters of `remember` and of a line of `import`."""
 
     content: Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(_clean)]
     type: NodeType = NodeType.FACT
@@ -225,9 +220,9 @@ class CreateNodeRequest(Model):
     about_self: bool = False
     confidence: Share = 1.0
     created: Utc | None = None
-    """Only `import` and ingestion may set it; null means now."""
+    """Only import and ingestion set it; None means now."""
     everywhere: bool = Field(default=False, alias="global")
-    """Global on purpose: whoever stored it said so, and no job gives it a space."""
+    """True where the caller asked for a global memory; no job gives it a space."""
 
     @field_validator("content")
     @classmethod
@@ -238,12 +233,12 @@ class CreateNodeRequest(Model):
 
 
 class Narrowing(Model):
-    """Which memories a search or a list is to keep."""
+    """Filters of a search or list."""
 
     types: list[NodeType] | None = None
     tiers: list[Tier] | None = None
     spaces: list[str] | None = None
-    """Project spaces to keep; the word "global" stands for memories without a space."""
+    """Spaces to keep; "global" stands for memories without a space."""
     tags: list[str] | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
@@ -264,7 +259,7 @@ class Narrowing(Model):
 
 
 class SearchQuery(Narrowing):
-    """What `recall` takes (seeds/data-model, "SearchQuery")."""
+    """The parameters of `recall`."""
 
     query: Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(_clean)]
     limit: int = Field(default=10, ge=1, le=100)
@@ -285,11 +280,11 @@ class ProposalType(StrEnum):
 
 
 Found = Literal["search", "activated", "conflict", "temporal"]
-"""How a result was found: by search, along an edge, along a contradiction, by its time alone."""
+"""How a result was found: by search, along an edge, along a contradiction, by time."""
 
 
 def build() -> None:
-    """Make the checks of all models now, so that the first request that needs them does not wait for that."""
+    """Build the validators of all models now, so that no request waits for it."""
     waiting = Model.__subclasses__()
     while waiting:
         model = waiting.pop()
@@ -298,7 +293,7 @@ def build() -> None:
 
 
 def read_time(value: Any) -> datetime | None:
-    """An ISO time with a zone, in UTC; None for anything else."""
+    """Return an ISO time with a zone in UTC; None for anything else."""
     if not isinstance(value, str):
         return None
     try:
@@ -309,5 +304,5 @@ def read_time(value: Any) -> datetime | None:
 
 
 def write_time(date: datetime, timespec: str) -> str:
-    """In UTC, to the second or finer (`timespec` as `isoformat` has it), with a Z."""
+    """Return the time in UTC with a `Z`; `timespec` as in `isoformat`."""
     return date.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -1,10 +1,10 @@
-"""Which project each space belongs to: `.ormah/spaces.jsonl`, a line for each way in which a project is known. Pure.
+"""The projects behind spaces: `.ormah/spaces.jsonl`, a line for each key by which a project is known. Pure.
 
     {"id": "5f…", "key": "git.example.org/acme/api", "space": "api", "since": "2026-11-21T20:00:00Z", "folder": "~/src/api", "root": "9c…"}
 
 `key` is the address of the project's remote (`git/remote_url.py`), else `root:` and its first commit, else `folder:` and its path. A
-project whose remote changes gets a second line, with `same` naming the first key. The files of two machines merge as sets of lines;
-where both gave a name away, the line that is older keeps it, and every machine comes to the same names.
+project whose remote changes gets a second line whose `same` is the first key. Files of two machines merge as sets of lines; where both
+used one name, the older line keeps it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from msgspec import MsgspecError, Struct, convert
 from ormahd.model.lines import merge_lines
 
 FILE: Final = ".ormah/spaces.jsonl"
-"""Where it is, relative to the vault's root."""
+"""The file, relative to the vault."""
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One way to know a project. `since`: when it was first met, ISO 8601. `told`: a person said so."""
+    """One key of a project. `since`: when it was first seen, ISO 8601. `told`: a person chose the name."""
 
     key: str
     space: str
@@ -47,7 +47,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 def read(data: bytes) -> list[Line]:
-    """The lines of a file, oldest first. One that cannot be read names no project."""
+    """Return the lines of a file, oldest first. Unreadable lines are skipped."""
     found = []
     for line in data.splitlines():
         try:
@@ -60,7 +60,7 @@ def read(data: bytes) -> list[Line]:
 
 
 def with_line(data: bytes, new: Line) -> bytes:
-    """The file with this line; an older one of the same key and space gives way to it."""
+    """Return the file with `new` in it, in place of an older line with its key and space."""
     kept = b"".join(
         line + b"\n" for line in data.splitlines() if line.strip() and f'"{new.line_id}"'.encode() not in line
     )
@@ -68,8 +68,10 @@ def with_line(data: bytes, new: Line) -> bytes:
 
 
 def spaces(lines: Iterable[Line]) -> dict[str, str]:
-    """{key: space} for all lines (oldest first): what a person told, last word first; else the oldest line. Of two projects that
-    were given one name apart from each other, the later one gets a suffix."""
+    """Return `{key: space}` for lines sorted oldest first. A name that a person chose wins, the last one first; else the oldest line.
+
+    Of two projects with one name the later gets a suffix.
+    """
     chosen: dict[str, Line] = {}
     for line in lines:
         before = chosen.get(line.key)
@@ -92,7 +94,7 @@ def spaces(lines: Iterable[Line]) -> dict[str, str]:
 
 
 def _first(line: Line, lines: Mapping[str, Line]) -> str:
-    """The key under which this project was met first."""
+    """Return the key under which the project was first seen."""
     seen = {line.key}
     while line.same is not None and line.same not in seen and line.same in lines:
         seen.add(line.same)
@@ -101,7 +103,7 @@ def _first(line: Line, lines: Mapping[str, Line]) -> str:
 
 
 def suffixes(key: str) -> tuple[str, ...]:
-    """What may tell a project from another one of its name, the shortest first: who owns it, where it lies."""
+    """Return suffixes that can distinguish a project from another of its name, shortest first: its owner, its folder."""
     if key.startswith("root:"):
         return (key[5:12],)
     parts = key.removeprefix("folder:").strip("/").split("/")[:-1]
@@ -112,7 +114,7 @@ def suffixes(key: str) -> tuple[str, ...]:
 
 
 def free_name(name: str, ways: Iterable[str], taken: Collection[str]) -> str:
-    """`name`, or `name (suffix)` with the first suffix that makes it no other project's. `taken`: casefolded names."""
+    """Return `name`, or `name (suffix)` with the first suffix that is free. `taken`: casefolded names."""
     for one in (name, *(f"{name} ({way})" for way in ways)):
         if one.casefold() not in taken:
             return one

@@ -1,18 +1,16 @@
-"""Strength: what use has made of each memory, how it fades, and its file `.ormah/strength.jsonl`.
+"""Strength: how often and how lately each memory was used, how it fades, and the files `.ormah/strength.jsonl` and `active_days.jsonl`.
 
-The file has a line per node and machine, so that two machines never write the same line and their files merge by
-taking all lines. A reader sums the counts, takes the latest dates and the larger stability, and the importance that
-was computed last. A job folds events into the file now and then; reading a memory never writes.
+`strength.jsonl` has a line per node and machine, so two machines never write the same line and git can take all lines of both. A
+reader sums the counts and takes the latest dates, the larger stability and the importance that was computed last.
 
     {"id": "<node>@<machine>", "node": …, "machine": …, "access_count": 3, "use_count": 1, "last_access": "2026-11-21T20:00:00Z",
      "last_use": …, "last_recall": …, "last_whisper": …, "stability": 13.612, "last_review": …, "importance": 0.61, "scored": …}
 
-Every key but the first three may be absent. `access_count`, `last_access`: among the first of a recall, or used; `use_count`,
-`last_use`: its use was confirmed; `last_review`: that use also strengthened it; `last_recall`, `last_whisper`: its last weak uses;
-`scored`: when `importance` was computed. Keys that we do not know and lines that cannot be read stay as they are (at the end of the
-file).
+Only the first three keys are required. An access is a recall or a use; a use was confirmed by the caller; a review is a use that also
+raised the stability; `scored` is when `importance` was computed. Unknown keys and unreadable lines are kept, at the end of the file.
 
-Fading (FSRS's forgetting curve in its simplest form): retrievability R = e^(-t/S) after t days with stability S.
+Fading is FSRS's forgetting curve in its simplest form: retrievability R = e^(-t/S) after t days with stability S. FORMAT.md specifies
+both files.
 """
 
 from __future__ import annotations
@@ -34,18 +32,18 @@ ACCESS_WEIGHT = 0.34
 EDGE_WEIGHT = 0.33
 RECENCY_WEIGHT = 0.33
 ACCESS_REFERENCE = 50
-"""Accesses that count as much as any number can; the scale below is logarithmic."""
+"""Accesses at which this part of the score reaches 1; the scale is logarithmic."""
 EDGE_REFERENCE = 20
 HALF_LIFE_DAYS = 14.0
 WORTH_STORING = 0.01
-"""A smaller change is not written: it would be a line in git that nobody reads."""
+"""Smaller changes of importance are not written, to save commits."""
 
 
 def importance(access_count: int, edges: int, days_since_access: float) -> float:
-    """0 (never used, unconnected, long ago) to 1, rounded to 4 places.
+    """Return the importance of a memory, from 0 (never used, unconnected, old) to 1, rounded to 4 places.
 
-    `edges` counts both directions; `days_since_access` counts from creation when there was no access, and a date in
-    the future (a clock that was wrong) counts as now.
+    `edges` counts both directions; `days_since_access` counts from creation where there was no access. Negative days count as 0.
+    It decides which memories leave a full core tier and which are spared from fading; ranking does not use it.
     """
     access = min(1.0, log1p(max(0, access_count)) / log(1 + ACCESS_REFERENCE))
     connected = min(1.0, log1p(max(0, edges)) / log(1 + EDGE_REFERENCE))
@@ -59,21 +57,20 @@ STRENGTH_FILE = ".ormah/strength.jsonl"
 DAYS_TO_ARCHIVE = 14.0
 ARCHIVE_BELOW = 0.3
 INITIAL_STABILITY_DAYS = DAYS_TO_ARCHIVE / log(1 / ARCHIVE_BELOW)
-"""11.63 days, where e^(-14/S) = 0.3: the stability that a memory begins with, and the unit of `model.strength`. The documents of the
-original promise 14 days; its code had S = 1 and archived after 1.2."""
+"""11.63 days, where e^(-14/S) = 0.3: the stability of a memory that was never used, and the unit of a lease."""
 MAX_STABILITY_DAYS = 365.0
-"""A year without use is long enough for anything outside `core`."""
+"""Stability stops growing at a year."""
 REVIEW_EVERY_DAYS = 1.0
-"""Uses within a day are one review: fifteen recalls in a minute took the original's stability to its cap."""
+"""Uses within a day count as one review."""
 
 WHISPER_EVERY_DAYS = 1.0
-"""A whisper within a day of the last one that is noted is not noted."""
+"""Further whispers within a day are not stored."""
 
 T = TypeVar("T")
 
 
 class Pace(Protocol):
-    """What a caller who has time does between two steps of many, so that others come in between."""
+    """Iterates over the steps of long work and lets other threads run between them."""
 
     def __call__(self, steps: Iterable[T], /) -> Iterator[T]: ...
 
@@ -85,14 +82,15 @@ _MAX_SPACING = 2.0
 
 
 How = Literal["use", "recall", "whisper"]
-"""How a memory was used. `use`: confirmed, because it was opened or judged useful. The others are weak uses: it stood among the
-first of a recall, or in full in a whisper. Those renew a lease; ranking's access share does not see them."""
+"""How a memory was used. `use`: opened or judged useful. `recall`: among the first results. `whisper`: quoted in full in a whisper.
+The last two renew a lease only.
+"""
 
 HOWS: tuple[How, ...] = ("use", "recall", "whisper")
 
 
 class Access(Struct, frozen=True):
-    """A memory was used, `times` times at once. Only a confirmed use strengthens it; a whisper does not even count as found."""
+    """A memory was used `times` times at one moment. Only `use` strengthens it."""
 
     node: str
     at: datetime
@@ -101,7 +99,7 @@ class Access(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """The scorer computed a node's importance."""
+    """The importance that the scorer computed for a node."""
 
     node: str
     at: datetime
@@ -109,10 +107,9 @@ class Score(Struct, frozen=True):
 
 
 def reinforce(stability: float, days_since_review: float) -> float:
-    """The stability (days) after a confirmed use. Within a day of the last review nothing is added.
+    """Return the stability in days after a confirmed use. A use within a day of the last review adds nothing.
 
-    S' = min(S * (1 + 0.5 * S^-0.5 * min(R^-0.2, 2)), 365): daily use takes the first stability to a year in about three months,
-    and rarely spaced use gains more each time.
+    S' = min(S * (1 + 0.5 * S^-0.5 * min(R^-0.2, 2)), 365). Daily use reaches a year in about three months; spaced uses gain more each.
     """
     current: float = stability if stability > 0 else INITIAL_STABILITY_DAYS
     if days_since_review < REVIEW_EVERY_DAYS:
@@ -124,7 +121,7 @@ def reinforce(stability: float, days_since_review: float) -> float:
 
 
 def read_strength(data: bytes, problems: list[str] | None = None, *, pace: Pace = iter) -> dict[str, Strength]:
-    """Node id to strength. Lines that cannot be read are skipped; a sentence for each is added to `problems`."""
+    """Return `{node id: strength}`. An unreadable line is skipped, with a sentence in `problems`."""
     rows, bad = _parse(data, pace)
     if problems is not None:
         problems.extend(f"line {number} of strength.jsonl cannot be read: {why}" for number, _, why in bad)
@@ -132,25 +129,26 @@ def read_strength(data: bytes, problems: list[str] | None = None, *, pace: Pace 
 
 
 class LastUses(Struct):
-    """When a memory was used last, by how it was used; None: never so."""
+    """The dates of the last use of each kind; None where there was none."""
 
     use: datetime | None = None
     recall: datetime | None = None
     whisper: datetime | None = None
 
     def take(self, how: How, at: datetime) -> None:
+        """Keep `at` if it is later than what is known."""
         known: datetime | None = getattr(self, how)
         if known is None or at > known:
             setattr(self, how, at)
 
     @property
     def last(self) -> datetime | None:
-        """The last use of whatever kind: from then on its lease counts."""
+        """The latest use of any kind; the lease counts from it."""
         return max((at for at in (self.use, self.recall, self.whisper) if at is not None), default=None)
 
 
 def last_uses(data: bytes) -> dict[str, LastUses]:
-    """Node id to its last uses, of those that had one, of all machines together."""
+    """Return `{node id: last uses}` over all machines."""
     found: dict[str, LastUses] = {}
     for row in _parse(data)[0].values():
         dates = (row.get("last_use", row.get("last_review")), row.get("last_recall"), row.get("last_whisper"))
@@ -164,10 +162,10 @@ def fold(
     data: bytes, machine: str, events: Iterable[Access | Score], *, created: Mapping[str, datetime] | None = None,
     pace: Pace = iter,
 ) -> bytes:  # fmt: skip
-    """The file with `events` folded into the lines of `machine`: one line a node, in the order of their ids.
+    """Return the file with `events` added to the lines of `machine`, sorted by id.
 
-    `created` (node id to creation) starts the first day of a memory that was never reviewed. The same events in any
-    order give the same bytes; no events give a canonical file back byte for byte.
+    `created` (`{node id: creation}`) is where counting starts for a memory without a review. The order of events does not matter.
+    Without events a canonical file comes back byte for byte.
     """
     rows, bad = _parse(data, pace)
     of_node: dict[str, list[dict[str, Any]]] = {}
@@ -195,9 +193,9 @@ def _order(event: Access | Score) -> tuple[datetime, str, float]:
 
 
 def merged_row(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Two versions of the same line (a machine's counters only grow): the larger number and the later date of each.
+    """Merge two versions of one line: the larger number and the later date of each key; importance goes with the later `scored`.
 
-    Symmetric. Importance goes with the later `scored`.
+    A machine's counters only grow, so this is symmetric.
     """
     row: dict[str, Any] = {}
     for key in dict.fromkeys([*one, *other]):
@@ -211,7 +209,7 @@ def merged_row(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
 
 
 def row_problem(row: Any) -> str | None:
-    """Why a decoded line is no line of this file, or None."""
+    """Return why a decoded line is not valid, or None."""
     if not isinstance(row, dict):
         return "it is no JSON object"
     for key in ("id", "node", "machine"):
@@ -232,7 +230,7 @@ def row_problem(row: Any) -> str | None:
 
 
 def strength_line(row: Mapping[str, Any]) -> str:
-    """One line, without its end: known keys in their order, then the others by name."""
+    """Return the JSON of one line without its newline: known keys in their order, then the others by name."""
     order = {key: place for place, key in enumerate(_KEYS)}
     ordered = {key: row[key] for key in sorted(row, key=lambda key: (order.get(key, len(order)), key))}
     return json.dumps(ordered, ensure_ascii=False, allow_nan=False)
@@ -263,7 +261,7 @@ def _access(row: dict[str, Any], before: Strength, event: Access, created: datet
 
 
 def _worth_noting(written: str | None, at: datetime) -> bool:
-    """Whether a whisper is news. Leases are weeks long, and a file that changes with each prompt would be a blob of git each time."""
+    """Return whether a whisper is more than a day after the stored one. Writing every whisper would give git a new blob each time."""
     known = read_time(written)
     return known is None or at - known >= timedelta(days=WHISPER_EVERY_DAYS)
 
@@ -306,7 +304,7 @@ def _scored(row: Mapping[str, Any]) -> tuple[bool, datetime, float]:
 
 
 def _rank(value: Any) -> Any:
-    """Dates by their time, numbers by size, anything else by its JSON text: an order for any two values."""
+    """Return a key that orders any two values: dates by time, numbers by size, everything else by its JSON."""
     if isinstance(value, str):
         date = read_time(value)
         return (date is not None, date.timestamp() if date else 0.0, value)
@@ -347,7 +345,7 @@ def _text(date: datetime) -> str:
 
 
 def _later(written: str | None, date: datetime) -> str:
-    """Of a date as written and a new one the later, as text; one second is as fine as the file is."""
+    """Return the later of a stored date and a new one, as text with seconds."""
     before = read_time(written)
     return written if written is not None and before is not None and _text(before) > _text(date) else _text(date)
 
@@ -361,16 +359,16 @@ CLASSES: Final[Mapping[NodeType, Lasting]] = {
     NodeType.DECISION: "decision", NodeType.PROCEDURE: "decision", NodeType.PREFERENCE: "decision",
     NodeType.PERSON: "decision", NodeType.PROJECT: "decision",
 }  # fmt: skip
-"""What happened is soon past; what is so holds for a while; what was decided, how a thing is done and who somebody is are needed
-rarely and long after."""
+"""Events pass soon, facts hold for a while, decisions and people matter long after."""
 SPREAD: Final = 0.5
-"""Share by which the longest lease of equal memories exceeds the shortest: a batch leaves over weeks, and what of it is needed
-after all is noticed before the rest has gone."""
+"""Share by which equal leases may differ, so that memories stored on one day do not leave on one day."""
 
 
 class Leases(Struct, frozen=True):
-    """The rule, with a person's settings. `event`, `fact` and `decision`: days of a memory of that class that was never used.
-    `below`: retrievability at which a lease ends."""
+    """Computes leases: how many unused days a memory stays in `working` before it moves to the archive.
+
+    `event`, `fact` and `decision` are days for an unused memory of that class; a lease ends where retrievability falls to `below`.
+    """
 
     event: float
     fact: float
@@ -378,15 +376,14 @@ class Leases(Struct, frozen=True):
     below: float = ARCHIVE_BELOW
 
     def days(self, node_type: NodeType, stability: float, node_id: str) -> float:
-        """The lease of one memory, in days. `stability`: in days, as confirmed use made it; 0: never used.
+        """Return the lease of one memory in days; `stability` is in days, 0 where it was never used.
 
-        Its class says how long it lasts unused. Confirmed use lengthens that in proportion to the stability, at most to what the
-        largest stability gives; a lease that is longer to begin with stays as it is.
+        Confirmed use lengthens the lease in proportion to the stability, up to that of the largest stability.
         """
         return self.unused(node_type, stability) * (1.0 + SPREAD * share_of(node_id))
 
     def unused(self, node_type: NodeType, stability: float = 0.0) -> float:
-        """The same before it is spread: the least that memories of this type and stability have."""
+        """Return the lease in days without the spread: the shortest that this type and stability can have."""
         days: float = getattr(self, CLASSES[node_type])
         until = log(1 / self.below)
         used = days * (stability / INITIAL_STABILITY_DAYS) * until / log(1 / ARCHIVE_BELOW)
@@ -394,7 +391,7 @@ class Leases(Struct, frozen=True):
 
 
 def share_of(node_id: str) -> float:
-    """A number from 0 to below 1 that an id always has: evenly spread over ids, whoever drew them."""
+    """Return a number in [0, 1) that is fixed for an id and evenly spread over ids."""
     return zlib.crc32(node_id.encode()) / 2**32
 
 
@@ -402,12 +399,14 @@ ACTIVE_DAYS_FILE: Final = ".ormah/active_days.jsonl"
 """Where it is, relative to the vault's root."""
 _DAY: Final = timedelta(days=1)
 _HALVINGS: Final = 60
-"""Steps of the search in `ActiveDays.back`: of a thousand years nothing is left."""
+"""Steps of the bisection in `ActiveDays.back`, enough for a thousand years."""
 
 
 class ActiveDays(Struct, frozen=True):
-    """Time as memories count it. `ordinals`: the days on which something was asked, ascending (`date.toordinal`). `idle_share`:
-    what any other day counts, 0 to 1."""
+    """Counts days as fading does: days on which the memory was asked something count fully, others with `idle_share` (0 to 1).
+
+    `ordinals` are the active days, ascending (`date.toordinal`); a day is one in UTC, so that machines agree.
+    """
 
     ordinals: tuple[int, ...]
     idle_share: float
@@ -417,14 +416,14 @@ class ActiveDays(Struct, frozen=True):
         return cls(tuple(sorted({day.toordinal() for day in days})), idle_share)
 
     def between(self, since: datetime, now: datetime) -> float:
-        """Days from `since` to `now`, each day with what it counts. Negative never."""
+        """Return the weighted days from `since` to `now`, never negative."""
         if now <= since:
             return 0.0
         active = self._until(now) - self._until(since)
         return active + self.idle_share * ((now - since) / _DAY - active)
 
     def back(self, now: datetime, days: float) -> datetime:
-        """The latest time from which until `now` so many days have counted; the beginning of time where it never were that many."""
+        """Return the latest time from which at least `days` weighted days passed until `now`; the minimum datetime where there is none."""
         first = datetime.min.replace(tzinfo=UTC)
         if self.between(first, now) < days:
             return first
@@ -438,7 +437,7 @@ class ActiveDays(Struct, frozen=True):
         return low
 
     def _until(self, time: datetime) -> float:
-        """Active days before `time`; the one it lies in by the part that is over."""
+        """Return the number of active days before `time`, today counted by the part that has passed."""
         utc = time.astimezone(UTC)
         today = utc.date().toordinal()
         at = bisect_left(self.ordinals, today)
@@ -448,12 +447,12 @@ class ActiveDays(Struct, frozen=True):
 
 
 def read_active_days(data: bytes) -> set[date]:
-    """The days of a file. A line that holds none is passed over."""
+    """Return the days of a file. Unreadable lines are skipped."""
     return {day for line in data.splitlines() if (day := _day(line)) is not None}
 
 
 def with_active_days(data: bytes, days: Iterable[date]) -> bytes:
-    """The file with these days added, in order. What cannot be read stays, at the end; a file that has them stays as it is."""
+    """Return the file with `days` added, sorted. Unreadable lines move to the end; a file that has all of them is unchanged."""
     found, new = read_active_days(data), set(days)
     if new <= found:
         return data

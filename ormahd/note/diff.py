@@ -1,4 +1,4 @@
-"""What changed between two versions of a note, for people to read: its fields, its edges, then its text. Pure.
+"""The difference of two versions of a note, for people: fields, edges, then text. Pure.
 
     tier: working -> core
     tags: +languages -todo
@@ -8,7 +8,7 @@
     -The user prefers TypeScript.
     +The user prefers TypeScript over JavaScript.
 
-Of a note that came or went every line has a `+` or a `-`. A file that is no readable note is compared as text.
+A new or removed note has `+` or `-` on every line. A file that is no readable note is compared as text.
 """
 
 from __future__ import annotations
@@ -28,24 +28,23 @@ FIELDS = ("title", "type", "tier", "space", "source", "confidence", "created", "
           "outdated_reason")  # fmt: skip
 LISTS = ("tags", "aliases")
 _USUAL = {"tier": "working", "confidence": 1.0}
-"""Values that are not worth a line where a note came or went."""
+"""Default values, not shown for a new or removed note."""
 
 Version = tuple[str, bytes]
-"""A file in one state: its path, posix and relative to the vault's root, and its bytes."""
+"""A file in one state: its path (posix, relative to the vault) and its bytes."""
 Name = Callable[[str], str | None]
 """What a wikilink's target is called, or None: then it is called as it is written."""
 
 
 class NoteDiff(Struct, frozen=True):
-    """`text`: lines without a line break at the end, empty when the bytes are the same. `cut`: some were left out,
-    and the last line says how many."""
+    """`text`: lines without a final line break, empty for equal bytes. `cut`: some lines are left out, the last one says how many."""
 
     text: str
     cut: bool = False
 
 
 def note_diff(before: Version | None, after: Version | None, *, name: Name = lambda _: None, lines: int = LINES) -> NoteDiff:  # fmt: skip
-    """The difference of two versions of a file (None: there was, or is, none), in at most `lines` lines of text."""
+    """Return the difference of two versions (None: no file), in at most `lines` lines of text."""
     if before is not None and after is not None and before[1] == after[1]:
         return NoteDiff("")
     notes = [None if version is None else parse(version[1], version[0]) for version in (before, after)]
@@ -73,7 +72,7 @@ def _as_text(before: Version | None, after: Version | None, lines: int) -> NoteD
 
 
 def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
-    """`updated` is left out: it says that something changed, which the other lines do."""
+    """Yield the changed fields. `updated` is left out, because the other lines imply it."""
     for field in FIELDS:
         was, now = (None if note is None else getattr(note, field) for note in (old, new))
         if was == now or field == "updated":
@@ -91,7 +90,7 @@ def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
 
 
 def _others(before: Version | None, after: Version | None) -> Iterator[str]:
-    """Keys of the person's own."""
+    """Yield the changed keys of the person."""
     was, now = _extra(before), _extra(after)
     for key in dict.fromkeys([*was, *now]):
         one, other = was.get(key), now.get(key)
@@ -113,7 +112,7 @@ def _extra(version: Version | None) -> dict[str, str]:
 
 
 def _value(key: str, lines: str) -> str:
-    """What the lines of a key say, as one line."""
+    """Return the lines of a key as one line."""
     stripped = lines.strip()
     for start in (key, f'"{key}"', f"'{key}'"):
         if stripped.startswith(start):
@@ -123,7 +122,7 @@ def _value(key: str, lines: str) -> str:
 
 
 def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
-    """Links in the body are left out: the text shows them."""
+    """Yield the changed edges. Links in the body show in the text."""
     was, now = ({} if note is None else {link.key: link for link in note.links if not link.body} for note in (old, new))
     for key in dict.fromkeys([*now, *was]):
         one, other = was.get(key), now.get(key)

@@ -1,4 +1,7 @@
-"""Changing a note: only the lines that the change is about, then read again to see that it says what it should."""
+"""Edits of a note: change only the lines concerned, then parse the result to verify that it says what it should.
+
+`edit` changes fields, edges and text; `retarget`, `lead` and `unlink` change where links lead.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +62,9 @@ from ormahd.note.write import text as rendered_text
 FIELDS = ("id", "type", "tier", "space", "everywhere", "title", "tags", "source", "confidence", "created", "updated",
           "valid_until", "outdated_reason")  # fmt: skip
 _KEYS = {"everywhere": "global"}
-"""Keys that are not called as their field."""
+"""Fields whose key has another name."""
 ORDER = (*(own + key for key in FIELD_KEYS for own in ("", OWN)), *EDGES, "edges")
-"""A key that is new stands behind the nearest of these before it that the note has."""
+"""A new key is inserted behind the nearest of these that the note has."""
 
 _RENDER: Mapping[str, Callable[[Any], str]] = {
     "id": str, "type": str, "tier": str, "space": rendered_text, "everywhere": lambda _: "true", "title": rendered_text, "tags": flow_tags,
@@ -71,7 +74,7 @@ _RENDER: Mapping[str, Callable[[Any], str]] = {
 
 
 class Editor:
-    """One edit of one note: `set` and `edges` plan, `apply` gives the new text."""
+    """One edit of a note's frontmatter: `set`, `clear` and `edges` plan it, `apply` returns the new text."""
 
     def __init__(self, note: Note, text: str) -> None:
         block = read(text)
@@ -90,7 +93,7 @@ class Editor:
         return self.splices.apply()
 
     def key(self, field: str) -> str:
-        """Where a field of ours stands: under its key, or behind `ormah_` where that one holds something else."""
+        """Return the key of a field: its own, or the one behind `ormah_` where its own holds something else."""
         key = _KEYS.get(field, field)
         own = OWN + key
         return own if key in self.note.taken or own in self.pairs else key
@@ -116,7 +119,7 @@ class Editor:
             self.splices.remove(self.pairs[key])
 
     def _put(self, key: str, value: str | list[str]) -> None:
-        """A key's value: on its line, or as lines of its own."""
+        """Write a key's value on its line, or as lines of its own."""
         pair = self.pairs.get(key)
         if isinstance(value, str):
             if pair:
@@ -135,7 +138,7 @@ class Editor:
         return self.pairs[before[-1]].end if before else next(iter(self.pairs.values())).start
 
     def _list(self, key: str, items: list[Written], wanted: list[str], render: Callable[[str, bool], str]) -> None:
-        """Make a list property say `wanted` (not empty)."""
+        """Make a list property hold `wanted` (not empty)."""
         goal = frozenset(wanted)
         kept = [item for item in items if item.value in goal]
         order = list(dict.fromkeys(item.value for item in kept))
@@ -263,7 +266,7 @@ class Editor:
             self.splices.insert(inner[-1].end, [margin + line for line in lines])
 
     def _changed_detail(self, value: Any, one: NoteLink) -> str:
-        """`{weight: …}` with what a person added to it; "" when nothing is left to say."""
+        """Return `{weight: …}` with the keys that a person added; "" where nothing is left."""
         if isinstance(value, MappingNode):
             return self.splices.flow_with(value, detail_parts(one))
         return detail(one) if has_detail(one) else ""
@@ -305,13 +308,11 @@ def edit(
     unlink: Sequence[tuple[EdgeType, str]] = (),
     content: str | None = None,
 ) -> bytes:
-    """Change fields (FIELDS), edges and text of a note and nothing else; what has its value already stays untouched.
+    """Change fields (FIELDS), edges and content of a note and nothing else; equal values stay untouched.
 
-    `clear` takes a key out, so that its default holds; so does `set` with None, unless the default holds already.
-    `space: null` is written where the folder would otherwise name a space; a space that is set takes `everywhere`
-    (`global: true`) away. `link` adds an edge or replaces its weight, creation and reason; `unlink` takes the
-    target as written or a short id, and leaves links in the body alone. `id` is for `doctor --fix` alone.
-    Raises InvalidNote when the note is none that can be edited, or would no longer be one.
+    `clear` removes a key; so does None in `set`, unless the default holds already. `space: null` is written where the folder implies a
+    space; setting a space removes `global: true`. `link` adds an edge or replaces its details; `unlink` takes the target as written or a
+    short id, and leaves links in the body. `id` is for `doctor --fix` alone. Raises InvalidNote for a note that cannot be edited safely.
     """
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE:
@@ -349,7 +350,7 @@ def edit(
 
 
 def _value(field: str, value: Any, path: str) -> Any:
-    """A field's value as `parse` would give it; None is its default."""
+    """Return a field's value as `parse` gives it; None is the default."""
     if field not in FIELDS or (field == "id" and value is None):
         raise ValueError(f"{field!r} is no field of a note that can be set")
     if field == "everywhere":
@@ -371,7 +372,7 @@ def _value(field: str, value: Any, path: str) -> Any:
 
 def _check(before: Note, after: Note, changed: Mapping[str, Any], link: Sequence[NoteLink],
            unlink: Sequence[tuple[EdgeType, str]], content: str | None) -> None:  # fmt: skip
-    """The edit says what it should, and all else is as before; or nothing is changed."""
+    """Raise InvalidNote unless the edited note says what it should and all else is as before."""
     if after.kind is not NoteKind.NOTE:
         problem = after.problems[0] if after.problems else None
         raise InvalidNote(f"{before.path} would no longer be a readable note: {problem.what if problem else after.kind}",
@@ -396,8 +397,10 @@ _NAME = re.compile(r"[^|#^]*")
 
 
 def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
-    """A note whose links to the note with the short id `short` lead to the note named `stem`, in its properties and in
-    its text (heading, block and alias of a link are kept). What is no readable note comes back as it is."""
+    """Return a note whose links to the short id `short` lead to the note named `stem`, in properties and text.
+
+    Heading, block and alias of a link stay. An unreadable note comes back unchanged.
+    """
     if short.encode() not in data:
         return data
     note = parse(data, path)
@@ -420,8 +423,10 @@ def _text(content: str, short: str, stem: str) -> str:
 
 
 def lead(content: str, names: Collection[str], stem: str) -> str:
-    """A text whose wikilinks to one of `names` (as `body_links` gives them) lead to the note named `stem`. What a reader
-    saw stays: a link by title gets it as its alias; heading, block and alias of a link are kept."""
+    """Return a text whose wikilinks to one of `names` (as from `body_links`) lead to the note named `stem`.
+
+    A link by title keeps the title as its alias; heading, block and alias stay.
+    """
 
     def led(inside: str) -> str:
         led_to = _NAME.sub(stem, inside, count=1)
@@ -431,7 +436,7 @@ def lead(content: str, names: Collection[str], stem: str) -> str:
 
 
 def unlink(content: str, names: Collection[str], word: str) -> str:
-    """A text whose wikilinks to one of `names` are words: their alias, or `word` where they show a file's name."""
+    """Return a text with words for its wikilinks to one of `names`: their alias, or `word` for a file's name."""
 
     def said(inside: str) -> str:
         alias = inside.partition("|")[2].strip()

@@ -1,4 +1,4 @@
-"""From YAML nodes to a note's fields: what a person may write for each, and what is said when it is none of that."""
+"""The fields and edges of a note, read from YAML nodes: accepted forms, dates, and the warnings for other values."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _TIME = re.compile(
 )
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""What a number of so many digits is, as the unique notes of Zettelkasten plug-ins have it."""
+"""Formats of numbers of so many digits, as Zettelkasten plug-ins name notes."""
 _EPOCHS = {10: 1, 13: 1000}
-"""Seconds and milliseconds since 1970, by their digits."""
+"""Digits of a Unix time to its units per second."""
 _YEAR = re.compile(r"(?<!\d)(?:1[89]|20|21)\d\d")
 _YEAR_FIRST = re.compile(r"\d{4}[-/. ]")
 _DOTTED = re.compile(r"\b\d{1,2}\.[ ]?(?:\d{1,2}\.|[^\W\d])")
 _ASIAN = re.compile(r"(\d{4})年(\d{1,2})月(\d{1,2})日")
 _BRACKETED = re.compile(r"\([^()]*\)$")
 _LONGEST = 60
-"""Characters; a longer text is prose."""
+"""Characters of a date; a longer text is prose."""
 _NAMED = re.compile(r"(\d{4})[-._](\d{2})[-._](\d{2})(?![\d])|(\d{14}|\d{12}|\d{8})(?!\d)")
 
 _MONTHS = (
@@ -60,13 +60,13 @@ _HOURS = {
     "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "WEST": 1, "CET": 1, "MEZ": 1, "CEST": 2, "MESZ": 2, "EET": 2, "EEST": 3, "MSK": 3,
     "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11,
 }  # fmt: skip
-"""Zones by the abbreviations that stand for one zone only."""
+"""Unambiguous abbreviations of time zones."""
 
 
 def read_time(text: str) -> datetime:
-    """A date or time as people and editors write it; without a zone it is UTC.
+    """Return a date or time as people and editors write it, in UTC; without a zone it is UTC.
 
-    Raises ValueError for what is none, and for what could be two days (`03/04/2024`).
+    Raises ValueError for anything else, and for what could be two days (`03/04/2024`).
     """
     text = text.strip().removeprefix("[[").removesuffix("]]")
     if _DAY.fullmatch(text):
@@ -76,7 +76,7 @@ def read_time(text: str) -> datetime:
 
 
 def _plain(text: str, day: str, clock: str, zone: str | None) -> datetime:
-    """The form that we write, and its neighbours."""
+    """Read the form that we write, and close variants."""
     if clock[1] == ":":
         clock = f"0{clock}"
     clock = clock.removesuffix(".")
@@ -91,7 +91,7 @@ def _plain(text: str, day: str, clock: str, zone: str | None) -> datetime:
 
 
 def _freely(text: str) -> datetime:
-    """Whatever says day, month and year so that there is one way to read it."""
+    """Read any other form with one possible reading."""
     if text.isascii() and text.isdigit():
         return _number(text)
     if len(text) > _LONGEST:
@@ -125,7 +125,7 @@ def _number(text: str) -> datetime:
 
 
 def _parsed(text: str, day_first: bool, otherwise: datetime) -> datetime:
-    """`text` with the parts of `otherwise` where it has none. Raises ValueError."""
+    """Return `text` with missing parts from `otherwise`. Raises ValueError."""
     parser, info = _parser()
     try:
         found: datetime = parser.parse(text, parserinfo=info, default=otherwise, dayfirst=day_first, tzinfos=_zone)
@@ -136,7 +136,7 @@ def _parsed(text: str, day_first: bool, otherwise: datetime) -> datetime:
 
 @lru_cache(maxsize=1)
 def _parser() -> tuple[Any, Any]:
-    """dateutil with the names of months and days in several languages; loaded by the first note that needs it."""
+    """Return dateutil and its settings, with names of months and days in several languages. Loaded on first use."""
     from dateutil import parser
 
     class Names(parser.parserinfo):  # type: ignore[misc]
@@ -171,7 +171,7 @@ def _zone(name: str | None, seconds: int | None) -> timezone | None:
 
 
 def named_time(name: str) -> datetime | None:
-    """The date that a file's name begins with, as daily and unique notes have it (`2024-05-01 Standup`, `202405011230`)."""
+    """Return the date that a file's name begins with (`2024-05-01 Standup`, `202405011230`), or None."""
     found = _NAMED.match(name)
     if found is None:
         return None
@@ -187,15 +187,15 @@ Choice = TypeVar("Choice", bound=StrEnum)
 T = TypeVar("T")
 
 OWN = "ormah_"
-"""In front of a key of ours where the key itself holds something else: `type: meeting`, `ormah_type: decision`."""
+"""The prefix of our key where the key itself holds something else: `type: meeting`, `ormah_type: decision`."""
 FIELD_KEYS = ("id", "type", "tier", "space", "global", "title", "tags", "source", "confidence", "created", "updated", "valid_until",
               "outdated_reason")  # fmt: skip
-"""The keys of the fields, in the order in which we write them."""
+"""The keys of the fields in the order in which we write them."""
 OTHER_NAMES = {
     "created": ("created_at", "date created", "creation date", "date"),
     "updated": ("updated_at", "date modified", "date updated", "last modified", "modified"),
 }
-"""Under which keys other programs keep a field, the likelier first. Compared without case, spaces, `-` and `_`."""
+"""Keys of other programs for a field, likeliest first. Case, spaces, `-` and `_` are ignored."""
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _OF_A_WHOLE = re.compile(r"(\d+(?:\.\d+)?)[ ]?(?:%|/[ ]?(\d+))")
@@ -205,7 +205,7 @@ _YES = frozenset({"true", "yes", "on"})
 
 
 class Wrong(Exception):
-    """A value that its key cannot have, found at the character `index` of the block."""
+    """A value that its key cannot have, at the character `index` of the block."""
 
     def __init__(self, what: str, node: Node, mend: str) -> None:
         super().__init__(what)
@@ -220,7 +220,7 @@ class Written(NamedTuple):
     value: str
     node: Node
     alone: bool
-    """True when the node says nothing else."""
+    """True where the node says nothing else."""
     said: str
     """The text that the value was read from."""
 
@@ -234,12 +234,12 @@ def as_utc(value: datetime) -> datetime:
 
 
 def clean_tag(text: str) -> str:
-    """A tag as it is kept: on one line and without the `#` that people type in front."""
+    """Return a tag on one line and without leading `#`."""
     return one_line(text).lstrip("# ")
 
 
 def _share(value: str) -> float | None:
-    """A number between 0 and 1 in the forms in which it has one meaning; None for others."""
+    """Return a number between 0 and 1 from the forms that are unambiguous; None for others."""
     value = value.replace(",", ".", 1)
     if _NUMBER.fullmatch(value):
         return float(value)
@@ -255,7 +255,7 @@ def _plain_key(key: str) -> str:
 
 
 class FieldReader:
-    """Reads one block. A value that its key cannot have is left to the person: it becomes a warning and the field's default."""
+    """Reads the fields of one block. An unusable value is left in place: it gives a warning, and the default holds."""
 
     def __init__(self, block: Frontmatter) -> None:
         self.block = block
@@ -277,10 +277,9 @@ class FieldReader:
         return raw if len(raw) <= _SHOWN else f"{raw[:_SHOWN]}…"
 
     def field(self, key: str, read: Callable[[str, Node], T | None], otherwise: T, *, quiet: bool = False) -> T:
-        """What a key of ours says, else what the same key behind `ormah_` says, else `otherwise`.
+        """Return the value of a key, else of the key behind `ormah_`, else `otherwise`.
 
-        A value that `read` refuses (Wrong) makes the key somebody else's; that is no fault where `quiet`, and none
-        where ours stands beside it.
+        Where `read` raises Wrong the key belongs to the person. That is a warning unless `quiet`, or our own key is beside it.
         """
         value: T | None = None
         node, own = self.block.get(key), self.block.get(OWN + key)
@@ -301,7 +300,7 @@ class FieldReader:
         return otherwise if value is None else value
 
     def text(self, key: str, node: Node | None) -> str | None:
-        """The characters of a value, whatever YAML would make of them; None for an empty one. Raises Wrong."""
+        """Return the text of a value without YAML's types; None for an empty one. Raises Wrong."""
         if node is None or is_null(node):
             return None
         if isinstance(node, SequenceNode):
@@ -323,7 +322,7 @@ class FieldReader:
         return value if value.strip() else None
 
     def node_id(self, key: str, node: Node) -> str | None:
-        """An id of ours. Raises Wrong for anybody else's (a Zettelkasten's number)."""
+        """Return one of our ids. Raises Wrong for others, such as the number of a Zettelkasten."""
         value = (self.text(key, node) or "").strip().lower()
         if value and not is_node_id(value):
             raise Wrong(f"{key} must be a UUID, it says {value[:_SHOWN]}", node, "remove the line")
@@ -344,7 +343,7 @@ class FieldReader:
         return value
 
     def space(self, otherwise: str | None) -> str | None:
-        """Absent: what the folders say. Empty or `global`: no space, whatever the folders say."""
+        """Return the space. Absent: `otherwise`, the folder's. Empty or `global`: None."""
         said = self.field("space", self._space, None)
         if said is None:
             emptied = any(key in self.block.pairs and key not in self.taken for key in (OWN + "space", "space"))
@@ -362,7 +361,7 @@ class FieldReader:
         return value or None
 
     def flag(self, key: str) -> bool:
-        """Whether a key says yes. Anything else is the person's own use of the word, and no mistake."""
+        """Return whether a key says yes; any other value is no."""
         node = self.block.get(key)
         return isinstance(node, ScalarNode) and node.value.strip().lower() in _YES
 
@@ -380,7 +379,7 @@ class FieldReader:
         return self.field(key, one_of, otherwise, quiet=quiet)
 
     def share(self, key: str, otherwise: float, node: Node | None) -> float:
-        """A number between 0 and 1, also written as `90%`, `9/10` or `0,9`. Raises Wrong."""
+        """Return a number between 0 and 1, also written `90%`, `9/10` or `0,9`. Raises Wrong."""
         value = self.text(key, node)
         if value is None or node is None:
             return otherwise
@@ -406,7 +405,7 @@ class FieldReader:
                         "write it as 2026-11-21 or 2026-11-21T20:00:00Z, or remove the line") from None  # fmt: skip
 
     def moment(self, key: str) -> datetime | None:
-        """A time, also under the names that other programs have for it."""
+        """Return a time, also from the keys that other programs use."""
         found = self.field(key, self.time, None)
         if found is not None or key not in OTHER_NAMES:
             return found
@@ -421,7 +420,7 @@ class FieldReader:
         return None
 
     def unquoted_link(self, node: Node) -> str | None:
-        """What stands in `[[x]]` without quotes, which YAML takes for a list in a list."""
+        """Return what stands in `[[x]]` without quotes, which YAML reads as a nested list."""
         if not isinstance(node, SequenceNode) or not node.flow_style or len(node.value) != 1:
             return None
         if not isinstance(node.value[0], SequenceNode):
@@ -431,7 +430,7 @@ class FieldReader:
         return None if "[" in inside or "]" in inside else inside.strip()
 
     def items(self, key: str, *, split: re.Pattern[str] | None = None) -> list[Written]:
-        """A property as a list of texts: a list, or one text (divided at `split`). Raises Wrong."""
+        """Return a property as a list of texts: a list, or one text (split at `split`). Raises Wrong."""
         node = self.block.get(key)
         if node is None or is_null(node):
             return []
@@ -469,7 +468,7 @@ EDGES: dict[str, EdgeType] = {str(edge): edge for edge in EdgeType}
 
 
 class Detail(NamedTuple):
-    """What `edges` says of an edge."""
+    """What `edges` says about one edge."""
 
     weight: float
     created: datetime | None
@@ -480,10 +479,10 @@ NO_DETAIL = Detail(DEFAULT_WEIGHT, None, None)
 
 
 class NoteReader(FieldReader):
-    """All of a block: the fields and the edges."""
+    """Reads the fields and the edges of a block."""
 
     def targets(self, edge: str) -> list[Written]:
-        """The targets in an edge's property: wikilinks, or plain names."""
+        """Return the targets in an edge's property: wikilinks, or plain names."""
         out: list[Written] = []
         for value, node, alone, _ in self.items(edge):
             said = wikilinks(value) if "[[" in value else [(link_target(value), value)]
@@ -491,7 +490,7 @@ class NoteReader(FieldReader):
         return out
 
     def links(self) -> list[NoteLink]:
-        """The edges in the properties, each once, with what `edges` says about them."""
+        """Return the edges of the properties, each once, with their details."""
         pairs = self.block.pairs
         present = [key for key in pairs if key in EDGES]
         found: dict[str, tuple[EdgeType, str]] = {}
@@ -507,7 +506,7 @@ class NoteReader(FieldReader):
 
     @cached_property
     def details(self) -> dict[str, Detail]:
-        """What `edges` says, by edge key."""
+        """`{edge key: detail}` from `edges`."""
         out: dict[str, Detail] = {}
         node = self.block.get("edges")
         if node is not None and not is_null(node) and not isinstance(node, MappingNode):
@@ -533,7 +532,7 @@ class NoteReader(FieldReader):
                           f"add the link to {key.partition(':')[0]}, or remove the line")  # fmt: skip
 
     def detail_nodes(self) -> Iterator[tuple[str, Node, Node]]:
-        """`(edge key, key node, value node)` of every line under `edges`; the edge key is "" for what is none."""
+        """Yield `(edge key, key node, value node)` of each line under `edges`; the key is "" where it is no edge."""
         node = self.block.get("edges")
         for name, value in node.value if isinstance(node, MappingNode) else ():
             edge, _, target = (name.value if isinstance(name, ScalarNode) else "").partition(":")

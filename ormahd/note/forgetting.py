@@ -25,13 +25,13 @@ from ormahd.note.note import Note, NoteKind, edit, parse, stem_short_id
 from ormahd.note.read import KNOWN
 
 GONE = "(purged)"
-"""Stands where something was. Safe in YAML, JSON, a link and a file name: no quotes, no brackets, no colon."""
+"""Replaces what is purged. Safe in YAML, JSON, links and file names."""
 MIN_SECRET = 6
-"""Characters: a shorter text stands in too many innocent words."""
+"""Characters; a shorter text occurs in too many innocent words."""
 QUOTED = 30
-"""Characters of a title or first line by which a message that quotes it is known; messages cut at 40 or later."""
+"""Characters of a title or first line by which a message that quotes it is recognised."""
 MIN_QUOTE = 12
-"""Characters from which a title or line is no coincidence."""
+"""Characters from which an equal title or line is no coincidence."""
 
 _STRUCTURE = "\n".join(
     [
@@ -42,17 +42,17 @@ _STRUCTURE = "\n".join(
         "person",
     ]
 )
-"""What stands in every note, whatever it says."""
+"""Texts that every note has."""
 _LINK = re.compile(r"!?\[\[([^\[\]\n]{1,500})\]\]")
 _NAME = re.compile(r"[^\s\[\](){}<>\"'`|#^/\\,:;=*]")
 """A character that a note's file name may have in a link."""
 
 
 class Forgotten(Struct, frozen=True, dict=True):
-    """What must be nowhere afterwards: a memory (`node_id`, full), and exact texts (`secrets`).
+    """What a purge removes everywhere: a memory (`node_id`, full), and exact texts (`secrets`).
 
-    `names`: folded titles, aliases and file names by which wikilinks lead to it, and to no other memory. `quotes`:
-    beginnings of its titles and first lines, as messages quote them. `lines`: lines that are likely its own.
+    `names`: folded titles, aliases and file names that lead to this memory only. `quotes`: beginnings of its titles and first lines.
+    `lines`: lines that are likely its own.
     """
 
     node_id: str | None = None
@@ -63,11 +63,11 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Forgotten:
-        """From what `asdict` and JSON made of it."""
+        """Return one from its JSON."""
         return cls(given["node_id"], *(tuple(given[key]) for key in ("secrets", "names", "quotes", "lines")))
 
     def knowing(self, versions: Iterable[Note], taken: Callable[[str], bool] = lambda _: False) -> Forgotten:
-        """With what the versions of its note say of themselves. `taken`: whether a name leads to another memory."""
+        """Return one with the names and quotes of all versions of the note. `taken`: whether a name leads to another memory."""
         names: dict[str, None] = {}
         quotes: dict[str, None] = {}
         lines: dict[str, None] = {}
@@ -110,7 +110,7 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
-        """Its id, anywhere, or its short id as a word."""
+        """Its id anywhere, or its short id as a word."""
         return re.compile(rf"(?:{self.node_id}|(?<![0-9A-Za-z]){self.short}(?![0-9A-Za-z]))(?:\.md\b)?", re.IGNORECASE)
 
     @cached_property
@@ -118,7 +118,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         return re.compile(rf"!?\[[^\[\]\n]*\]\([^()\n]*{self.short}[^()\n]*\)", re.IGNORECASE)
 
     def mentions(self, data: bytes) -> int:
-        """How often a file, a message or the bytes of a tree name it (0: not at all)."""
+        """Return how often a file, message or tree names it."""
         found = sum(1 for _ in self._mention.finditer(data))
         if self.names and (b"[[" in data or b"](" in data):
             named = (target for target in link_targets(data) if not self._word.search(target))
@@ -126,7 +126,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         return found
 
     def leads(self, target: str) -> bool:
-        """Whether a wikilink with this target leads to it."""
+        """Return whether a wikilink with this target leads to it."""
         if not self.node_id:
             return False
         if stem_short_id(target.casefold()) == self.short:
@@ -138,23 +138,25 @@ class Forgotten(Struct, frozen=True, dict=True):
         return bool(name) and self.leads(name)
 
     def quoted(self, text: str) -> bool:
-        """Whether a message quotes its title or the beginning of its text."""
+        """Return whether a message quotes its title or the beginning of its text."""
         plain = " ".join(text.split()).casefold()
         return any(quote.casefold() in plain for quote in self.quotes)
 
     def echoes(self, data: bytes) -> bool:
-        """Whether a file that does not name it holds one of its lines."""
+        """Return whether a file that does not name it holds one of its lines."""
         return any(line.encode("utf-8", "surrogateescape") in data for line in self.lines)
 
     def is_note(self, data: bytes, path: str) -> bool:
-        """Whether a file is a version of its note."""
+        """Return whether a file is a version of its note."""
         return self.node_id is not None and parse(data, path).id == self.node_id
 
     # Texts without it
 
     def without(self, path: str, data: bytes) -> bytes:
-        """A file that is not its note, without it: of ours below `.ormah` the lines that name it go, of a note its edges,
-        elsewhere the word that names it. Everything else stays byte for byte."""
+        """Return another file without it: lines of our files below `.ormah` and edges of notes go, elsewhere the words that name it.
+
+        Everything else stays byte for byte.
+        """
         if not self.mentions(data):
             return data
         if self.node_id and path.endswith(".jsonl") and path.startswith(".ormah/"):
@@ -178,7 +180,7 @@ class Forgotten(Struct, frozen=True, dict=True):
             return data  # written too unusually to be edited by line: the words go all the same
 
     def text(self, text: str) -> str:
-        """Words without it: links, names and ids of the memory, and the secrets, become `(purged)`."""
+        """Return a text with `(purged)` for links, names and ids of the memory and for the secrets."""
         while (left := self._once(text)) != text:  # what stood close to another one is seen when that is gone
             text = left
         return text
@@ -194,8 +196,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         return text
 
     def _without_words(self, text: str) -> str:
-        """Without its ids, each with the rest of a file's name before it (`fact_red-door_1a2b3c4d`). By hand: a pattern
-        with that in front would look for it from every character on."""
+        """Replace its ids, each with the rest of a file's name before it (`fact_red-door_1a2b3c4d`); linear in the text."""
         out: list[str] = []
         done = 0
         for found in self._word.finditer(text):
@@ -209,17 +210,17 @@ class Forgotten(Struct, frozen=True, dict=True):
 
 
 def is_structure(text: str) -> bool:
-    """Whether a text stands in notes for what they are, not for what they say: without it they could not be read."""
+    """Return whether a text is part of the form of every note."""
     return text.strip() in _STRUCTURE
 
 
 def link_targets(data: bytes) -> tuple[str, ...]:
-    """The targets of all links in a file, wherever they stand."""
+    """Return the targets of all links in a file."""
     text = data.decode("utf-8", "surrogateescape")
     paths = (markdown.linked_note(found) for found in markdown.LINK.finditer(text)) if "](" in text else ()
     return (*(link_target(found) for found in _LINK.findall(text)), *filter(None, paths))
 
 
 def fold(name: str) -> str:
-    """A name as links compare it."""
+    """Return a name in the form in which links compare it."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", " ".join(name.split())).casefold())

@@ -1,8 +1,7 @@
-"""The YAML block at the head of a note: found, read with the place of every key, and written value by value.
+"""The YAML block of a note: read with the place of every key, and changed character by character.
 
-The one module that knows PyYAML. Values are never resolved by YAML's own rules: a field's reader decides what its
-text means, so `yes`, `1:20` and `0123` stay the text a person typed. libyaml's parser gives each node its place in
-the file, so that an edit can replace those characters and nothing else.
+YAML's own types are not applied: each field's reader decides what its text means, so `yes`, `1:20` and `0123` stay text. The parser
+gives each node its place in the file, so an edit replaces those characters and nothing else.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from yaml.resolver import Resolver
 from yaml.scanner import Scanner
 
 MAX_FRONTMATTER = 1 << 20
-"""Characters. A hub of 5,000 edges needs about 0.6 million; libyaml reads a million in 0.1 s."""
+"""Characters. 5,000 edges take about 0.6 million."""
 MAX_DEPTH = 100
-"""Levels. The C composer recurses without a check of its own: 200,000 `[` end the process."""
+"""Levels. The C composer recurses without a limit of its own and would crash the process."""
 
 _CLOSER = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _OPENER = re.compile(r"\ufeff?---[ \t]*\r?\n")
@@ -32,7 +31,7 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class FrontmatterError(Exception):
-    """The block cannot be read. `index` is a character of the file's text, `mend` says what to do about it."""
+    """The block cannot be read. `index`: a character of the file's text; `mend`: what to do."""
 
     def __init__(self, what: str, index: int, mend: str) -> None:
         super().__init__(what)
@@ -42,9 +41,9 @@ class FrontmatterError(Exception):
 
 
 class Frontmatter(Struct):
-    """Where the block stands in `text` (the whole file), and what is in it.
+    """Where the block is in `text` (the whole file), and its content.
 
-    Node marks count from `start`; `pairs` maps each key's text to its key and value node, in the file's order.
+    Node marks count from `start`; `pairs` maps each key to its key node and value node, in the order of the file.
     """
 
     text: str
@@ -57,7 +56,7 @@ class Frontmatter(Struct):
     root: MappingNode | None
     pairs: dict[str, tuple[Node, Node]] = field(default_factory=dict)
     twice: dict[str, Node] = field(default_factory=dict)
-    """Keys that stand there more than once; the last one counts."""
+    """Keys that occur more than once; the last one counts."""
 
     def get(self, key: str) -> Node | None:
         pair = self.pairs.get(key)
@@ -65,7 +64,7 @@ class Frontmatter(Struct):
 
     @property
     def column(self) -> int:
-        """The column that every key begins in; 0 in all but odd notes."""
+        """The column in which every key begins, mostly 0."""
         if self.root is None:
             return 0
         mark = self.root.value[0][0].start_mark
@@ -73,12 +72,12 @@ class Frontmatter(Struct):
         return len(line) - len(line.lstrip(" "))  # less than the key's own for `? key`
 
     def raw(self, node: Node) -> str:
-        """The characters of a node as the file has them."""
+        """Return the characters of a node as written."""
         return self.text[self.start + node.start_mark.index : self.start + node.end_mark.index]
 
 
 class _Flat:
-    """No implicit types: every scalar is its text (`!!` tags included), which also makes composing faster."""
+    """Resolves every scalar as text, whatever its tag."""
 
     def resolve(self, kind: type[Node], _value: Any, _implicit: Any) -> str:
         if kind is ScalarNode:
@@ -93,7 +92,7 @@ class _Flat:
 
 
 class PythonLoader(_Flat, Reader, Scanner, Parser, Composer):
-    """The fallback where PyYAML was built without libyaml: the same nodes and places, about 15 times slower."""
+    """The fallback where PyYAML has no libyaml: same nodes, about 15 times slower."""
 
     def __init__(self, stream: str) -> None:
         Reader.__init__(self, stream)
@@ -117,9 +116,9 @@ else:
 
 
 def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
-    """The block of a file's text, or None when the text does not begin with one.
+    """Return the block of a file's text, or None where the text does not begin with one.
 
-    Raises FrontmatterError: unclosed, too large, not YAML, not a plain mapping.
+    Raises FrontmatterError where it is unclosed, too large, no YAML or no plain mapping.
     """
     opener = _OPENER.match(text)
     if opener is None:
@@ -290,16 +289,16 @@ _DASH = re.compile(r"[ \t]*-[ \t]+")
 
 
 class Unusual(Exception):
-    """The block is written in a way that cannot be changed piece by piece."""
+    """The block is written in a form that cannot be changed piece by piece."""
 
 
 class Pair(Struct, frozen=True):
-    """A key of a block mapping and its lines; the numbers are characters of the file's text."""
+    """A key of a block mapping with its lines; the numbers are characters of the file's text."""
 
     key: Node
     value: Node
     here: bool
-    """False for an alias: its value stands elsewhere."""
+    """False for an alias: its value is elsewhere."""
     start: int
     """The beginning of the key's line."""
     colon: int
@@ -307,11 +306,14 @@ class Pair(Struct, frozen=True):
     last: int
     """After the last character of the value."""
     end: int
-    """After the last line that belongs to the value, its line end included."""
+    """After the last line of the value, line end included."""
 
 
 class Splices:
-    """Changes planned against `block`; new lines end in `eol`."""
+    """Collects changes to one reading of a block and applies them at once; new lines end in `eol`.
+
+    Raises Unusual where an alias or a strange form leaves no safe way.
+    """
 
     def __init__(self, block: Frontmatter, eol: str) -> None:
         self.block = block
@@ -346,7 +348,7 @@ class Splices:
         return self.block.raw(node)
 
     def pairs(self, mapping: MappingNode, limit: int) -> list[Pair]:
-        """The pairs of a block mapping that ends before `limit`."""
+        """Return the pairs of a block mapping that ends before `limit`."""
         found: list[Pair] = []
         for at, (key, value) in enumerate(mapping.value):
             start = self.line_of(key)
@@ -360,7 +362,7 @@ class Splices:
         return found
 
     def last(self, node: Node, since: int, until: int, seen: frozenset[int] = frozenset()) -> int:
-        """After the last character of a value, without the comments and blank lines behind it."""
+        """Return the position after the last character of a value, without comments and blank lines behind it."""
         if id(node) in seen or not since <= self.from_(node) <= until:
             return since
         if isinstance(node, ScalarNode):
@@ -374,7 +376,7 @@ class Splices:
         return max((self.last(child, since, until, inside) for child in children[-2:]), default=since)
 
     def lines_to(self, last: int, until: int) -> int:
-        """The end of the line of `last`, and of what follows it before `until` that is neither blank nor comment."""
+        """Return the end of the line of `last`, or of the last line before `until` that is neither blank nor a comment."""
         end = self._line_end(last, until)
         at = end
         while at < until:
@@ -392,7 +394,7 @@ class Splices:
     # Changes to a pair
 
     def set_inline(self, pair: Pair, value: str) -> None:
-        """Give a key a value on its own line; a comment behind the old one stays."""
+        """Give a key a value on its own line; a comment behind the old value stays."""
         node = pair.value
         if pair.here and not is_block(node):
             start = self.from_(node)
@@ -404,7 +406,7 @@ class Splices:
         self.replace(pair.colon, self._before_eol(pair), f" {value}{self._comment(pair.colon, pair)}")
 
     def set_lines(self, pair: Pair, lines: Sequence[str]) -> None:
-        """Give a key a value of several lines, indented already; a comment behind the key or the old value stays."""
+        """Give a key a value of several indented lines; a comment behind the key or the old value stays."""
         flat = pair.here and not is_block(pair.value)
         comment = self._comment(pair.last if flat else pair.colon, pair)
         self.replace(pair.colon, self._before_eol(pair), comment + self.eol + self.eol.join(lines))
@@ -413,7 +415,7 @@ class Splices:
         self.replace(pair.start, pair.end, "")
 
     def insert(self, at: int, lines: Sequence[str]) -> None:
-        """Put lines in front of the line that begins at `at`."""
+        """Insert lines before the line that begins at `at`."""
         self.replace(at, at, "".join(line + self.eol for line in lines))
 
     def _comment(self, at: int, pair: Pair) -> str:
@@ -429,7 +431,7 @@ class Splices:
     # Lists and flow mappings
 
     def change_items(self, pair: Pair, drop: Sequence[Node], add: Sequence[str]) -> bool:
-        """Take items out of a block list and put others behind them, each on its line; False where it is no such."""
+        """Remove items of a block list and append others, each on its line. Returns False where it is no such list."""
         node = pair.value
         if not pair.here or not isinstance(node, SequenceNode) or node.flow_style or not node.value:
             return False
@@ -458,7 +460,7 @@ class Splices:
         return True
 
     def flow_with(self, mapping: MappingNode, changes: Mapping[str, str | None]) -> str:
-        """A `{...}` with some values changed, added or (None) taken out; the others as they are written."""
+        """Return a `{...}` with some values changed, added or (None) removed; the others as written."""
         left = dict(changes)
         parts: list[str] = []
         for key, value in mapping.value:

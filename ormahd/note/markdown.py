@@ -1,4 +1,4 @@
-"""What the codec has to know of a note's text: code, wikilinks, conflict markers, line ends."""
+"""The body of a note: links, code, conflict markers, line ends, and the change of its content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINK = re.compile(
     r"\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]*\]){0,500})\]"
     r"\((?:<(?P<angled>[^<>\n]{1,500})>|(?P<plain>(?:[^()\s]|\([^()\s]*\)){1,500}))(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\)"
 )
-"""A markdown link: `[text](Some%20note.md)`, as Obsidian writes them with wikilinks off."""
+"""A markdown link, `[text](Some%20note.md)`, as Obsidian writes it with wikilinks off."""
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:|//")
 _FENCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?(`{3,}|~{3,})(.*)")
 _TICKS = re.compile(r"`+")
@@ -27,7 +27,7 @@ _FILE = re.compile(
 
 
 def normalise(text: str) -> str:
-    """A note's content: `\\n` line ends, no blank lines around it. Spaces within its first and last line stay."""
+    r"""Return the content of a body: `\n` line ends, without blank lines around it. Spaces inside its lines stay."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     start, end = core_span(text)
@@ -35,13 +35,13 @@ def normalise(text: str) -> str:
 
 
 def dominant_eol(whole: str) -> str:
-    """The line end that most lines of a file have; new lines take it."""
+    """Return the line end that most lines of a file have; new lines take it."""
     crlf = whole.count("\r\n")
     return "\r\n" if crlf * 2 > whole.count("\n") else "\n"
 
 
 def core_span(text: str) -> tuple[int, int]:
-    """Where the content of a body begins and ends: without blank lines around it, and without its last line end."""
+    """Return (start, end) of the content in a body, without blank lines around it and without its last line end."""
     filled = len(text.rstrip(" \t\r\n"))
     if not filled:
         return len(text), len(text)
@@ -52,19 +52,19 @@ def core_span(text: str) -> tuple[int, int]:
 
 
 def link_target(inside: str) -> str:
-    """The note that the text between `[[` and `]]` names, without `|alias`, `#heading` and `^block`; "" for none."""
+    """Return the note that the text between `[[` and `]]` names, without `|alias`, `#heading` and `^block`; "" for none."""
     for mark in "|#^":
         inside = inside.partition(mark)[0]
     return " ".join(inside.rstrip("\\").split())
 
 
 def wikilinks(text: str) -> list[tuple[str, str]]:
-    """`(target, as written)` of all wikilinks in a text, in order."""
+    """Return `(target, as written)` for all wikilinks of a text, in order."""
     return [(target, f"[[{inside}]]") for inside in _WIKILINK.findall(text) if (target := link_target(inside))]
 
 
 def body_links(text: str) -> list[str]:
-    """Targets of the links in a body (with `\\n` line ends), wikilinks first, once each, in order; not in code, no attachments."""
+    r"""Return the targets of the links in a body (`\n` line ends), each once, wikilinks first. Code and attachments are skipped."""
     if "[[" not in text and "](" not in text:
         return []
     if "`" in text or "~~~" in text:
@@ -74,7 +74,7 @@ def body_links(text: str) -> list[str]:
 
 
 def _markdown_links(text: str) -> Iterator[str]:
-    """Notes of this vault that markdown links lead to: a relative path to a `.md` file, with `%20` for a space."""
+    """Yield the notes that markdown links name: relative paths to `.md` files, with `%20` for a space."""
     if "](" not in text:
         return
     for found in LINK.finditer(text):
@@ -83,7 +83,7 @@ def _markdown_links(text: str) -> Iterator[str]:
 
 
 def linked_note(found: re.Match[str]) -> str:
-    """The note that a markdown link names (a match of `LINK`), as a wikilink would name it; "" for none of this vault."""
+    """Return the note that a match of `LINK` names, as a wikilink would; "" where it is none of this vault."""
     path = unquote(found["angled"] or found["plain"]).partition("#")[0].strip()
     if path[-3:].lower() != ".md" or _SCHEME.match(path) or "\n" in path:
         return ""
@@ -91,9 +91,9 @@ def linked_note(found: re.Match[str]) -> str:
 
 
 def conflict_line(text: str) -> int | None:
-    """The line (from 1) of the first `<<<<<<< ` that `=======` and `>>>>>>> ` follow, outside of closed code fences.
+    """Return the line number of the first `<<<<<<< ` that `=======` and `>>>>>>> ` follow, outside of closed code fences.
 
-    A heading underlined with `=======` alone is none, nor is an example of a conflict in a fence.
+    A heading underlined with `=======` is no conflict, nor is an example in a fence.
     """
     if "<<<<<<<" not in text or ">>>>>>>" not in text:
         return None
@@ -131,7 +131,7 @@ def _opens(line: str) -> str | None:
 
 
 def _closing(lines: list[str], at: int, fence: str) -> int | None:
-    """The index of the line that closes a fence, or None where none does."""
+    """Return the index of the line that closes a fence, or None."""
     for index in range(at, len(lines)):
         bare = lines[index].strip(" \t>\r")
         if len(bare) >= len(fence) and not bare.strip(fence[0]):
@@ -140,7 +140,7 @@ def _closing(lines: list[str], at: int, fence: str) -> int | None:
 
 
 def _without_code(text: str) -> Iterator[str]:
-    """The paragraphs of a text, with fenced code left out and inline code replaced by a space."""
+    """Yield the paragraphs of a text without fenced code, with a space for inline code."""
     lines = text.split("\n")
     kept: list[str] = []
     at = 0
@@ -182,7 +182,7 @@ _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
 
 
 def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
-    """`(start, end, new)` that gives a file whose body begins at `body` a new (normalised) content."""
+    """Return `(start, end, new)` that replaces the content of the body beginning at `body`. Lines that stay keep their line ends."""
     eol = dominant_eol(text)
     start, end = (body + at for at in core_span(text[body:]))
     if start == end:
@@ -201,5 +201,5 @@ def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
 
 
 def _kept_ends(old: list[str], new: list[str], marks: list[str]) -> dict[int, str]:
-    """The line ends of the new lines that were there before."""
+    """Return `{index of a new line: line end}` for the lines that were there before."""
     return {here + at: marks[there + at] for there, here, size in matching_blocks(old, new) for at in range(size)}

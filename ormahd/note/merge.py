@@ -1,10 +1,8 @@
-"""The three-way merge of notes and of `.ormah/*.jsonl`: for undo, sync, recovery and git's merge driver. Pure.
+"""The three-way merge of notes and of `.ormah/*.jsonl`, for undo, sync, recovery and git's merge driver. Pure.
 
-Notes merge by what they say, written with the lines that the sides wrote, their
-content line by line. A file that is no readable note merges as text. Nothing with conflict markers is ever returned:
-a merge is whole, or it is a list of conflicts.
-
-Where one side is the base, the other is returned byte for byte; so an undo of the last change gives the old bytes.
+Notes merge field by field and their content line by line; a file that is no readable note merges as text. Keys that one side
+changed keep that side's lines. A result never has conflict markers: it is whole, or a list of conflicts. Where one side equals the
+base, the other comes back byte for byte, so an undo of the last change restores the old bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 class MergeConflict(Struct, frozen=True):
-    """One thing that both sides changed, each in its own way. The three versions as text; None: absent there."""
+    """One thing that both sides changed differently. The versions are text; None where it is absent."""
 
     path: str
     node: str | None
@@ -56,13 +54,13 @@ def property_links(note: Note) -> dict[str, NoteLink]:
 
 
 class Side(Struct, frozen=True):
-    """A note with what `Note` leaves out: other keys and unused lines of `edges`, both as written."""
+    """One version of a note, with the keys that are not ours and all lines of `edges`."""
 
     note: Note
     extra: Mapping[str, str]
-    """Keys that are not ours: their lines, with `\\n` line ends."""
+    r"""The lines of each key that is not ours, with `\n` line ends."""
     details: Mapping[str, Any]
-    """What `edges` says, by edge key, also of edges that the frontmatter does not have."""
+    """What `edges` says, by edge key, also of edges that no property has."""
 
     @property
     def links(self) -> dict[str, NoteLink]:
@@ -70,7 +68,7 @@ class Side(Struct, frozen=True):
 
 
 class Wanted(Struct):
-    """The merged note's values."""
+    """The values of the merged note."""
 
     id: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -78,20 +76,20 @@ class Wanted(Struct):
     aliases: tuple[str, ...] = ()
     links: dict[str, NoteLink] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
-    """Of edges that are not in `links` (links in the body): key to what `edges` should say."""
+    """What `edges` should say of edges that are not in `links` (links in the body)."""
     extra: dict[str, str] = field(default_factory=dict)
     content: str = ""
 
 
 class _Absent:
-    """The value of everything in a base that there is none of."""
+    """Stands for a value of a base that does not exist."""
 
 
 _ABSENT = _Absent()
 
 
 class FieldMerge:
-    """Merges the sides field by field; `conflicts` and `reasons` gather what is to be said about it."""
+    """Merges two sides field by field, and collects `conflicts` and `reasons`."""
 
     def __init__(self, base: Side | None, ours: Side, theirs: Side) -> None:
         self.base, self.ours, self.theirs = base, ours, theirs
@@ -99,7 +97,7 @@ class FieldMerge:
         self.reasons: list[str] = []
 
     def wanted(self) -> Wanted:
-        """Everything but the content; meaningful when `conflicts` is empty."""
+        """Return everything but the content; meaningful while `conflicts` is empty."""
         out = Wanted(self.ours.note.id or self.theirs.note.id or "")
         for name in FIELDS:
             base = getattr(self.base.note, name) if self.base else _ABSENT
@@ -191,7 +189,7 @@ class FieldMerge:
 
 
 def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> tuple[_T, ...]:
-    """Ours, without what they removed and with what they added."""
+    """Return ours, without what they removed and with what they added."""
     before, there = frozenset(base), frozenset(theirs)
     kept = [item for item in ours if item in there or item not in before]
     return tuple(dict.fromkeys([*kept, *(item for item in theirs if item not in before)]))
@@ -208,11 +206,11 @@ def _text(value: Any) -> str | None:
 
 _OURS = KNOWN - {"global", "ormah_global"}
 TextMerge = Callable[[list[str], list[str], list[str]], list[str] | None]
-"""Three lists of lines to one, or None where they conflict."""
+"""Merges three lists of lines into one, or returns None for a conflict."""
 
 
 class Sheet(Struct, frozen=True, dict=True):
-    """A readable note's text, cut into the lines of each key. Raises Unusual for YAML that cannot be cut."""
+    """The text of a readable note, cut into the lines of each key. Raises Unusual where YAML cannot be cut."""
 
     data: bytes
     note: Note
@@ -238,7 +236,7 @@ class Sheet(Struct, frozen=True, dict=True):
 
     @cached_property
     def starts(self) -> dict[str | None, int]:
-        """Where each key's lines begin, comments above it included; None is what follows the last key."""
+        """Where the lines of each key begin, comments above included; None is what follows the last key."""
         ends = [self.block.start, *(pair.end for pair in self.pairs.values())]
         return dict(zip([*self.pairs, None], ends, strict=True))
 
@@ -246,11 +244,11 @@ class Sheet(Struct, frozen=True, dict=True):
         return self.block.end if key is None else self.pairs[key].end
 
     def chunk(self, key: str | None) -> str | None:
-        """The lines of a key, comments above it included, with `\\n` line ends; None: no such key."""
+        r"""Return the lines of a key, comments above included, with `\n` line ends; None where there is no such key."""
         return _unix(self.text[self.starts[key] : self.end(key)]) if key in self.starts else None
 
     def lines(self, key: str) -> str:
-        """The lines of a key alone."""
+        """Return the lines of a key alone."""
         return _unix(self.text[self.pairs[key].start : self.pairs[key].end]).rstrip()
 
     def side(self) -> Side:
@@ -259,7 +257,7 @@ class Sheet(Struct, frozen=True, dict=True):
 
 
 def write(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge: TextMerge) -> bytes | None:
-    """The bytes of a note that says what is wanted, as near to both sides' lines as can be; None: there is no safe way."""
+    """Return the bytes of a note that says what is wanted, as close to both sides' lines as possible; None: there is no safe way."""
     for candidate in _candidates(base, ours, theirs, wanted, merge):
         try:
             return _finished(candidate, ours.note.path, wanted)
@@ -280,7 +278,7 @@ def _candidates(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, 
 
 
 def _spliced(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge: TextMerge) -> str:
-    """Ours with the lines of every key that only they changed, and with their changes to the body."""
+    """Return ours with the lines of the keys that only they changed, and with their changes to the body."""
     eol = dominant_eol(ours.text)
     splices = Splices(ours.block, eol)
     for at, key in enumerate(list(theirs.starts)):
@@ -307,7 +305,7 @@ def _spliced(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, mer
 
 
 def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
-    """`data` edited until it says what is wanted. Raises InvalidNote or Unusual where it does not get there."""
+    """Return `data` edited until it says what is wanted. Raises InvalidNote or Unusual where it does not."""
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE or note.id != wanted.id:
         raise Unusual("the lines do not fit together")
@@ -335,7 +333,7 @@ def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
 
 
 def _with_lines(data: bytes, path: str, wanted: Wanted) -> bytes:
-    """The keys that `edit` does not know: those of other programs as one side wrote them, and aliases."""
+    """Write the keys that `edit` does not know: other programs' keys as one side wrote them, and aliases."""
     sheet = Sheet(data, parse(data, path))
     said = sheet.side().extra
     keys = [key for key in dict.fromkeys([*said, *wanted.extra]) if said.get(key) != wanted.extra.get(key)]
@@ -386,27 +384,24 @@ def _unix(text: str) -> str:
 
 
 class Merged(Struct, frozen=True):
-    """A merge. With conflicts `data` is None, unless ours was to be kept (`keep_ours`)."""
+    """The result of a merge. With conflicts `data` is None, unless `keep_ours` was given."""
 
     data: bytes | None
     conflicts: tuple[MergeConflict, ...] = ()
     reasons: tuple[str, ...] = ()
-    """Where a rule chose between two changes: a sentence each, for the commit's message."""
+    """A sentence for each choice between two changes, for the commit's message."""
 
 
 def is_lines(path: str) -> bool:
-    """Whether a file is one of ours with an id in each line, and so a set."""
+    """Return whether a file holds lines with ids and so merges as a set."""
     return path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]
 
 
 def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
-    """The three-way merge by what kind of file stands at `path`: lines of ours as sets, the rest as note or as text.
+    """Merge by the kind of file at `path`: our lines as sets, everything else as note or text.
 
-    Bytes with a NUL have no lines: changed on both sides, they are a conflict. The order of a person's own `.jsonl`
-    outside of `.ormah` may mean something: it is a text.
-
-    With `keep_ours` there is always a result: whatever conflicts is as ours has it, all else is merged, and the
-    conflicts are named beside it.
+    Bytes with a NUL that both sides changed are a conflict. A `.jsonl` outside of `.ormah` is a text. With `keep_ours` there is always a
+    result: conflicts are resolved as ours and named beside it.
     """
     one_sided, data = one_side(base, ours, theirs)
     if one_sided:
@@ -420,10 +415,9 @@ def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, kee
 
 
 def merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
-    """Merge two versions of the note at `path`; `base` is what both come from, None when both added it.
+    """Merge two versions of the note at `path`; `base` is their ancestor, None where both added it.
 
-    Any bytes are taken. Notes with different ids are a conflict in `id`: they are not one note. `keep_ours`: see
-    `merge_file`.
+    Any bytes are accepted. Different ids are a conflict in `id`. `keep_ours`: see `merge_file`.
     """
     merged = _merge_notes(base, ours, theirs, path, keep_ours)
     return replace(merged, data=ours) if keep_ours and merged.data is None else merged
@@ -451,9 +445,10 @@ def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep
 
 
 def _without_adoption(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> bytes | None:
-    """Where one side took out just what an adoption had put in, the other side's version without that; None: none did.
+    """Return the other side's version without an adoption that one side took back; None where no side did.
 
-    By lines and not as notes: as notes, a file with an id and one without it are the same."""
+    By lines, because as notes a file with an id and one without it are equal.
+    """
     left = None if base is None else unadopted(base, path)
     if base is None or left == base or left not in (ours, theirs):
         return None
@@ -468,7 +463,7 @@ def _without_adoption(base: bytes | None, ours: bytes, theirs: bytes, path: str)
 def _sheets(
     data: tuple[bytes | None, bytes, bytes], notes: tuple[Note | None, Note, Note], path: str
 ) -> tuple[Sheet | None, Sheet, Sheet] | None:
-    """The versions as notes. One that has no id (yet) is read as adopted like the other; None: one is no note."""
+    """Return the versions as notes, one without an id as if adopted like the other; None where one is no note."""
     adopted = next((note for note in notes if note is not None and note.kind is NoteKind.NOTE), None)
     if adopted is None or adopted.id is None or notes[1].kind is notes[2].kind is NoteKind.BARE:
         return None
@@ -514,7 +509,7 @@ def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet, *, keep_ours: 
 
 
 def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """The lines of both sides' changes, whatever the files are; None where both changed the same lines."""
+    """Return the lines of both sides' changes, whatever the files are; None where both changed the same lines."""
     lines = three_ways(*(data.splitlines(keepends=True) for data in (base, ours, theirs)))
     return None if lines is None else b"".join(lines)
 
@@ -528,7 +523,7 @@ def _merge_text(base: bytes | None, ours: bytes, theirs: bytes, path: str, node:
 
 
 def _with_ours(base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """A text with both sides' changes, and ours where they meet; all of ours where nothing is known of before."""
+    """Return a text with both changes, ours where they conflict; ours alone without a base."""
     if base is None:
         return ours
     lines = three_ways(*(str(text).split("\n") for text in (base, ours, theirs)), keep_ours=True)

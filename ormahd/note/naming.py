@@ -1,4 +1,4 @@
-"""Where a note is kept and what its file is called, and what those names say in return."""
+"""The path and file name of a note, and what they say about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ormahd.text.prose import beginning
 GLOBAL_FOLDER = "global"
 SLUG_CHARACTERS = 50
 SLUG_BYTES = 100
-"""With the type, the short id and `.md` well below the 255 bytes of every file system, and readable in a sidebar."""
+"""With type, short id and `.md` below the 255 bytes of file systems."""
 
 _TYPES = {str(kind): kind for kind in NodeType}
 _MONTH = re.compile(r"\d{4}-\d{2}")
@@ -26,14 +26,14 @@ _DEVICES = frozenset(
     + [f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789¹²³"]
 )
 _RESERVED = _DEVICES | {GLOBAL_FOLDER, "template", "templates"}
-"""Windows opens a device under the first; the second means no space; editors keep their templates in the others."""
+"""Device names of Windows, the folder of global notes, and the folders of templates."""
 
 
 _SUFFIX = re.compile(r"(?<=\S) \([^()]+\)$")
 
 
 def slug(text: str, *, otherwise: str = "note") -> str:
-    """Letters and digits of any script in lower case, joined by `-`: safe in every file system, URL and wikilink."""
+    """Return letters and digits of any script in lower case, joined by `-`: safe in file systems, URLs and wikilinks."""
     if text.isascii():
         joined = _ASCII_BREAK.sub("-", text[: 4 * SLUG_CHARACTERS].lower().replace("'", "")).strip("-")
     else:
@@ -57,12 +57,12 @@ def _cut(joined: str) -> str:
 
 
 def short_name(space: str) -> str:
-    """The space's name without the suffix that tells it from another project of that name: `api` of `api (globex)`."""
+    """Return the space's name without its suffix: `api` of `api (globex)`."""
     return _SUFFIX.sub("", space)
 
 
 def space_folder(space: str | None) -> str:
-    """The folder of a space. Two spaces may share one: the frontmatter says which is meant."""
+    """Return the folder of a space. Two spaces may share one; the frontmatter says which is meant."""
     if space is None:
         return GLOBAL_FOLDER
     name = slug(space, otherwise="space")
@@ -70,9 +70,9 @@ def space_folder(space: str | None) -> str:
 
 
 def path_for(*, id: str, type: NodeType, space: str | None, title: str | None, content: str, created: datetime) -> str:  # noqa: A002
-    """`<space>/<type>/<YYYY-MM>/<type>_<slug>_<short id>.md`, relative to the vault's home, with `/`.
+    """Return `<space>/<type>/<YYYY-MM>/<type>_<slug>_<short id>.md`, relative to the vault's home.
 
-    Without a title the first line of the text that holds a letter or digit names the file.
+    Without a title the first line of the content with a letter or digit names the file.
     """
     words = slug(title, otherwise="") if title else ""
     if not words:
@@ -82,10 +82,9 @@ def path_for(*, id: str, type: NodeType, space: str | None, title: str | None, c
 
 
 def folder_says(path: str) -> tuple[NodeType | None, str | None]:
-    """Type and space that a file's folders give it: only in our layout, where a folder is named for a type.
+    """Return the type and space that a path implies: `<space>/<type>/<YYYY-MM>/` at any depth, or `<space>/<type>/`.
 
-    Under `<space>/<type>/<YYYY-MM>/` at any depth (the vault's home may lie deeper), or under `<space>/<type>/`,
-    which a person may make by hand.
+    Each is None where the folders do not say it.
     """
     folders = path.split("/")[:-1]
     for at in range(len(folders) - 1, 1, -1):
@@ -102,7 +101,7 @@ def _space_of(folder: str) -> str | None:
 
 
 def file_title(path: str) -> str | None:
-    """The file's name, which is a note's title as in Obsidian; None for a name that we gave (it ends in the short id)."""
+    """Return the file's name as title, as in Obsidian; None for a name that we gave (it ends in the short id)."""
     stem = PurePosixPath(path).name
     stem = stem[:-3] if stem[-3:].lower() == ".md" else stem
     name = " ".join(unicodedata.normalize("NFC", stem).split())
@@ -110,9 +109,9 @@ def file_title(path: str) -> str | None:
 
 
 def stem_short_id(target: str) -> str | None:
-    """The short id that a wikilink's target ends in (`fact_layout_9f8e7d6c`), is, or begins with (a full id).
+    """Return the short id that a wikilink's target ends in (`fact_layout_9f8e7d6c`), is, or begins with (a full id).
 
-    A hint, not a proof: `[[20261121]]` may be somebody's daily note, so the index tries the name as well.
+    It is a hint: `[[20261121]]` may be a daily note, so the index tries the name as well.
     """
     stem = target.rsplit("/", 1)[-1].strip().removesuffix(".md")
     if is_node_id(stem):
@@ -122,9 +121,9 @@ def stem_short_id(target: str) -> str | None:
 
 
 def adopted_id(vault_id: str, path: str, text: bytes, *, attempt: int = 0, exact: bool = False) -> str:
-    """The id of a note that came without one: the same on every machine that adopts this text at this path.
+    """Return the id of an adopted note: the same on every machine for the same text and path.
 
-    `attempt` counts up while the short id is taken. `exact`: the path as it is spelled, for one that another file has in NFC.
+    `attempt` counts up while the short id is taken. `exact` keeps the path's Unicode form, where another file has it in NFC.
     """
     try:
         namespace = UUID(vault_id)

@@ -1,7 +1,6 @@
-"""The note: bytes to values and back, pure. FORMAT.md beside the code specifies the format.
+"""The note: bytes to values and back, pure. FORMAT.md specifies the format.
 
-A door to the rooms behind it: `note_values` (what a note is), `note_read` (parse), `note_write` (compose, adopt),
-`note_edit` (edit), `naming` (paths and ids), `frontmatter` (YAML), `markdown` (the text).
+Re-exports what other rooms use: `values` (the types), `read` (parse), `write` (compose, adopt), `edit`, `naming` (paths, ids).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bytes to a note. Any bytes: what cannot be read is said in the note's problems, never raised."""
+"""Parses the bytes of a file into a note. It never raises: what cannot be read becomes one of the note's problems."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_HEAD = 100_000
 
 _TOML = re.compile(r"\+\+\+[ \t]*\r?\n(.*?)^\+\+\+[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
 _TOML_OPEN = re.compile(r"\+\+\+[ \t]*\r?\n(?:[ \t]*(?:[\w.\"'-]+[ \t]*=.*|\[.*|#.*)?(?:\r?\n|\Z))+")
-"""One that nobody closed: the lines that can be TOML."""
+"""A head without its end: the lines that can be TOML."""
 _JSON_OPEN = re.compile(r"""\{\s*"[^"\n]*"\s*:""")
 _LOGSEQ = re.compile(r"(?:[\w./-]+::[ \t].*(?:\r?\n|\Z))+")
 _PROPERTY = re.compile(r"([\w./-]+)::[ \t]+(.*?)\r?$", re.MULTILINE)
@@ -54,11 +54,11 @@ _PROGRAM = re.compile(r"#![ \t]*/.*(?:\r?\n|\Z)")
 
 _FRONT = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _PLACEHOLDER = re.compile(r"<%.*?%>|\{\{[^{}\n]+\}\}", re.DOTALL)
-"""Of Templater, and of the core plug-ins and QuickAdd."""
+"""Placeholders of Templater, the core plug-ins and QuickAdd."""
 
 
 class Head(Struct, frozen=True):
-    """What a foreign head says that we know too. `end`: the first character behind it."""
+    """Another tool's head, with the fields that we know too. `end`: the first character behind it."""
 
     tool: str
     end: int
@@ -68,7 +68,7 @@ class Head(Struct, frozen=True):
 
 
 def other_head(text: str) -> Head | None:
-    """The head of another tool at the beginning of a text, or None. A damaged one is a head too: it is mended by its owner."""
+    """Return the head of another tool (Hugo, Logseq, Org, …) at the beginning of a text, or None. A damaged one counts too."""
     begin = 1 if text.startswith("\ufeff") else 0
     return next((head for read in _READERS if (head := read(text, begin)) is not None), None)
 
@@ -139,7 +139,7 @@ _READERS = (_toml, _json, _fenced, _logseq, _org, _metadata, _pandoc, _program)
 
 
 def is_template(text: str) -> bool:
-    """Whether the frontmatter of a text holds placeholders that a plug-in fills in."""
+    """Return whether the frontmatter holds placeholders that a plug-in fills in."""
     found = _FRONT.match(text, 0, MAX_HEAD)
     return found is not None and _PLACEHOLDER.search(found[1]) is not None
 
@@ -171,26 +171,26 @@ def _time(value: Any) -> datetime | None:
 
 
 MAX_NOTE = 10 * 1024 * 1024
-"""Bytes. Beyond it a file is an attachment that happens to end in `.md`."""
+"""Bytes; a larger file is an attachment that ends in `.md`."""
 KEPT = MAX_CONTENT
-"""Characters of an unreadable file that stay findable as plain text."""
+"""Characters of an unreadable file that stay searchable."""
 
 _ID_LINE = re.compile(r"^(?:ormah_)?id:[ \t]*[\"']?([0-9a-fA-F-]{36})[\"']?[ \t]*\r?$", re.MULTILINE)
 _TITLE_LINE = re.compile(r"^title:[ \t]+([^\[{|>&*!#\r\n][^\r\n]*)", re.MULTILINE)
 KNOWN = frozenset([*map(str, EdgeType), "edges", "aliases", *(own + key for key in FIELD_KEYS for own in ("", OWN))])
-"""Keys that mean something to us."""
+"""All keys that mean something to us."""
 
 
 _TEMPLATE = Problem("info", "it is a template: its frontmatter holds placeholders", None, "nothing to do")
 
 
 def digest(data: bytes) -> str:
-    """sha256 in hex: what `expect` and the index compare."""
+    """Return the sha256 in hex, which `expect` and the index compare."""
     return hashlib.sha256(data).hexdigest()
 
 
 def parse(data: bytes, path: str) -> Note:
-    """Read a file of the vault; `path` (posix, relative) gives type and space where the frontmatter has none."""
+    """Return the note in a file's bytes; `path` (posix, relative) gives type and space where the frontmatter has none."""
     mark = digest(data)
     if len(data) > MAX_NOTE:
         problem = Problem("error", f"the file is too large: {len(data) / 1e6:.0f} MB, at most 10 are read", None,
@@ -226,7 +226,7 @@ def parse(data: bytes, path: str) -> Note:
 
 
 def _without_block(text: str, path: str, mark: str, kind_by_folder: NodeType, space_by_folder: str | None) -> Note:
-    """A text without a YAML block; another tool's head is read for what it says."""
+    """Read a text without a YAML block; of another tool's head the fields that we know."""
     head = other_head(text)
     title, created = file_title(path), named_time(PurePosixPath(path).name)
     if head is None:
@@ -296,7 +296,7 @@ def _kind(
 
 
 def _links(reader: NoteReader | None, content: str) -> tuple[NoteLink, ...]:
-    """The properties' edges, then the body's, without those that a property names: a note has every edge once."""
+    """Return the edges of the properties, then those of the body that no property names."""
     out = [] if reader is None else reader.links()
     targets = body_links(content)
     details = {} if reader is None else reader.details
@@ -322,7 +322,7 @@ def _unreadable(path: str, mark: str, text: str, problem: Problem) -> Note:
 
 
 def _find_title(text: str, path: str) -> str | None:
-    """The title that a head gives which cannot be read as a whole; else the file's name."""
+    """Return the title line of an unreadable head, else the file's name."""
     found = _TITLE_LINE.search(text[:20_000])
     return (one_line(found[1].strip("\"' ")) if found else "")[:MAX_TITLE] or file_title(path)
 

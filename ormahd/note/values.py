@@ -1,4 +1,4 @@
-"""What a note is when it has been read: its kind, its links as written, and what is wrong with it."""
+"""The values of a parsed note: its kind, fields, links and problems."""
 
 from __future__ import annotations
 
@@ -13,39 +13,38 @@ from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note.naming import stem_short_id
 
 DEFAULT_SOURCE = "person"
-"""Of a note without `source`: what agents store always names them, so the others were made by hand."""
+"""The source of a note that names none; agents always name theirs."""
 DEFAULT_WEIGHT = 0.5
 
 
 class NoteKind(StrEnum):
     NOTE = "note"
-    """Readable, with an id that is a UUID: ours or adopted."""
+    """Readable, with one of our ids."""
     BARE = "bare"
-    """Readable, without an id: no frontmatter, or none with an id. May be adopted."""
+    """Readable, without an id; may be adopted."""
     FOREIGN = "foreign"
-    """Another tool's head (TOML, JSON, Logseq's properties), which must stay at the top, or a board that a plug-in keeps: nothing of ours is
-    written into it."""
+    """Begins with another tool's head (TOML, JSON, Logseq), or is a plug-in's board: never written to."""
     INDEXED = "indexed"
-    """Found and whispered under an id that it does not hold: nothing of ours is written into it. Only the index has such notes."""
+    """Indexed under an id that the file does not hold: never written to. Only the index has such notes."""
     APART = "apart"
-    """No text to remember: a template, or a drawing that a plug-in keeps in a markdown file."""
+    """Nothing to remember: a template, or a drawing in a markdown file."""
     BROKEN = "broken"
-    """Unreadable frontmatter, not UTF-8, too large: plain text, named by `doctor`."""
+    """Unreadable frontmatter, not UTF-8, or too large: kept as plain text, named by `doctor`."""
     CONFLICTED = "conflicted"
     """Holds git's conflict markers: neither committed nor indexed."""
 
 
 _CLAIMING = {NoteKind.NOTE, NoteKind.BROKEN}
-"""Kinds whose id counts: a note that a person broke for a moment keeps its id against a copy."""
+"""Kinds whose id counts; a note that is broken for a moment keeps its id against a copy."""
 
 
 def claim(kind: NoteKind, node_id: str | None) -> str | None:
-    """The id under which a file counts."""
+    """Return the id that a file of this kind holds, or None."""
     return node_id if kind in _CLAIMING else None
 
 
 class NoteLink(Struct, frozen=True):
-    """An edge as the note has it. What `target` means is the index's business."""
+    """An edge as the note has it; the index resolves `target`."""
 
     edge: EdgeType
     target: str
@@ -54,21 +53,21 @@ class NoteLink(Struct, frozen=True):
     created: datetime | None = None
     reason: str | None = None
     body: bool = False
-    """True for a wikilink in the text: a `related_to` edge that the person owns."""
+    """True for a wikilink in the text: a `related_to` edge of the person."""
 
     @property
     def key(self) -> str:
-        """What tells this edge from the note's others, and its name under `edges`: `supports:1a2b3c4d`."""
+        """The name of the edge under `edges`: `supports:1a2b3c4d`."""
         return edge_key(self.edge, self.target)
 
 
 def edge_key(edge: EdgeType, target: str) -> str:
-    """`edge:short id`; a target without a short id stands for itself."""
+    """Return `edge:short id`, or `edge:target` where the target has no short id."""
     return f"{edge}:{stem_short_id(target) or target}"
 
 
 class Problem(Struct, frozen=True):
-    """Something that a person may want to mend. `line` counts from 1 in the file."""
+    """Something that a person may want to fix. `line` counts from 1."""
 
     level: Literal["error", "warning", "info"]
     what: str
@@ -80,14 +79,14 @@ class Problem(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """A file of the vault as values. Of a FOREIGN one the fields that can be read are filled in."""
+    """A file of the vault as values. Of a FOREIGN one the readable fields are filled in."""
 
     path: str
     kind: NoteKind
     digest: str
     """sha256 of the file's bytes, in hex."""
     id: str | None = None
-    """Of a BROKEN or CONFLICTED note: where it can still be made out."""
+    """Of a BROKEN or CONFLICTED note: the id, where it can be found."""
     type: NodeType = NodeType.FACT
     tier: Tier = Tier.WORKING
     space: str | None = None
@@ -102,19 +101,19 @@ class Note(Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     links: tuple[NoteLink, ...] = ()
     content: str = ""
-    """The body with `\\n` line ends and without surrounding blank lines; of a BROKEN note all that can be searched."""
+    r"""The body with `\n` line ends, without surrounding blank lines; of a BROKEN note all searchable text."""
     problems: tuple[Problem, ...] = field(default=())
     everywhere: bool = False
-    """Global on purpose (`global: true`): no job gives it a space."""
+    """`global: true`: no job gives the note a space."""
     taken: tuple[str, ...] = ()
-    """Keys of ours that hold something else (`type: meeting`, `id: 42`): ours stands behind `ormah_`."""
+    """Our keys that hold something else (`type: meeting`); ours is behind `ormah_`."""
 
     @property
     def stem(self) -> str:
-        """The file's name without `.md`: what a wikilink to it says."""
+        """The file's name without `.md`, which a wikilink uses."""
         return PurePosixPath(self.path).name.removesuffix(".md")
 
     @property
     def problem(self) -> Problem | None:
-        """The first problem that keeps the note from being one."""
+        """The first problem that keeps the file from being a note."""
         return next((problem for problem in self.problems if problem.level == "error"), None)

@@ -1,4 +1,4 @@
-"""A new note as bytes, and the block that a person's text gets when it is adopted."""
+"""Writes a new note, and the block that a person's text gets when it is adopted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ormahd.note.values import DEFAULT_WEIGHT, NoteKind, NoteLink
 
 INDENT = "  "
 UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
-"""A time that stands for one that is nowhere written."""
+"""The time for a note whose time is unknown."""
 
 
 def compose(
@@ -39,9 +39,9 @@ def compose(
     outdated_reason: str | None = None,
     everywhere: bool = False,
 ) -> bytes:
-    """A note as we write it: UTF-8, `\\n`, the keys in FORMAT.md's order. `parse` gives the same values back.
+    r"""Return a new note: UTF-8, `\n`, keys in the order of FORMAT.md. `parse` gives the same values back.
 
-    Body links are left out: they stand in `content`. `everywhere` counts only without a space. Raises InvalidNote for a text that no note can hold.
+    Links in the body are not written as properties. `everywhere` counts only without a space. Raises InvalidNote for unfit text.
     """
     lines = ["---", f"id: {id}", f"type: {type}", f"tier: {tier}"]
     if space:
@@ -95,7 +95,7 @@ def _edges(links: Sequence[NoteLink]) -> Iterable[str]:
 
 
 def clean_link(link: NoteLink) -> NoteLink:
-    """With a target that can stand in a property: no alias, heading or block. Raises ValueError for an empty one."""
+    """Return the link with a target that fits a property: no alias, heading or block. Raises ValueError for an empty one."""
     target = link_target(link.target)
     if not target:
         raise ValueError("an edge needs a target")
@@ -107,7 +107,7 @@ def has_detail(link: NoteLink) -> bool:
 
 
 def detail_parts(link: NoteLink) -> dict[str, str | None]:
-    """What `edges` says of a link, part by part; None for a part that is left out."""
+    """Return what `edges` says of a link, part by part; None for an omitted part."""
     return {
         "weight": number(link.weight) if link.weight != DEFAULT_WEIGHT else None,
         "created": moment(link.created) if link.created is not None else None,
@@ -142,12 +142,12 @@ def number(value: float) -> str:
 
 
 def moment(value: datetime) -> str:
-    """`2026-11-21T20:00:00Z`; microseconds only where there are some."""
+    """Return `2026-11-21T20:00:00Z`; microseconds only where there are some."""
     return as_utc(value).replace(tzinfo=None).isoformat() + "Z"
 
 
 def unfit(text: str) -> InvalidNote:
-    """Why no note can hold this text."""
+    """Return the error that says why no note can hold this text."""
     if "\0" in text:
         return InvalidNote("the text holds a NUL character", hint="remove it")
     if conflict_line(text):
@@ -157,10 +157,9 @@ def unfit(text: str) -> InvalidNote:
 
 
 def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # noqa: A002
-    """Give a person's note an id with the smallest edit: `id` as first key (`ormah_id` where `id` is something else), or a
-    block with id, type and created.
+    """Give a person's note an id by the smallest edit: a first key `id` (or `ormah_id`), or a block of id, type and created.
 
-    A note that has this id already comes back as it is. Raises InvalidNote for one that is no BARE note.
+    A note with this id comes back as it is. Raises InvalidNote for one that is not BARE.
     """
     note = parse(data, path)
     if note.kind is NoteKind.NOTE and note.id == id:
@@ -201,8 +200,7 @@ def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # no
 
 
 def unadopted(data: bytes, path: str) -> bytes:
-    """The bytes that became `data` when they were adopted: without `id`, or without the block that held nothing of the
-    person's. `data` itself where it does not look adopted."""
+    """Return the bytes from before the adoption that made `data`; `data` itself where it does not look adopted."""
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE or note.id is None:
         return data

@@ -9,26 +9,23 @@ from typing import Any, TypeVar
 import merge3
 
 LINES = 80
-"""Lines of a diff that are shown: two screens. `git show` in the vault has all of them."""
+"""Lines of a diff that are shown; `git show` has all of them."""
 CONTEXT = 2
 COMPARED = 2_000
 """Lines between the first and the last difference that a diff compares; difflib needs minutes for some longer texts."""
 MERGED = 5_000
 """The same for a merge."""
 WIDE = 240
-"""Characters of one line. A paragraph is one line in a note, and often a single word of it changed."""
+"""Characters of one line. A paragraph is one line in a note."""
 AROUND = 60
-"""Characters of a long line that stay on either side of what differs in it."""
+"""Characters of a long line that are kept on either side of the difference."""
 
 Opcode = tuple[str, int, int, int, int]
 Line = TypeVar("Line", str, bytes)
 
 
 def text_diff(before: str | None, after: str | None, lines: int = LINES) -> tuple[list[str], bool]:
-    """The differing lines as in a unified diff, and whether some were left out (then the last one says how many).
-
-    None: there was no text, or is none; then every line is new, or gone.
-    """
+    """Return the lines of a unified diff, and whether some were left out (then the last line says how many). None: no text on that side."""
     old, new = ([] if text is None else text.splitlines() for text in (before, after))
     out: list[str] = []
     if before is None or after is None:
@@ -45,7 +42,7 @@ def text_diff(before: str | None, after: str | None, lines: int = LINES) -> tupl
 
 
 def clip(text: str, wide: int = WIDE) -> str:
-    """A text as one line of at most `wide` characters."""
+    """Return a text as one line of at most `wide` characters."""
     flat = " ".join(text.splitlines())
     return flat if len(flat) <= wide else f"{flat[: wide - 1].rstrip()}…"
 
@@ -64,7 +61,7 @@ def _lines(hunk: Sequence[Opcode], old: Sequence[str], new: Sequence[str]) -> It
 
 
 def _around(one: str, other: str) -> tuple[str, str]:
-    """Two versions of a long line, cut to what differs and some words around it."""
+    """Cut two versions of a long line to their difference and some words around it."""
     if max(len(one), len(other)) <= WIDE:
         return one, other
     head, tail = common_ends(one, other)
@@ -104,7 +101,7 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[list[Opcode]]:
 
 
 def _range(start: int, end: int) -> str:
-    """Lines as a unified diff counts them: from 1; of none, the one before."""
+    """Return a range of lines as a unified diff counts them."""
     count = end - start
     return f"{start if count == 0 else start + 1}" + ("" if count == 1 else f",{count}")
 

@@ -1,9 +1,7 @@
-"""What a summary must not lose: numbers, dates, addresses, paths, code and names that stand in the texts it sums up.
+"""Facts in a text that are exact: numbers, dates, addresses, paths, code, names, and tokens that a search matches letter by letter.
 
-A model that shortens drops first what cannot be made up again, a port, a version, a person. Nothing here understands a
-text: what stands in the sources has to stand in the summary, in the same digits and letters. Where a form is another
-("21 November" for "2026-11-21") the answer is that it is lost, which costs a summary and never a fact. In scripts
-without capitals names cannot be told from words; there only the other kinds count.
+`exact_tokens` finds what a query names exactly (`OPS-2310`, `0.5.2`, `src/app.py`, `parseTide`); `lost` says what a summary dropped.
+Both work by form alone. A fact in another form ("21 November" for "2026-11-21") counts as lost: that costs a summary, never a fact.
 """
 
 from __future__ import annotations
@@ -17,35 +15,34 @@ from msgspec import Struct
 from ormahd.text.words import FUNCTION_WORDS, fold
 
 MOST: Final = 6
-"""Tokens of one text that are looked at: a pasted log names hundreds."""
+"""Tokens per text; a pasted log names hundreds."""
 READ: Final = 20_000
-"""Characters of a text in which they are looked for."""
+"""Characters of a text that are searched."""
 LONGEST: Final = 200
-"""Characters of a token; what is longer is no name."""
+"""Characters of a token."""
 
 _QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”|«\s?([^»\n]{2,200}?)\s?»")
 _GAPS = re.compile(
     r"[\s()\[\]{}<>\"`“”„«»|=]+|,(?!\d)|;|…|[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7ff\uff01-\uff1f\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
 )
-"""What parts tokens: blanks, brackets, quotes, and letters of scripts that are written without blanks."""
+"""Separators of tokens: blanks, brackets, quotes, and scripts without spaces."""
 _EDGES = ".,:;!?'’‘*~#%$&+/\\-–—"
 _MARKED = re.compile(r"\w[@_./:\-]+\w")
 _NO_NAME = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]?|\d{1,2}(?:st|nd|rd|th|am|pm)?|(?:19|20)\d\d", re.IGNORECASE)
-"""Abbreviations, small numbers, hours and years: they stand in texts about everything."""
+"""Abbreviations, small numbers, hours and years, which occur in texts about anything."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]")
 _WHOLE_NUMBER = re.compile(r"\d+(?:[.,]\d{3})*")
 _WORDS = re.compile(r"[^\W\d_]+(?:[-/][^\W\d_]+)*")
 
 
 class ExactToken(Struct, frozen=True):
-    """`plain`: it may well be written in another way (a number, a word with a hyphen, a product's capitals), so that a text without it
-    can mean the same."""
+    """An exact token. `plain`: it may be written in another way, so a text without it can mean the same."""
 
     text: str
     plain: bool
 
     def stands_in(self, folded: str) -> bool:
-        """Whether a folded text has it letter by letter, and not as a part of a longer name or number."""
+        """Return whether a folded text has it, and not as a part of a longer name or number."""
         return self._pattern().search(folded) is not None
 
     def _pattern(self) -> re.Pattern[str]:
@@ -59,7 +56,7 @@ class ExactToken(Struct, frozen=True):
 
 
 def exact_tokens(text: str) -> list[ExactToken]:
-    """The exact tokens of a text, each once, as it has them; at most `MOST`."""
+    """Return the exact tokens of a text, each once, as written; at most `MOST`."""
     found: dict[str, ExactToken] = {}
     text = text[:READ]
     for quoted in _QUOTED.finditer(text):
@@ -104,13 +101,13 @@ _SENTENCE_END = re.compile(r"(?:[.!?…:]['\")\]»”]*|^|\n)\s*(?:[-*#>]+\s*|\d
 _TRAILING = ".,;:!?…)]}»”'\""
 _VERB_ENDINGS = ("s", "ed", "ing", "es")
 _STEM = 4
-"""Letters at least that a word at the beginning of a sentence must share with a word of the summary: prefers, preferred."""
+"""Letters that the first word of a sentence must share with a word of the summary (prefers, preferred)."""
 _LATER = 3
 """Letters at its end that may differ."""
 
 
 def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
-    """What stands in `sources` (title, content) and not in `summary`, as it is written there, in order, each once."""
+    """Return what is in `sources` (title, content) and not in `summary`, as written, in order, each once."""
     texts = [text for title, content in sources for text in (title or "", content)]
     whole = "\n".join(texts)
     there = _There(summary)
@@ -131,7 +128,7 @@ def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
 
 
 class _There:
-    """A summary, taken apart once."""
+    """Looks facts up in a summary."""
 
     def __init__(self, summary: str) -> None:
         self._folded = fold(summary)
@@ -159,14 +156,16 @@ def _numbers(text: str) -> Iterator[str]:
 
 
 def _plain(number: str) -> str:
-    """1,000 and 1'000 are 1000; dates, versions and fractions stay what they are."""
+    """Return a number without separators of thousands; dates, versions and fractions as they are."""
     thousands = re.fullmatch(r"\d{1,3}(?:[,\u2019']\d{3})+", number)
     return re.sub(r"[,\u2019']", "", number) if thousands else number
 
 
 def _names(text: str, lower: frozenset[str]) -> Iterator[tuple[str, bool]]:
-    """Words that look like names, without their genitive, and whether they are sure to be: not only the beginning of a
-    sentence makes them so. `lower`: words that the texts also write in small letters."""
+    """Yield (name, sure) for words that look like names, without genitives.
+
+    `sure`: more than the beginning of a sentence makes it a name. `lower`: words that the texts also write in small letters.
+    """
     for match in _WORD.finditer(text):
         word = re.sub(r"['\u2019](?:s|re|ve|ll|d|m|t)?$", "", match[0]).rstrip("-&")
         if not word or fold(word) in FUNCTION_WORDS:
@@ -183,12 +182,12 @@ def _names(text: str, lower: frozenset[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _verb_like(word: str, after: str) -> bool:
-    """`Uses uv`, `Decided to`: in notes a sentence often begins with what somebody does."""
+    """Return whether a first word looks like a verb: `Uses uv`, `Decided to`."""
     return word.endswith(_VERB_ENDINGS) and len(after) == 2 and after[0] == " " and not after[1].isupper()
 
 
 def sentences(text: str, most: int, characters: int = 200) -> Sequence[str]:
-    """The first sentences of a text, at most `most`, each cut to `characters`; headings and marks of lists without their signs."""
+    """Return the first sentences of a text, at most `most`, each cut to `characters`, without marks of headings and lists."""
     found: list[str] = []
     for line in text.splitlines():
         clean = line.strip().lstrip("#>*-+ \t").strip()

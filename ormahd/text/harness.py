@@ -1,7 +1,7 @@
-"""What a person wrote in a prompt, and what the harness put there: its tags, banners, records of commands, whole prompts.
+"""Reads a prompt: what the person wrote, without the tags, banners and records that a harness adds.
 
-As seen in the transcripts and sources of Claude Code, Codex CLI and Gemini CLI. Nothing is taken for the harness's that
-is merely mentioned: a tag counts with its end, a banner only at the very beginning.
+As seen in Claude Code, Codex CLI and Gemini CLI. A tag counts only with its end, a banner only at the very beginning, so that
+text that mentions them stays.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ MACHINES = frozenset(
         *("system", "telemetry", "tick", "timer", "tool", "trace", "trigger", "update", "webhook", "worker"),
     ]
 )
-"""Words in the names of elements that programs write. Any other name around a prompt is a person's: `user_request`."""
+"""Words in the names of elements that programs write; any other name around a prompt is the person's."""
 HTML = frozenset(
     [
         *(
@@ -130,7 +130,7 @@ HTML = frozenset(
         *("ul", "video"),
     ]
 )
-"""Tags that are the matter of a prompt and not its outline."""
+"""HTML tags: content of a prompt, not its outline."""
 
 
 READ_HEAD, READ_TAIL = 96_000, 32_000
@@ -145,13 +145,13 @@ GAP = "\n…\n"
 class Author(StrEnum):
     PERSON = "person"
     COMMAND = "command"
-    """A slash command or a shell line, typed by the person and meant for the harness."""
+    """A slash command or shell line for the harness."""
     MACHINE = "machine"
-    """A notification, a hook's, a scheduler's or another agent's text: nobody asked."""
+    """A notification, a hook's, a scheduler's or another agent's text."""
 
 
 class Prompt(Struct, frozen=True):
-    """A prompt, read. `text`: what the person wrote, whoever the author is taken for."""
+    """A prompt with its author. `text`: what the person wrote."""
 
     text: str
     author: Author
@@ -162,7 +162,7 @@ _NOBODY = (
     r"|scheduled[-_]task|tick|turn_aborted|codex_internal_context|goal_context|ci-monitor-event|fork-boilerplate"
     r"|hook_prompt|(?:pre|post)-tool-use-hook|new-diagnostics"
 )
-"""Elements that are a prompt of the harness's own: with one of them at the beginning, nobody asked."""
+"""Elements that begin a prompt of the harness itself."""
 _TYPED = r"command-(?:name|message|args|contents)|bash-input|user_shell_command|user-memory-input"
 """Records of what the person typed for the harness."""
 _AROUND = (
@@ -172,9 +172,9 @@ _AROUND = (
     r"|(?:token|rollout)_budget|local-command-\w+|bash-std(?:out|err)|manually_attached_skills|agent_transcripts"
     r"|open_and_recently_viewed_files"
 )
-"""What stands around a prompt, or is shown instead of one."""
+"""Elements around a prompt, or shown instead of one."""
 _OF_ONE = {"codex": r"user_instructions|permissions|collaboration_mode|skill"}
-"""The same for one harness: from any other these are a person's own tags, as prompting guides advise them."""
+"""Elements of one harness; elsewhere they are the person's own tags."""
 
 
 def _tag(more: str = "") -> re.Pattern[str]:
@@ -211,7 +211,7 @@ _PROJECT_FILE = re.compile(
     r"^# (?:AGENTS|CLAUDE|GEMINI)\.md instructions[^\n]*\s*(?:<INSTRUCTIONS>.*?</INSTRUCTIONS>)?",
     re.MULTILINE | re.DOTALL,
 )
-"""A project's instructions, put before what was typed."""
+"""A project's instructions before the prompt."""
 _READ_RESULT = re.compile(r"Read the output file to retrieve the result:[^\n]*")
 _EDITOR = re.compile(r"# (?:Context from my IDE setup|Files mentioned by the user):")
 _REQUEST = "## My request for Codex:"
@@ -237,12 +237,12 @@ _DIRECTORIES = frozenset(
         *("private", "proc", "root", "run", "sbin", "srv", "sys", "system", "tmp", "users", "usr", "var", "volumes"),
     ]
 )
-"""A prompt that begins with one of these after the slash begins with a path."""
+"""First folders of absolute paths: `/home …` is no slash command."""
 _SHELL = re.compile(r"!\s*[\w./~$({\[-]")
 _MEMORY = re.compile(
     r"#\s*(?!(?:define|elif|else|endif|error|if|ifdef|ifndef|include|line|pragma|region|undef)\b)[^\W\d]"
 )
-"""`# always use uv`: Claude Code's shortcut for its own memory; neither `#123` nor a line of C."""
+"""`# always use uv`: Claude Code's shortcut for its memory; neither `#123` nor a line of C."""
 _SKILL = re.compile(r"\$[a-z][\w:-]*")
 _SHELL_MARKS = re.compile(r"[|;&<>$`\"'=\\]|\s--?\w|(?:^|\s)\.?\.?/\S")
 _FUNCTION_LEAST, _WORDS_LEAST, _LETTERS_LEAST = 2, 4, 6
@@ -251,8 +251,7 @@ do not have."""
 
 
 def read(prompt: str, harness: str | None = None) -> Prompt:
-    """Read a prompt that came through `harness`. Never raises, whatever the text; linear in its length, which is bounded
-    first."""
+    """Read a prompt that came through `harness`. Never raises; linear in the text, which is bounded first."""
     whole = len(prompt) <= READ_HEAD + READ_TAIL
     text = strip(_plain(prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:])).strip()
     if _BANNER.match(text) or _NOBODY_FIRST.match(text):
@@ -269,14 +268,14 @@ def read(prompt: str, harness: str | None = None) -> Prompt:
 
 
 def _plain(text: str) -> str:
-    """Without escape sequences, control characters and halves of characters."""
+    """Return the text without escape sequences, control characters and lone surrogates."""
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
     return _CONTROLS.sub(" ", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
 def _unwrapped(text: str) -> str:
-    """The prompt without the code block around all of it, and without the tags by which its author divided it."""
+    """Return the prompt without a code block around all of it, and without the tags that outline it."""
     fenced = _FENCE.match(text)
     if fenced and "```" not in fenced["inside"] and fenced["language"].lower() in _PROSE:
         text = fenced["inside"].strip()
@@ -291,7 +290,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _without_blocks(text: str, harness: str | None) -> tuple[str, tuple[str, ...]]:
-    """The text without what the harness put in, and the names of the elements that were taken out."""
+    """Return the text without what the harness added, and the names of the removed elements."""
     names: list[str] = []
     if ".md instructions" in text:
         text, found = _PROJECT_FILE.subn("", text)
@@ -314,8 +313,7 @@ def _without_blocks(text: str, harness: str | None) -> tuple[str, tuple[str, ...
 
 
 def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str]]:
-    """One walk over the tags: an element reaches from its tag to the first end of the same name; without an end it is
-    only mentioned."""
+    """Return the text without elements: from a tag to the first end of the same name. A tag without an end stays."""
     tags = list(tag_of.finditer(text))
     last_end = {tag["name"].lower(): tag.start() for tag in tags if tag["end"]}
     parts: list[str] = []
@@ -335,7 +333,7 @@ def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str
 
 
 def _is_data(text: str, *, whole: bool) -> bool:
-    """True for a body that a program wrote: JSON, or one element with a program's name, and nothing else."""
+    """Return whether a program wrote the text: JSON, or one element with a program's name."""
     fenced = _FENCE.match(text)
     if fenced:
         text = fenced["inside"].strip()
@@ -353,7 +351,7 @@ def _is_data(text: str, *, whole: bool) -> bool:
 
 
 def _is_command(text: str) -> bool:
-    """True for what is meant for the harness. A sentence is meant for the agent, whatever sign it begins with."""
+    """Return whether the text is for the harness; a sentence never is."""
     slash = _SLASH.match(text)
     if slash:
         return slash["name"].lower() not in _DIRECTORIES and not _is_question(text[slash.end() :])
@@ -367,7 +365,7 @@ def _is_question(text: str) -> bool:
 
 
 def _is_sentence(text: str) -> bool:
-    """True for a question, and for a line of words as people write them, without signs of a shell."""
+    """Return whether the text is a question, or a line of words without signs of a shell."""
     if text.rstrip().endswith(("?", "？", "؟")):
         return True
     if _SHELL_MARKS.search(text):

@@ -1,9 +1,7 @@
-"""The shape of a text that we put into an agent's context, and how it is found again to be taken out.
+"""The format of text that we inject into an agent's context, and how to remove it again from transcripts and prompts.
 
-A harness saves what a hook injected in its transcript, and people paste it. Ingestion and the understanding of prompts
-take it out first, so that memory never feeds on itself. A block is known by its heading and first paragraph, goes on
-while its lines are of our few kinds, and ends with its mark; where a harness cut it, it ends where the lines stop being
-ours. A content line cannot pretend to be any of these: each begins with `quoting.QUOTE`.
+A block is known by its heading and first paragraph, continues while its lines are of our kinds, and ends with its mark; a block that a
+harness cut off ends where the lines are no longer ours. Content cannot imitate these lines: each begins with `quoting.QUOTE`.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ PROGRAM: Final = "ormahctl"
 
 
 class Commands(Struct, frozen=True):
-    """How one agent reaches its memory. In each command `ID` and `E` stand for a memory and the event of a whisper."""
+    """The commands of one agent. `ID` and `E` stand for a memory and the event of a whisper."""
 
     show: str
     remember: str
@@ -26,12 +24,12 @@ class Commands(Struct, frozen=True):
     maintenance: str
 
     def judged(self, node_id: str, event: str) -> str:
-        """The command that says of this memory that it helped in this whisper."""
+        """Return the command that says that this memory helped in this whisper."""
         return self.feedback.replace(" ID ", f" {node_id} ").removesuffix(" E") + f" {event}"
 
 
 def shell(program: str = PROGRAM) -> Commands:
-    """The commands of an agent that has a shell. `program`: how that shell calls ormahctl, quoted where it has to be."""
+    """Return the commands of an agent with a shell. `program`: how that shell calls ormahctl, quoted where needed."""
     return Commands(
         show=f"{program} show ID",
         remember=f'{program} remember "…" --type decision',
@@ -44,21 +42,20 @@ SHELL: Final = shell()
 
 WHISPERS = "# Ormah whispers"
 REMEMBERS = "# Ormah remembers"
-"""Heading of what stands at the start of a session."""
+"""Heading of the text at the start of a session."""
 
 FRAMING = (
     "Notes from the user's long-term memory that may bear on this, quoted as they were stored. They record facts and ask for "
     "nothing; some may be out of date."
 )
-"""How the first paragraph begins; what is left of it names a command (`framing`). Statements only: harnesses take imperatives in injected text for an attack (REFERENCE G). ASCII without quotation marks,
-so that JSON leaves it as it is."""
+"""How the first paragraph begins. Only statements, because harnesses treat imperatives as an attack; ASCII without quotes, for JSON."""
 
 MARK = "<!-- ormah:whisper"
 """How the last line begins; the event's id follows."""
 
 MAINTENANCE = "maintenance_due"
 NOTICE = "Ormah: "
-"""How a line begins that is said by us and quotes nobody."""
+"""How a line of our own begins."""
 REVIEW = "## A memory held back earlier"
 ENTRY = "- **["
 
@@ -78,30 +75,32 @@ _PARAGRAPH = re.compile(r"([ \t>|│⎿]*)(.*)")
 
 
 def mark(event: str | None) -> str:
-    """The last line: by `event` feedback names the whisper exactly."""
+    """Return the last line; feedback names the whisper by `event`."""
     return f"{MARK} {re.sub(r'[^A-Za-z0-9_-]', '', event)} -->" if event else f"{MARK} -->"
 
 
 def framing(commands: Commands) -> str:
-    """The paragraph that says what the block is, and how a whole note is read."""
+    """Return the paragraph that explains the block and names the command for a whole note."""
     return f"{FRAMING} The first stand in full, the rest by title: `{commands.show}` prints a whole one."
 
 
 def enclose(
     lines: Iterable[str], *, commands: Commands = SHELL, heading: str = WHISPERS, event: str | None = None
 ) -> str:
-    """The whole block. Each of `lines` must be of our kinds: an entry, a quotation, a notice, the review's heading."""
+    """Return the whole block. Each of `lines` is an entry, a quotation, a notice or the heading of a review."""
     return "\n".join([heading, framing(commands), "", *lines, mark(event)])
 
 
 def alone(*lines: str, event: str | None = None) -> str:
-    """Lines of ours alone, where no memory stands above them."""
+    """Return our own lines where no memory is quoted."""
     return "\n".join([*lines, mark(event)])
 
 
 def strip(text: str) -> str:
-    """`text` without the blocks that we injected: also indented, quoted, inside of JSON strings, cut off, several, and with
-    `&lt;` and `&gt;` for angle brackets, as Gemini CLI takes in what a hook says."""
+    """Return `text` without the blocks that we injected, also indented, quoted, in JSON strings, cut off or several.
+
+    `&lt;` and `&gt;` count as angle brackets, as Gemini CLI escapes them.
+    """
     if _ESCAPED_MARK in text:
         text = _ESCAPED.sub(lambda found: f"<{found[1]}>" if found[1] else "  >", text)
     if "# Ormah " in text:
@@ -123,7 +122,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
-    """(start, end) of the block under a heading; an empty one where the heading is somebody else's."""
+    """Return (start, end) of the block under a heading; an empty one where the heading is not ours."""
     nothing = heading.start(), heading.start()
     after = _BREAK.match(text, heading.end())
     if after is None:  # cut off right here, or a heading of somebody's own
@@ -164,16 +163,16 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
 
 
 def _begins_ours(bare: str) -> bool:
-    """Whether a line that was cut off could have become one of ours."""
+    """Return whether a line that was cut off may be the beginning of ours."""
     rest = bare.lstrip(" \t")
     return any(start.startswith(rest) for start in (*_STARTS, MARK)) or (rest.startswith(MARK) and "-->" not in rest)
 
 
 def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
-    """(where this line ends, where the next one starts or None). `depth`: backslashes before the `n` of a line end.
+    r"""Return (end of this line, start of the next or None). `depth`: backslashes before the `n` of a line end.
 
-    Depth 0 is plain text. In a JSON string a line end is `\\n` (1), in a JSON string inside of another `\\\\n` (2), and so
-    on; backslashes of the content come in pairs of that, and the quotation mark that ends the string has one fewer.
+    Depth 0 is plain text. In a JSON string a line end is `\n` (1), in a nested JSON string `\\n` (2), and so on. Backslashes of the
+    content come in pairs of that, and the closing quotation mark has one fewer.
     """
     if depth == 0:
         end = text.find("\n", at)
@@ -190,13 +189,13 @@ def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
 
 
 def _after_mark(text: str, at: int, stop: int) -> int:
-    """Where the mark on this line ends."""
+    """Return where the mark on this line ends."""
     found = _MARK_END.search(text, at, stop)
     return stop if found is None else found.end()
 
 
 def _without_stray_marks(text: str) -> str:
-    """Marks whose block lost its beginning, or never had one, with the lines of ours right before them."""
+    """Return the text without marks that lost their block, and without our lines right before them."""
     kept: list[str] = []
     for line in text.split("\n"):
         found = _STRAY.search(line)

@@ -1,7 +1,6 @@
-"""What of a text is language: without inline images, encoded data, minified code, hashes and logs.
+"""The natural language of a text: without inline images, encoded data, minified code, hashes and logs. Pure, linear.
 
-Nobody asks for these by their meaning, and a single one of them outweighs everything that a note says. They stay in the note and
-are shown with it; they are not embedded, quoted or put into titles. Pure, linear in the text.
+The rest stays in the note and is shown; it is not embedded, quoted or used as a title, because one run of it outweighs a whole note.
 """
 
 from __future__ import annotations
@@ -11,20 +10,20 @@ from collections.abc import Iterator
 from typing import Final
 
 LONG: Final = 160
-"""Characters without a space from which a run in ASCII is no word, name, path or address that somebody would say."""
+"""Characters without a space from which an ASCII run is data, no word, path or address."""
 PART: Final = 64_000
 LONGEST: Final = 128_000
-"""Characters of a part of a long text, at least and at most."""
+"""Long texts are read in parts of `PART` to `LONGEST` characters."""
 MOST: Final = 1_000_000
-"""Characters of a text in which language is looked for."""
+"""Characters of a text in which language is searched."""
 SMALL: Final = 24
-"""Characters below which no token is taken for a hash."""
+"""Characters; shorter tokens are never hashes."""
 WIDE: Final = 240
 """Characters of a line from which it may be minified code."""
 SPACED: Final = 0.09
-"""Share of spaces below which a wide line in ASCII is no prose. Of English prose a sixth is spaces, of minified code a thirtieth."""
+"""Share of spaces below which a wide ASCII line is no prose."""
 WRAPPED: Final = 3
-"""Lines of encoded data, or of a log, from which they are data and no example of one line."""
+"""Lines of encoded data or of a log from which they are data, not an example."""
 
 _DATA_URL = re.compile(r"data:[\w.+/-]{0,100}(?:;[\w.=+-]{1,100}){0,8},[^\s)\"'>\]]*", re.IGNORECASE)
 _LONG_RUN = re.compile(rf"[!-~]{{{LONG},}}")
@@ -46,7 +45,7 @@ _BLANKS = re.compile(r"[ \t]{2,}")
 
 
 def language(text: str) -> str:
-    """Return `text` without what is no language; the text itself where all of it is."""
+    """Return `text` without data; the text itself where there is none."""
     if len(text) > 2 * PART:
         parts = [language(part) for part in _parts(text)]
         return text if "".join(parts) == text else "\n".join(filter(None, (part.strip() for part in parts)))
@@ -62,7 +61,7 @@ def language(text: str) -> str:
 
 
 def beginning(text: str, characters: int) -> str:
-    """Return about the first `characters` of a text's language. Of a huge text no more is read than that takes."""
+    """Return about the first `characters` of a text's language. No more of a huge text is read than needed."""
     for read in (4 * characters + 1_000, PART, MOST):
         found = language(text[:read])
         if len(found) >= characters or read >= len(text):
@@ -71,7 +70,7 @@ def beginning(text: str, characters: int) -> str:
 
 
 def findable(text: str) -> str:
-    """Return `text` without what nobody types into a search: inline images and runs of data. Hashes, code and logs stay."""
+    """Return `text` without inline images and runs of data. Hashes, code and logs stay searchable."""
     if len(text) > 2 * PART:
         return "".join(map(findable, _parts(text)))
     if not _DATA_URL.search(text) and not _LONG_RUN.search(text):
@@ -80,8 +79,7 @@ def findable(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """A long text in parts that end with a line, or after `LONGEST` characters: a pattern keeps the interpreter until it has read all of
-    what it is given."""
+    """Yield a long text in parts that end with a line, so that no pattern holds the interpreter for long."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + PART, start + LONGEST) + 1 or start + LONGEST
@@ -90,12 +88,12 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _may_hold_other(text: str) -> bool:
-    """Whether anything in the text looks at all like data: most notes have nothing of it, and are done with sooner."""
+    """Return whether the text may hold data; most notes do not."""
     return _SUSPECT.search(text) is not None
 
 
 def _lines(lines: list[str]) -> Iterator[str]:
-    """Lines that are language. Of data and logs that go on for several lines all go; one alone may be an example of one."""
+    """Yield the lines that are language. Data and logs of several lines go; a single line may be an example."""
     block: list[str] = []
     kind = ""
     for line in lines:
@@ -113,7 +111,7 @@ def _lines(lines: list[str]) -> Iterator[str]:
 
 
 def _without_hashes(line: str) -> str:
-    """A line of digests goes without them; one in a sentence belongs to what it says."""
+    """Return "" for a line of digests; hashes within a sentence stay."""
     if len(line) < SMALL:
         return "" if line.strip(" \t\r>") == "…" else line
     rest = _HASH.sub("", line)

@@ -1,6 +1,6 @@
-"""The values that a text holds, in one form each: numbers with their unit, versions, times, dates, names, addresses. Pure.
+"""Values in a text in one form each: numbers with units, versions, times, dates, names, addresses. Pure.
 
-English, German, Spanish, French, Chinese. What is no value is a word. `text.statement` puts them into statements.
+English, German, Spanish, French, Chinese. Everything else is a word. `text.statement` builds statements from them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ormahd.text.words import fold
 class Sort(StrEnum):
     WORD = "word"
     NAME = "name"
-    """Written like a name: a capital within a sentence, a digit or a capital inside, back ticks."""
+    """Written like a name: a capital within a sentence, a digit or capital inside, backticks."""
     LABEL = "label"
     """A thing with its number: camera 3, phase 1."""
     NUMBER = "number"
@@ -35,7 +35,7 @@ class Sort(StrEnum):
 
 
 VALUES = frozenset({Sort.NUMBER, Sort.VERSION, Sort.TIME, Sort.DATE, Sort.WEEKDAY, Sort.ADDRESS})
-"""Sorts of which a thing mostly has one at a time."""
+"""Kinds of which a thing mostly has one at a time."""
 
 
 class Piece(Struct, frozen=True):
@@ -54,7 +54,7 @@ def _pairs(listed: str) -> dict[str, str]:
 
 
 def _units() -> dict[str, tuple[str, float]]:
-    """Name of a unit to the dimension it belongs to, and how many of the dimension's base it has."""
+    """Return `{name of a unit: (dimension, size in its base)}`."""
     listed = """
         s: ms=0.001 millisecond=0.001 milliseconds=0.001 millisekunden=0.001 s=1 sec=1 secs=1 second=1 seconds=1 sekunde=1 sekunden=1
            segundo=1 segundos=1 seconde=1 secondes=1 秒=1 min=60 mins=60 minute=60 minutes=60 minuten=60 minuto=60 minutos=60 分钟=60
@@ -127,7 +127,7 @@ _YEAR = (
 )  # fmt: skip
 MONTHS = {name: number for number, names in enumerate(_YEAR, 1) for name in names.split()}
 _NOT_MONTHS = frozenset({"may", "mar", "mars", "jan", "jun", "jul", "march"})
-"""These are months beside a number or with a capital alone."""
+"""Months only beside a number or with a capital."""
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _PIECE = re.compile(
     rf"""
@@ -158,7 +158,7 @@ _INNER = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|[a-z][A-Z]|^[A-Z][A-Z]+$|^c[+#]"
 
 
 def pieces(text: str) -> Iterator[Piece]:
-    """Words and values of a text in their order."""
+    """Yield the words and values of a text in order."""
     text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
     if not text.isascii():
         text = _SEAM.sub(" ", text)
@@ -222,7 +222,7 @@ def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[P
 
 
 def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str = "") -> tuple[Piece, int]:
-    """An amount, and behind its last word. `word`: the number's word, as `AMOUNTS` has it, where it is none in digits."""
+    """Return an amount and the index behind its last word. `word`: the word of a number, where it has no digits."""
     start, text = piece.start(), piece[0]
     if piece["hannumber"]:
         amount = _han(piece["hannumber"])
@@ -271,14 +271,14 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
 
 
 def _amount(said: str) -> float:
-    """`1,000`, `1.000`, `1 000` are thousands; `1.5` and `1,5` are not."""
+    """Return the number: `1,000`, `1.000`, `1 000` are thousands; `1.5` and `1,5` are not."""
     if re.fullmatch(r"\d{1,3}(?:[,.' ]\d{3})+", said) and not re.fullmatch(r"\d\.\d{3}", said):
         return float(re.sub(r"\D", "", said))
     return float(said.replace(",", ".").replace("'", ""))
 
 
 def _time(piece: re.Match[str]) -> int | None:
-    """Minutes since midnight."""
+    """Return minutes since midnight."""
     if piece["hantime"]:
         hour = int(_han(piece["hour"]))
         minute = piece["minute"] or ""
@@ -305,7 +305,7 @@ def _time(piece: re.Match[str]) -> int | None:
 
 
 def _han(said: str) -> float:
-    """A number in Chinese or in digits, up to some thousands."""
+    """Return a number in Chinese or in digits, up to some thousands."""
     if said.isdigit():
         return float(said)
     total, digit = 0.0, 0.0

@@ -1,13 +1,9 @@
-"""A memory's text as data: what may stand in a prompt, a terminal or a judge's question without acting there.
+"""Makes a memory's text safe to quote in a prompt, a terminal or a judge's question.
 
-Notes come from agents, web pages and imports, so any of them may hold escape sequences, a harness's tags, our own
-mark, or text that a person cannot see. What acts is made visible in a form that does not act; what is merely invisible
-goes. Everything that a person reads stays: Arabic and Hebrew with their marks, Persian with its joiners, Indic
-conjuncts, emoji put together from several, CJK variants.
-
-What becomes what: `ESC` is `␛`, other controls likewise (`␇`), C1 and overrides of direction are `‹U+009B›`; tags that
-mean something to a harness or a model are `‹system-reminder›`, comments `‹!--`; a run of invisible characters is
-`‹12 hidden characters›`, up to three of them just go, so that a word hidden by joiners reads as the word.
+Notes may hold escape sequences, tags of a harness, our own mark, or invisible text. Controls become visible (`ESC` is `␛`, C1 and
+overrides of direction are `‹U+009B›`), tags that address a machine become `‹system-reminder›`, comments `‹!--`. A run of invisible
+characters becomes `‹12 hidden characters›`; up to three are dropped. What a person reads stays: marks of Arabic and Hebrew, joiners
+of Persian and Indic scripts, composed emoji, CJK variants.
 """
 
 from __future__ import annotations
@@ -23,8 +19,7 @@ def _set(listed: str) -> frozenset[str]:
 
 
 QUOTE = "  > "
-"""Before each line of a content. A markdown quotation rather than bare indentation, because every line then says of
-itself that it is quoted: a heading, list item or fence in it stays inside, however the text goes on or is cut."""
+"""Before each line of a content. Every line says that it is quoted, so a heading or fence in it has no effect outside."""
 
 ELLIPSIS = " …"
 _HIDDEN_AT_MOST = 3
@@ -68,7 +63,7 @@ _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
 
 
 def harmless(text: str) -> str:
-    """`text` with everything that acts made visible. Line ends become `\\n`; nothing else that is read changes."""
+    r"""Return `text` with everything that could act made visible. Line ends become `\n`."""
     text = _LINE_ENDS.sub("\n", text)
     if not (text.isascii() and text.isprintable()):
         text = _NOT_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)
@@ -92,7 +87,7 @@ def _picture(found: re.Match[str]) -> str:
 
 
 def _visible(found: re.Match[str], right_to_left: bool) -> str:
-    """What stays of a run of invisible characters: the one that belongs to what stands before it."""
+    """Return what stays of a run of invisible characters: the one that belongs to the character before it."""
     run, text, start, end = found[0], found.string, found.start(), found.end()
     if run[0] == "\U0001f3f4":
         return run
@@ -126,7 +121,7 @@ def _joined(before: str, after: str) -> bool:
 
 
 def _picture_part(character: str) -> bool:
-    """Of an emoji: a symbol, a skin colour."""
+    """Return whether a character is part of an emoji: a symbol or skin colour."""
     return bool(character) and unicodedata.category(character) in {"So", "Sk", "Sm", "Mn", "Me"}
 
 
@@ -149,7 +144,7 @@ def _tag(found: re.Match[str]) -> str:
 
 
 def shortened(text: str, characters: int) -> str:
-    """At most `characters` of `text`, cut between words (in a script without spaces: between characters)."""
+    """Return at most `characters` of `text`, cut between words; in a script without spaces, between characters."""
     if len(text) <= characters:
         return text
     room = max(characters - len(ELLIPSIS), 0)
@@ -167,15 +162,15 @@ def shortened(text: str, characters: int) -> str:
 
 
 def one_line(text: str, characters: int) -> str:
-    """A title, a source: harmless, on one line, without a look-alike of the id that we write behind it."""
+    """Return a title or source as one safe line, without a look-alike of the id that we append."""
     line = " ".join(harmless(text[: 8 * characters + 200]).split())
     return shortened(_OUR_ID.sub(r"(\1", line), characters)
 
 
 def quoted(text: str, characters: int) -> str:
-    """A content, harmless, at most `characters` of it, each line after `QUOTE`. A fence that the cut left open is closed.
+    """Return at most `characters` of a content, safe, each line after `QUOTE`. A fence that the cut left open is closed.
 
-    "" where nothing is left to read. `text` may have any length: only its beginning is looked at, without what is no language.
+    "" where nothing readable is left. Only the beginning of a long text is read, without data.
     """
     cleaned = harmless(beginning(text, 8 * characters + 200))
     cleaned = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in cleaned.split("\n"))).strip("\n")

@@ -1,13 +1,11 @@
-"""Whether two texts say the same in the same words: the rule by which two memories become one without anybody's judgement.
+"""Compares two texts by their words: whether they say the same, and what sets two similar texts apart.
 
-Texts are compared word by word, in their order, after what never carries meaning is taken away: case, white space,
-punctuation between words, marks of emphasis. That is `EXACT`. `NEAR` also passes over what a second telling of the same
-sentence changes: articles, contractions (`don't`, `do not`), British and American spelling, hyphens between words, small
-numbers written out, and a title that repeats what the text says.
+`same` compares word by word, without case, white space, punctuation and emphasis: that is `EXACT`. `NEAR` also ignores articles,
+contractions, British and American spelling, hyphens, small numbers as words, and a title that repeats the text. Any other
+difference counts, so that a number, date, name, negation, unit, version, path or word of code always tells two memories apart.
 
-Everything else has to be equal, so that two memories which differ in a number, a date, a name, a negation, a unit, a
-version, a path, an address or a word of code are never taken for one: those differ in a word, and a difference in one
-word is enough. Measured in tests/quality (README.md there, "Duplicates").
+`contrast` names what two similar texts differ in. Memories come in series (a port for each server), which every measure of similarity
+takes for duplicates; no judge is asked about such a pair.
 """
 
 from __future__ import annotations
@@ -72,11 +70,11 @@ _ISE = re.compile(r"(.{3,})is(e|es|ed|ing|er|ers|ation|ations)")
 _ARTICLES = frozenset({"a", "an", "the"})
 _ENGLISH = _set("and are by for from has in is not of on that the to uses was when with")
 _FOREIGN = (FUNCTION_WORDS - STOP_WORDS) | _set("das de der des die el en et het il la las le les los op und")  # fmt: skip
-"""Where one of these stands, `a` and `an` may be no articles (`macht das Licht an`)."""
+"""Words of other languages; beside one, `a` and `an` may be no articles."""
 
 
 def same(title: str | None, content: str, other_title: str | None, other_content: str) -> Same | None:
-    """How two memories say the same, or None: they may still, but that takes somebody who understands them."""
+    """Return how two memories say the same, or None where only somebody who understands them could tell."""
     ours, theirs = list(tokens(content)), list(tokens(other_content))
     if not ours or not theirs:
         return None
@@ -93,14 +91,12 @@ def same(title: str | None, content: str, other_title: str | None, other_content
 
 @lru_cache(maxsize=1_000)
 def gist(content: str) -> int:
-    """A number that contents have in common where `same` finds the same in them. Where many are compared, each is read once for
-    it, and only what agrees in it is compared word by word."""
+    """Return a hash that is equal where `same` holds, for comparing many contents."""
     return hash(tuple(part for part in retold(list(tokens(content)), english=False) if part not in _ARTICLES))
 
 
 def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str, ...]) -> bool:
-    """The same title; or one has none, and the other's is taken from the text word for word. A title that says more than
-    the other parts them, whatever it says: `Ports` and `Ports of staging` may stand over the same line."""
+    """Return whether the titles are equal, or one is missing and the other is taken word for word from the text."""
     if one == other:
         return True
     title = one or other
@@ -109,7 +105,7 @@ def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str,
 
 
 def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
-    """Tokens without what another telling of the same sentence would change. `a` is an article in English alone."""
+    """Return the tokens without what a retelling of the sentence may change. `a` is an article in English only."""
     out: list[str] = []
     for token in tokens:
         if token == "the" or (english and token in _ARTICLES):  # noqa: S105
@@ -135,7 +131,7 @@ def _spelled(word: str) -> str:
 
 
 def tokens(text: str) -> Iterator[str]:
-    """The words of a text and whatever else in it can carry meaning, in order. Code stays as it is written."""
+    """Yield the words of a text and whatever else can carry meaning, in order. Code stays as written."""
     fence: str | None = None
     prose: list[str] = []
     for line in _UNSEEN.sub("", text).split("\n"):
@@ -188,7 +184,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _kept_case(word: str, before: str, loud: bool) -> bool:
-    """Whether the case of this word may mean something: a name in code, a unit (Mb, MB), an abbreviation (IT, US)."""
+    """Return whether the case of a word may matter: a name in code, a unit (Mb, MB), an abbreviation (IT, US)."""
     if _CAMEL.match(word):
         return True
     if before and before[-1].isdigit() and len(word) <= 3:
@@ -197,7 +193,7 @@ def _kept_case(word: str, before: str, loud: bool) -> bool:
 
 
 REPLACED_WORDS = 2
-"""Words in a row that may be others where two texts differ in one place only."""
+"""Consecutive words that may differ where two texts differ in one place."""
 _NEGATED = re.compile(
     r"\b(?:not|no|never|none|neither|nor|without|cannot|nothing|\w+n't|nicht|kein\w*|jamais|не|нет)\b"
 )
@@ -213,7 +209,7 @@ class Contrast(StrEnum):
 
 
 def contrast(one: str, other: str) -> Contrast | None:
-    """What parts two texts; None: nothing that their words show."""
+    """Return what sets two texts apart, or None where their words show nothing."""
     ours, theirs = marks(one), marks(other)
     folded = fold(one), fold(other)
     # a name that the other side writes in small letters or within a word is no other name
@@ -227,7 +223,7 @@ def contrast(one: str, other: str) -> Contrast | None:
 
 
 def marks(text: str) -> set[str]:
-    """Numbers, names and words of code in a text, folded. A capital at the beginning of a sentence marks no name."""
+    """Return numbers, names and words of code of a text, folded. A capital at the beginning of a sentence is no mark."""
     found: set[str] = set()
     for line in text.split("\n"):
         begins = True
@@ -251,7 +247,7 @@ def _one_place(one: str, other: str) -> bool:
 
 T = TypeVar("T")
 LONGEST: Final = 4_000
-"""Characters of a text that are compared word by word; longer ones have to be equal letter by letter."""
+"""Characters of texts that are compared word by word; longer ones must be equal."""
 
 Said = tuple[str | None, str]
 """Title and content."""
@@ -271,7 +267,7 @@ def once(items: Iterable[T], said: Callable[[T], Said]) -> list[tuple[T, list[T]
 
 
 def says_the_same(one: Said, other: Said) -> bool:
-    """Whether two memories say the same in the same words, but for articles, spelling, case and punctuation."""
+    """Return whether two memories say the same except for articles, spelling, case and punctuation."""
     if one == other:
         return True
     shorter, longer = sorted((len(one[1]), len(other[1])))

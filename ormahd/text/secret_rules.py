@@ -1,21 +1,12 @@
-"""Secrets that detect-secrets has no rule for, or only half a rule: our additions to `ormahd.text.secrets`.
+"""Rules for secrets that detect-secrets lacks: our additions to `ormahd.text.secrets`. Every rule is linear in the text.
 
-Every rule is linear in the text, also in a hostile one: a repetition is bounded, or starts where a token starts.
-
-What is added and why (detect-secrets 1.5):
-
-- private keys: theirs sees the BEGIN line only; the body is the secret;
-- `Authorization` headers and bearer tokens; passwords in URLs with characters that theirs leaves out;
-- tokens by their issuer's prefix: Anthropic and newer OpenAI, `github_pat_`, Google, npm, Stripe's test keys, …;
-- assignments: `password = …`, `"api_key": "…"`, `the password is …`, with a value that looks real.
-
-The rule for assignments: the name ends in a word like `password`, `secret`, `token` or `api_key` and is followed by
-`=`, `:`, `:=` or `=>`. The value is one word (bare or in quotes) of at least 8 characters (6 in quotes) that mixes
-letters with digits or with signs (`!@#$%^&*`). What stands for a secret instead of being one stays: variables
-(`$DB_PASS`, `<token>`, `settings.password`, `MY_SECRET_V2`), calls, paths, URLs, addresses, versions, dates, names
-of algorithms, stock words (`changeme`), asterisks, and slugs (`gpt-4o-mini`) unless a password is named. With `is`
-in place of the sign only passwords count, since `the token is …` is prose. A UUID or a digest stays wherever it
-stands, except as the value of such an assignment: keys do come as UUIDs.
+- private keys with their body; `Authorization` headers and bearer tokens; passwords in URLs;
+- tokens by their issuer's prefix: Anthropic, OpenAI, `github_pat_`, Google, npm, Stripe, …;
+- assignments such as `password = …` or `"api_key": "…"`: the value is one word of at least 8 characters (6 in quotes) that mixes
+  letters with digits or signs. Variables, calls, paths, URLs, versions, dates, stock words, masks and slugs are no secrets; a UUID or
+  digest is one only as the value of an assignment;
+- secrets as people tell them: `the wifi password at home is …`, a PIN, recovery codes, `curl -u me:…`. The names come from
+  `secret_labels.txt` in many languages; cards and account numbers are verified by their checksum.
 """
 
 from __future__ import annotations
@@ -29,7 +20,7 @@ from typing import Final, NamedTuple
 
 
 class Span(NamedTuple):
-    """A secret's place in a text: characters `start` to `end` (exclusive), and what it is."""
+    """A secret in a text: characters `start` to `end` (exclusive), and its kind."""
 
     start: int
     end: int
@@ -37,7 +28,7 @@ class Span(NamedTuple):
 
 
 _MAX_KEY = 65_536
-"""Characters between BEGIN and END of a private key; an 8192 bit RSA key has 6,500, a PGP block may have more."""
+"""Characters between BEGIN and END of a private key."""
 
 _TOKENS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
     (kind, hint, re.compile(rf"(?<![A-Za-z0-9_-])(?:{pattern})"))
@@ -89,7 +80,7 @@ _NAME = (
     r"|(?:api|access|auth|secret|private|encryption|signing|account|master)[_-]?key|credentials?)"
 )
 _OF = r"(?:[_-](?:base|prod|production|staging|stage|dev|test|live|local|old|new|main|primary|secondary|backup|v?\d{1,4})){0,2}"
-"""What a name may end in: SECRET_KEY_BASE, PASSWORD_PROD."""
+"""Endings of names: SECRET_KEY_BASE, PASSWORD_PROD."""
 _ASSIGNED = re.compile(rf"(?i){_NAME}{_OF}(?:\\?[\"'`]\]?|\*\*)?[ \t]{{0,8}}(?::=|=>|[:=])(?:\*\*)?[ \t]{{0,8}}")
 _TOLD = re.compile(r"(?i)(?:password|passwd|passphrase|passcode|pwd) (?:is|was)[ \t]{0,4}(?::[ \t]{0,4})?")
 _QUOTED = re.compile(
@@ -99,7 +90,7 @@ _QUOTED = re.compile(
 _BARE = re.compile(r"[^\s\"'`<>,;|]{8,512}+(?![^\s\"'`<>,;|])")
 _LONG_VALUE = re.compile(r"[\"'`]?([A-Za-z0-9_.~+/=-]{500,}+)")
 _MAX_WORD = 128
-"""Characters; what is longer is no variable, path or call that stands for a secret."""
+"""Characters; a longer value is no variable, path or call."""
 
 _STAND_IN = re.compile(
     r"""(?x)
@@ -118,14 +109,14 @@ SLUG = re.compile(r"(?!(?:\D*\d){4})[a-z0-9]+(?:[-_][a-z0-9]+)+")
 
 
 def looks_real(value: str) -> bool:
-    """True when a value that stands where a secret may stand is one, not a word, a variable or a template."""
+    """Return whether a value is a secret, not a word, variable or template."""
     if len(set(value)) < 4 or (len(value) <= _MAX_WORD and _STAND_IN.fullmatch(value)):
         return False
     return any(char.isalpha() for char in value) and any(char.isdigit() or char in "!@#$%^&*" for char in value)
 
 
 def stands_in(password: str) -> bool:
-    """True for what stands for a password in a URL. Anything else there is one, however plain it looks."""
+    """Return whether the password of a URL is a placeholder."""
     return len(set(password)) < 2 or _URL_STAND_IN.fullmatch(password) is not None
 
 
@@ -133,7 +124,7 @@ _URL_STAND_IN = re.compile(r"(?i)[\[<{$%*].*|x+|(?:your)?[_-]?(?:pass|passwd|pas
 
 
 def spans(text: str) -> Iterator[Span]:
-    """Every secret that our own rules find; spans may overlap and come in no order."""
+    """Yield every secret that the rules for tokens, keys and assignments find; spans may overlap, in no order."""
     yield from private_keys(text)
     for kind, hint, pattern in _TOKENS:
         for found in pattern.finditer(text) if hint in text else ():
@@ -182,7 +173,7 @@ def _value(text: str, start: int) -> tuple[int, int] | None:
 
 
 def private_keys(text: str) -> Iterator[Span]:
-    """Private keys, which may be longer than any other secret."""
+    """Yield private keys, which may be longer than any other secret."""
     marks = list(_PEM.finditer(text))
     ends = [mark.start() for mark in marks]
     for mark in marks:
@@ -238,11 +229,11 @@ _OTHER: Final = re.compile(
     r"|vault|expir|requirement|rule|input|box|hint|check|valid|encod|format|type|limit|bucket|count|budget|window|header|name"
     r"|scope|endpoint|service|provider|schema|table|cookie|refresh|lifetime|ttl|based|protected|less|richtlinie|länge|politique)"
 )
-"""What is said of passwords and keys in general: `password policy`, `token limit`."""
+"""What is said of passwords in general: `password policy`, `token limit`."""
 _PRODUCT: Final = re.compile(
     r"[ \t]{1,4}(?:app|apps|application|manager|plugin|extension|client|library|package|service|tool)\b"
 )
-"""Behind a value: it is the name of a program (`KeePass2Android app`)."""
+"""Follows the name of a program (`KeePass2Android app`)."""
 _PRODUCT_NAMES: Final = re.compile(
     r"(?i)(?:\d?password|lastpass|keepass\w*|bitwarden|auth0|oauth\d.*|nist[\w-]*|iso[\d-]+|rfc\d+|fido\d|x\.?509|base\d+|\w+\d(?:st|nd|rd|th))"
 )
@@ -264,7 +255,7 @@ _CALLED: Final = re.compile(
     r"(?:password|passphrase|passcode|pin|token|api key|secret key)\b",
     re.IGNORECASE,
 )
-"""What follows a secret that is told before its name: `… is the password for the guests`."""
+"""Follows a secret that is told before its name: `… is the password for the guests`."""
 _PAIR: Final = re.compile(
     r"(?i)(?<!\w)(?:log ?in|logins?|sign in|creds?|credentials|account|anmeldung|zugang|zugangsdaten|identifiants?|acceso|доступ|логин)"
     r"(?:[ \t]{1,4}[^\s:=|,;!?/]{1,20}){0,4}?[ \t]{0,4}(?::|with|mit|avec|con|is|as|=)[ \t]{0,4}"
@@ -288,7 +279,7 @@ _EXAMPLE_IBANS: Final = frozenset(
 
 
 def prose_spans(text: str) -> Iterator[Span]:
-    """Every secret that these rules find; spans may overlap and come in no order."""
+    """Yield every secret that the rules for prose find; spans may overlap, in no order."""
     for found in _FLAGS.finditer(text):
         name = found.lastgroup or ""
         value = found[name]
@@ -320,7 +311,7 @@ def _password(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def is_product(text: str, end: int) -> bool:
-    """True where the value that ends at `end` is the name of a program."""
+    """Return whether the value that ends at `end` is the name of a program."""
     return _PRODUCT.match(text, end) is not None
 
 
@@ -346,7 +337,7 @@ def _labelled(text: str) -> Iterator[Span]:
 
 
 def _values(text: str, start: int, kind: str, how: str, *, dense: bool) -> Iterator[Span]:
-    """The secret that begins at `start`, where what stands there is one of this kind."""
+    """Yield the secret that begins at `start`, where there is one of this kind."""
     if kind == "phrase":
         if words := _WORDS.match(text, start):
             yield Span(*words.span(), _KINDS[kind])
@@ -371,7 +362,7 @@ def _bare(text: str, start: int, *, dense: bool) -> tuple[int, int] | None:
 
 
 def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bool) -> bool:
-    """Whether a value behind a name is the secret itself."""
+    """Return whether the value behind a name is the secret itself."""
     value = text[slice(*place)]
     if how == "marked" and (kind != "password" or _SIGNS.isdisjoint(value) or not _END.match(text, place[1])):
         return False
@@ -388,7 +379,7 @@ def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bo
 
 
 def _codes(text: str, start: int) -> Iterator[Span]:
-    """The codes of a list, one behind the other."""
+    """Yield the codes of a list."""
     at = start
     while found := _CODE.match(text, (_CODES.match(text, at) or re.compile("").match(text, at)).end()):  # type: ignore[union-attr]
         if sum(char.isdigit() for char in found[0]) < 2:
@@ -420,7 +411,7 @@ def _is_iban(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Any of these names, where it stands by itself; `dense` where its script has no spaces."""
+    """Return a pattern for any of these names as a word; `dense` in scripts without spaces."""
     spaced = "|".join(re.escape(name) for name in names if not name.startswith("~"))
     dense = "|".join(re.escape(name[1:]) for name in names if name.startswith("~"))
     found = rf"(?<![\w@/.-])(?:{spaced})(?![\w@-])" if spaced else "(?!)"
@@ -429,7 +420,7 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @cache
 def _following() -> list[tuple[str, re.Pattern[str]]]:
-    """What may stand between a name and its value, and how strong a sign that is."""
+    """Return what may stand between a name and its value, with how strong a sign it is."""
     between = [
         ("sign", _BETWEEN + _SIGN), ("verb", _BETWEEN + _VERB), ("sign", _DENSE), ("sign", _LINE), ("next", _NEXT),
         ("marked", _FEW + _NEXT),
@@ -439,7 +430,7 @@ def _following() -> list[tuple[str, re.Pattern[str]]]:
 
 @cache
 def _names() -> dict[str, list[str]]:
-    """Names by kind, folded, the longest first, so that a name is not read as the beginning of it."""
+    """Return `{kind: names}`, folded, longest first."""
     found: dict[str, list[str]] = {}
     for line in files("ormahd.text").joinpath("secret_labels.txt").read_text("utf-8").splitlines():
         if line.startswith("["):

@@ -1,12 +1,10 @@
-"""Secrets: found and taken out of what an agent, a hook or an import brings, before any file sees it.
+"""Finds and redacts secrets in what agents, hooks and imports bring, before it reaches a file.
 
-The patterns are those of detect-secrets (its plugins for issuers of tokens), and a few of ours where it has none
-(`ormahd.text.secret_rules`). Its entropy detectors and its KeywordDetector stay off: in prose they take digests,
-ids and sentences about passwords for secrets. Nothing is verified over the network.
+The patterns are those of detect-secrets' plugins for tokens, and ours (`ormahd.text.secret_rules`). Its detectors of entropy and
+keywords stay off, because in prose they match digests, ids and sentences. Nothing is verified over the network.
 
-A plugin is asked for its patterns only, never to scan: `analyze_line` builds a report a match and knows no
-positions. Two of them are changed where they are compiled: a token has to start where a word starts, and a run of
-blanks is bounded. As written, a megabyte of `eyJeyJ…` or of blanks keeps them busy for hours.
+Only the patterns of a plugin are used: `analyze_line` gives no positions. They are compiled so that a token starts where a word
+starts, and runs of blanks are bounded, because otherwise hostile text takes hours.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _TOKEN_PLUGINS = {
     "github_token": "GitHubTokenDetector",
     "azure_storage_key": "AzureStorageKeyDetector",
 }
-"""Module and class of the plugins whose match is the token itself."""
+"""Module and class of plugins whose match is the token."""
 _CONTEXT_PLUGINS = {
     "aws": "AWSKeyDetector",
     "artifactory": "ArtifactoryDetector",
@@ -49,21 +47,21 @@ _CONTEXT_PLUGINS = {
     "ibm_cos_hmac": "IbmCosHmacDetector",
     "softlayer": "SoftlayerDetector",
 }
-"""Module and class of the plugins whose match holds the secret in its last group (or as a whole, between blanks).
+"""Module and class of plugins whose match holds the secret in its last group (or as a whole, between blanks).
 
-Left out: private_key (the first line only) and npm (quadratic in slashes), which `secret_rules` covers; ip_public,
-high_entropy_strings and keyword, which are noise in prose."""
+`private_key` and `npm` are replaced by `secret_rules`; `ip_public`, `high_entropy_strings` and `keyword` are noise in prose.
+"""
 
 _HINTS = {
     "jwt": "eyJ", "pypi_token": "pypi-", "openai": "T3BlbkFJ", "square_oauth": "sq0csp-", "sendgrid": "SG.",
     "mailchimp": "-us", "stripe": "k_live_", "azure_storage_key": "AccountKey=", "basic_auth": "://",
 }  # fmt: skip
-"""What a text must hold for a plugin to find anything: looking for it is a hundred times quicker than the pattern."""
+"""What a text must contain for a plugin to match; a quick test before the pattern."""
 
 WINDOW: Final = 32_000
-"""Characters of a long text that are looked at at once: each pattern takes a millisecond or two for them."""
+"""Characters of a long text that are searched at once."""
 MARGIN: Final = 8_000
-"""Characters before and behind a window that are looked at with it: more than a label and its value take."""
+"""Characters around a window that are searched with it: more than a label and its value take."""
 
 _WORD_START = r"(?<![A-Za-z0-9_-])"
 _WORD_REST = re.compile(r"[A-Za-z0-9_-]*+")
@@ -79,7 +77,7 @@ class Secret(Struct, frozen=True):
 
 
 class Redacted(Struct, frozen=True):
-    """A text without its secrets, and what was found (never the secret itself)."""
+    """A text without its secrets, and the findings (never the secret)."""
 
     text: str
     found: tuple[Secret, ...]
@@ -95,11 +93,10 @@ class _Rule(Struct, frozen=True):
 
 
 def redact(text: str, *, pace: Pace = iter) -> Redacted:
-    """Replace every secret in `text` by `[redacted: <kind>]`. A text without one comes back as it is.
+    """Replace every secret in `text` by `[redacted: <kind>]`.
 
-    Thread-safe; redacting twice changes nothing. The first call imports detect-secrets. A long text is looked at in windows: each
-    pattern holds the interpreter for as long as it searches, seconds in a text of 5 MB, in which no other thread would go on. `pace`: what
-    is done between two of them.
+    Thread-safe; redacting twice changes nothing. The first call imports detect-secrets. A long text is searched in windows, with `pace`
+    between two of them, because a pattern holds the interpreter while it searches.
     """
     found: list[tuple[int, Secret]] = []
     cuts: list[tuple[int, int]] = []
@@ -112,10 +109,7 @@ def redact(text: str, *, pace: Pace = iter) -> Redacted:
 def _cut(
     text: str, spans: list[Span], cuts: list[tuple[int, int]], found: list[tuple[int, Secret]]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Put markers in place of `spans`, add what was found to `found`.
-
-    `cuts`: places in `text` where earlier markers swallowed lines, and how many; returned for the new text.
-    """
+    """Replace `spans` by markers and append to `found`. `cuts`: (place, lines) that earlier markers removed; returned for the new text."""
     parts: list[str] = []
     moved: list[tuple[int, int]] = []
     earlier = iter([*cuts, (len(text) + 1, 0)])
@@ -144,7 +138,7 @@ def _cut(
 
 
 def _spans(text: str, pace: Pace) -> Iterator[Span]:
-    """What all rules find in the windows of a text."""
+    """Yield what all rules find in the windows of a text."""
     if len(text) <= WINDOW + MARGIN:
         yield from _spans_of(text)
         return
@@ -166,7 +160,7 @@ def _spans(text: str, pace: Pace) -> Iterator[Span]:
 
 
 def _spans_of(text: str) -> Iterator[Span]:
-    """What all rules find, without the keys that documentation uses as examples."""
+    """Yield what all rules find, without example keys of documentation."""
     for span in (*_their_spans(text), *secret_rules.spans(text), *secret_rules.prose_spans(text)):
         value = text[span.start : span.end]
         if "EXAMPLE" not in value and not secret_rules.is_product(text, span.end):
@@ -178,7 +172,7 @@ def _by_place(span: Span) -> tuple[int, int]:
 
 
 def _joined(spans: list[Span]) -> Iterator[Span]:
-    """Overlapping spans as one, under the name of the first and widest."""
+    """Yield overlapping spans as one, with the kind of the first and widest."""
     current: Span | None = None
     for span in spans:
         if current is not None and span.start < current.end:

@@ -1,8 +1,7 @@
-"""How two memories stand to each other: the newer replaced the older, both hold, they say the same, they are unrelated. Pure.
+"""How two memories relate: the newer replaced the older, both hold, they say the same, or they are unrelated. Pure.
 
-`text.statement.read` reads a memory once; `compare` holds two of them against each other. The evidence
-(`text.standing`) is weighed by a multinomial logistic regression whose numbers stand in `standing_weights.json`.
-They are fitted, and the threshold is set, by `python -m tests.quality.standing --fit`.
+`text.statement.read` reads each memory; `weigh` turns the pair into numbers by name, and `compare` weighs them by a multinomial logistic
+regression. Its numbers (`standing_weights.json`) and thresholds are fitted by `python -m tests.quality.standing --fit`.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from ormahd.text.statement_words import BOUNDS, OPPOSITES
 from ormahd.text.words import alike
 
 HAPPENINGS = frozenset({NodeType.EVENT, NodeType.OBSERVATION})
-"""Types that tell of a moment: two moments exclude each other rarely."""
+"""Types that tell of a moment; two moments rarely exclude each other."""
 ALIKE = 0.45
-"""Cosine from which two may speak of one thing although they share no word."""
+"""Cosine from which two texts without a common word may concern one thing."""
 NEARLY = 0.25
-"""The same where they share one."""
+"""The same with a common word."""
 SCRIPT = 0.85
-"""The same for texts in Chinese."""
+"""The same for Chinese texts."""
 MOSTLY = 0.4
-"""Share of one of two texts in Chinese that the other has, from which they may."""
+"""Share of common words from which two Chinese texts may concern one thing."""
 COMPARED = 3
-"""Pairs of sentences that are aligned word by word: those that share most."""
+"""Pairs of sentences that are aligned word by word: those with most in common."""
 
 
 class Place(Struct, frozen=True):
@@ -47,7 +46,7 @@ class Place(Struct, frozen=True):
 
 
 class Aligned(Struct, frozen=True):
-    """Two sentences word by word. `shared`: weight in common, `share` of the lighter one."""
+    """Two sentences aligned word by word. `shared`: common weight; `share`: its share of the lighter sentence."""
 
     one: Sentence
     other: Sentence
@@ -70,7 +69,7 @@ class Evidence(Struct, frozen=True):
 
 
 def weigh(older: Statement, newer: Statement, cosine: float) -> Evidence:
-    """Hold two memories against each other."""
+    """Return the evidence of two memories."""
     old, new = older.keys, newer.keys
     met_old, met_new = _met(old, new), _met(new, old)
     cover_old, cover_new = _share(old, met_old), _share(new, met_new)
@@ -91,9 +90,15 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> Evidence:
     numbers |= _scope(older, newer)
     numbers |= _general(older, newer)
     numbers |= _said_last(older, newer)
+    numbers |= _combined(numbers)
+    return Evidence(_related(older, newer, cosine, sum(old[key] for key in met_old), numbers), numbers, best, rivals)
+
+
+def _combined(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return products of the numbers: what matters only together, such as another value of one subject."""
     about = max(numbers["subject"], numbers["cover_least"])
     changed = max(numbers["changed"], numbers["now"], numbers["turned"])
-    numbers |= {
+    return {
         "rivals_about": numbers["rival"] * about,
         "changed_about": changed * about,
         "changed_rival": changed * numbers["rival"],
@@ -139,12 +144,12 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> Evidence:
         "near_agree": numbers["near"] * (1.0 - numbers["rival"]) * (1.0 - changed) * (1.0 - numbers["denied"]),
         "near_rival": numbers["near"] * numbers["rival"],
     }  # fmt: skip
-    return Evidence(_related(older, newer, cosine, sum(old[key] for key in met_old), numbers), numbers, best, rivals)
 
 
 def _related(older: Statement, newer: Statement, cosine: float, shared: float, numbers: Mapping[str, float]) -> bool:
-    """Near in meaning, or near enough and with a word in common, or both on where the user lives or works. Two texts in
-    Chinese look alike to a model that reads little of it, whatever they say."""
+    """Return whether two memories may concern one thing: close in meaning, or closer to it with a common word, or both about the user's
+    home or work. The model reads Chinese poorly and finds such texts similar, so they need more.
+    """
     if numbers["self_domain"]:
         return True
     if "zh" in (older.language, newer.language):
@@ -155,7 +160,7 @@ def _related(older: Statement, newer: Statement, cosine: float, shared: float, n
 
 
 def _met(keys: Mapping[str, float], others: Mapping[str, float]) -> frozenset[str]:
-    """Those keys of which the other has one like it."""
+    """Return the keys with a similar key on the other side."""
     found = {key for key in keys if key in others}
     starts: dict[str, list[str]] = {}
     for other in others:
@@ -173,7 +178,7 @@ def _share(keys: Mapping[str, float], met: Iterable[str]) -> float:
 
 
 def _subject(older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]) -> dict[str, float]:
-    """Whether they speak of one thing: words before the verb and of the title that stand in the other one, too."""
+    """Return numbers on a common subject: words before the verb and of the title that occur on the other side."""
     found_old = len(older.head & met_old) / len(older.head) if older.head else 0.0
     found_new = len(newer.head & met_new) / len(newer.head) if newer.head else 0.0
     titles = bool(older.titled and newer.titled)
@@ -193,7 +198,7 @@ def _tokens(one: Statement) -> list[Token]:
 def _rivals(
     older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]
 ) -> tuple[tuple[Token, Token], ...]:
-    """Values of one kind, each of which only one side has."""
+    """Return pairs of values of one kind that only one side has each."""
     old = [token for token in _tokens(older) if token.sort in VALUES and token.key not in met_old]
     new = [token for token in _tokens(newer) if token.sort in VALUES and token.key not in met_new]
     found = []
@@ -244,7 +249,7 @@ def _valued(older: Statement, newer: Statement, rivals: Sequence[tuple[Token, To
 
 
 def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
-    """The pairs of sentences that share most, aligned; the closest one first. Titles have numbers of their own."""
+    """Return the aligned pairs of sentences with most in common, the closest first. Titles are left out."""
     rough = []
     for at, one in enumerate(older.sentences):
         for place, other in enumerate(newer.sentences):
@@ -289,7 +294,7 @@ def _like(key: str, keys: Sequence[str]) -> str:
 
 
 def _where(best: Aligned | None) -> dict[str, float]:
-    """The places where the closest sentences differ."""
+    """Return numbers on the places where the closest sentences differ."""
     if best is None:
         return dict.fromkeys(
             ("aligned", "one_place", "one_place_head", "one_place_tail", "name_place", "word_place", "value_place", "long_place",
@@ -328,7 +333,7 @@ def _where(best: Aligned | None) -> dict[str, float]:
 
 
 def _done(older: Statement, newer: Statement) -> dict[str, float]:
-    """What the verbs and adverbs say: something changed, is denied, was added."""
+    """Return numbers on verbs and adverbs: something changed, is denied, was added."""
     turned = [
         token for sentence in newer.sentences for token in sentence.tokens
         if token.turned and any(token.key == key or alike(token.key, key) for key in older.keys)
@@ -358,7 +363,7 @@ def _done(older: Statement, newer: Statement) -> dict[str, float]:
 
 
 def _turned_round(older: Statement, newer: Statement) -> bool:
-    """A rather than B, and B rather than A: the same words in another order."""
+    """Return whether both have the same words in another order: A rather than B, B rather than A."""
     if not (older.preferring and newer.preferring):
         return False
     for one in older.sentences:
@@ -373,7 +378,7 @@ def _turned_round(older: Statement, newer: Statement) -> bool:
 
 
 def _scope(older: Statement, newer: Statement) -> dict[str, float]:
-    """Where, when, for whom: what makes of one thing two."""
+    """Return numbers on where, when and for whom, which make two things of one."""
     ours, theirs = older.places - newer.plain, newer.places - older.plain
     conditions = bool(older.conditions - newer.plain) and bool(newer.conditions - older.plain)
     return {
@@ -384,7 +389,7 @@ def _scope(older: Statement, newer: Statement) -> dict[str, float]:
 
 
 def _said_last(older: Statement, newer: Statement) -> dict[str, float]:
-    """What each says of its subject: the last word of its first sentence, which is where most sentences put the value."""
+    """Return numbers on the last word of the first sentences, which mostly is the value."""
     old, new = _last(older), _last(newer)
     if old is None or new is None:
         return dict.fromkeys(("last_names", "last_values", "last_words", "last_apart", "last_turned", "last_kept"), 0.0)
@@ -409,7 +414,7 @@ def _last(one: Statement) -> Token | None:
 
 
 def _general(older: Statement, newer: Statement) -> dict[str, float]:
-    """What both are about, in general, and whether it is the user."""
+    """Return numbers on the general topics of both, and whether they are about the user."""
     both, either = older.domains & newer.domains, older.domains | newer.domains
     closed = {"home", "work", "price", "when", "owner"}
     return {
@@ -423,26 +428,25 @@ def _general(older: Statement, newer: Statement) -> dict[str, float]:
 
 
 RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, NodeType.GOAL})
-"""What holds for one space need not hold for the rest: none of these is held against a memory of no space."""
+"""Rules of one space need not hold elsewhere: none is compared with a memory without a space."""
 WHOLE = 0.85
-"""Evidence that either says every word of the other: such two say the same, in another order or with other small words."""
+"""Share of common words from which two memories say the same, in another order or with other small words."""
 VALUE = 60
-"""Characters of a subject or a value, for people to read."""
+"""Characters of a subject or value that are shown."""
 
 
 class Standing(StrEnum):
     REPLACED = "replaced"
-    """What the newer memory says makes the older one false."""
+    """The newer memory makes the older one false."""
     BOTH = "both"
-    """Near one another, and both hold."""
+    """Close, and both hold."""
     SAME = "same"
-    """Two tellings of one thing."""
+    """Both say one thing."""
     UNRELATED = "unrelated"
 
 
 class Compared(Struct, frozen=True):
-    """The probability of each standing (together 1), the verdict, and where the two differ: `subject`, `old`, `new` for
-    people to read; "" where nothing can be named."""
+    """The probability of each standing (sum 1), the verdict, and the difference for people: `subject`, `old`, `new`, or ""."""
 
     replaced: float
     both: float
@@ -455,8 +459,7 @@ class Compared(Struct, frozen=True):
 
 
 class Weights(Struct, frozen=True):
-    """What was fitted. Of each standing a constant and a weight for each of `names`; `replaced_at`, `same_at`: the least
-    probability for that verdict."""
+    """The fitted numbers: of each standing a constant and a weight per name; `replaced_at` and `same_at` are thresholds."""
 
     names: tuple[str, ...]
     constants: dict[str, float]
@@ -466,17 +469,14 @@ class Weights(Struct, frozen=True):
 
 
 def comparable(one: NodeType, space: str | None, other: NodeType, other_space: str | None) -> bool:
-    """Whether one memory may say something about the other: of one space, or one of them global and neither a rule."""
+    """Return whether two memories may contradict: in one space, or one global and neither a rule."""
     if space == other_space:
         return True
     return (space is None or other_space is None) and not RULES & {one, other}
 
 
 def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
-    """Say how `newer` stands to `older`. Which of the two is the newer one the caller knows (`created`).
-
-    `cosine`: of the two memories' vectors. Half a millisecond.
-    """
+    """Return how `newer` relates to `older`; the caller knows the order. `cosine`: of their vectors."""
     evidence = weigh(older, newer, cosine)
     told = weights()
     values = [evidence.numbers[name] for name in told.names]
@@ -507,7 +507,7 @@ def _verdict(evidence: Evidence, chance: dict[Standing, float], told: Weights) -
 
 @cache
 def weights() -> Weights:
-    """The fitted numbers, read once."""
+    """Return the fitted numbers, read once."""
     row = json.loads(resources.files(__package__).joinpath("standing_weights.json").read_bytes())
     return Weights(
         tuple(row["names"]), row["constants"], {name: tuple(some) for name, some in row["weights"].items()},
@@ -516,7 +516,7 @@ def weights() -> Weights:
 
 
 def _difference(evidence: Evidence) -> tuple[str, str, str]:
-    """What they speak of, and what each says of it."""
+    """Return the subject, and what each says of it."""
     best = evidence.best
     if best is None:
         return "", "", ""

@@ -1,4 +1,4 @@
-"""A memory as statements that can be held against another memory's: what it is about, its values, what its words do. Pure.
+"""A memory as statements that can be compared: its subject, its values, and what its words do. Pure.
 
 English, German, Spanish, French, Chinese. `text.standing` compares two of them.
 """
@@ -43,12 +43,12 @@ from ormahd.text.statement_words import (
 from ormahd.text.words import fold, stem
 
 MAX_TEXT = 2_000
-"""Characters of a memory that are read: what lies behind is a document, not a statement."""
+"""Characters of a memory that are read."""
 MAX_SENTENCES = 12
 MAX_TOKENS = 40
 """Of one sentence."""
 HAN_WEIGHT = 0.4
-"""Of one Chinese character: two or three make a word."""
+"""Weight of one Chinese character; two or three make a word."""
 
 
 class Token(Struct, frozen=True, gc=False):
@@ -61,23 +61,23 @@ class Token(Struct, frozen=True, gc=False):
     amount: float = 0.0
     unit: str = ""
     lead: str = ""
-    """The word directly before it, whatever it is."""
+    """The word directly before it."""
     next: str = ""
     """The word directly behind it."""
     turned: bool = False
-    """It stands behind a word that says that this was before: instead of, from, no longer."""
+    """True behind words such as instead of, from, no longer: it names what was before."""
 
 
 class Sentence(Struct, frozen=True):
     tokens: tuple[Token, ...]
     head: int
-    """How many of the tokens stand before the verb, or a colon: what it speaks of."""
+    """Tokens before the verb or a colon: the subject."""
     negated: bool
     text: str
 
 
 class Statement(Struct, frozen=True):
-    """A memory, read. `keys`: what it is about, with the weight of each."""
+    """A memory as read. `keys`: `{key: weight}` of its content words and values."""
 
     sentences: tuple[Sentence, ...]
     """The title, where there is one, is the first."""
@@ -86,13 +86,13 @@ class Statement(Struct, frozen=True):
     keys: dict[str, float]
     title: frozenset[str]
     head: frozenset[str]
-    """Keys of the title, and of each sentence's head."""
+    """Keys of the title and of each sentence's head."""
     language: str
     plain: frozenset[str]
-    """All words as they stand, folded, function words too."""
+    """All words, folded."""
     negated: bool
     changed: bool
-    """A verb says that something came to be another than it was."""
+    """True where a verb says that something changed."""
     now: bool
     added: bool
     former: bool
@@ -101,20 +101,20 @@ class Statement(Struct, frozen=True):
     preferring: bool
     past: bool
     gone: bool
-    """No longer, ceased."""
+    """True for: no longer, ceased."""
     places: frozenset[str]
-    """Words that make of one thing two: staging, guests, winter."""
+    """Words that distinguish variants of a thing: staging, guests, winter."""
     domains: frozenset[str]
-    """What it is about, in general: home, price, state (`DOMAINS`)."""
+    """General topics (`DOMAINS`): home, price, state."""
     states: frozenset[str]
-    """Its words for how far a thing has come."""
+    """Its words for progress."""
     about_self: bool
     conditions: frozenset[str]
-    """What stands behind if, when, unless."""
+    """Words after if, when, unless."""
 
 
 def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
-    """Read a memory. It takes a tenth of a millisecond for each hundred characters."""
+    """Return the statements of a memory."""
     text = _CODE.sub(" ", content[:MAX_TEXT])
     raw = [title] if title else []
     raw += [part for line in text.splitlines() for part in _SENTENCE.split(_BULLET.sub("", line))]
@@ -200,7 +200,7 @@ def _sentence(text: str) -> Sentence:
 
 
 def _named(piece: Piece, text: str) -> bool:
-    """Whether a word that else means little is written like a name: US, IT, Go within a sentence."""
+    """Return whether an otherwise empty word is written like a name: US, IT, Go within a sentence."""
     if piece.sort is not Sort.NAME or piece.text == "I":
         return False
     if piece.text.isupper() and len(piece.text) > 1:
@@ -257,7 +257,7 @@ def _conditions(text: str) -> frozenset[str]:
 
 
 def _runs(text: str, listed: frozenset[str]) -> frozenset[str]:
-    """Chinese words of a list that stand in the text."""
+    """Return the Chinese words of a list that the text contains."""
     if text.isascii():
         return frozenset()
     return frozenset(word for word in listed if not word.isascii() and word in text)

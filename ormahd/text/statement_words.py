@@ -1,7 +1,6 @@
-"""The words that tell what a statement does: negate, change, add, condition. English, German, Spanish, French, Chinese.
+"""Word lists of five languages (English, German, Spanish, French, Chinese) that show what a statement does and is about.
 
-General lists of each language. All are folded (`text.words.fold`): small letters, no accents. Single words are looked up as
-they stand or, where a list says so, by the beginning of a word; Chinese is looked for as a run of characters.
+All are folded (`text.words.fold`). Words are looked up whole or, where a list says so, by their stem; Chinese as runs of characters.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ EMPTY = _set(
     的 了 是 在 和 与 用 有 把 被 由 对 从 到 我 们 他 她 它 这 那 都 也 还 就 又 很 会 要 可 以 个 我们 使 已 现 着 过 为 于
     """
 )
-"""What a statement is not about: function words and the verbs that only join."""
+"""Function words and auxiliary verbs, which are never the subject."""
 NEGATIONS = _set(
     """
     not no never cannot without none nobody nothing neither nor nicht kein keine keinen keinem keiner keines nie niemals ohne nichts
@@ -40,7 +39,7 @@ NEGATIONS = _set(
     personne nulle 不 没 无 非 别 勿 未 禁 refuses avoids refuse avoid dislike dislikes hates hate stopped quit
     """
 )
-"""`no` is English and Spanish at once; what is hated or avoided is negated, too."""
+"""`no` is English and Spanish; verbs of hate and avoidance negate, too."""
 NO_LONGER = re.compile(
     r"no longer|no more\b|any ?more\b|(?:has|have|had|is|are) ceased|nicht (?:mehr|langer)|keine?[nmrs]?\b.{0,40}\bmehr\b|ya no\b|dej(?:o|a|amos|aron|ado) de"
     r"|ne .{0,30}\bplus\b|n'.{0,30}\bplus\b|不再|不用了|没有?再|取消",
@@ -62,7 +61,7 @@ CHANGED = _set(
     renomme releve passe passes passee passons prolonge raccourci nomme nommee succede vendu reparee repare fermee ferme ouvert achete livre
     """
 )
-"""Forms of verbs by which something comes to be another than it was."""
+"""Verb forms that say that something changed."""
 CHANGED_STEMS = _set(
     """
     replac switch migrat chang renam upgrad downgrad bump rais lower increas decreas reduc halv doubl tripl quadrupl extend shorten postpon reschedul
@@ -72,7 +71,7 @@ CHANGED_STEMS = _set(
     outsourc unblock demolish turn updat bann push pull succeed hir fir rewir
     """
 )
-"""The same, of English verbs in -ed and -ing: what starts at nine is no change, what started is."""
+"""Stems of English verbs in -ed and -ing that say so: started is a change, starts is none."""
 CHANGED_RUNS = re.compile(
     r"改(?:为|成|用|到|在|由|叫|名|选)|换(?:成|为|到|了|用)|变(?:成|为|更)|更(?:换|改|名|新)|升级|降级|升(?:到|至|为)|降(?:到|至|为|低)|提(?:高|前|升)|推迟|延(?:期|长|后)|缩短|减(?:少|半|到)"
     r"|增(?:加|至|到)|加倍|翻倍|搬|迁|移(?:到|交|至)|调(?:到|至|整|为|往)|接(?:手|任|替|管)|取(?:代|消)|代替|替(?:换|代)|停(?:止|用)|放弃|离开|离职|转(?:到|为|用|给|由)|涨|交给|不再|戒"
@@ -101,7 +100,7 @@ INSTEAD = re.compile(
     r"|\bover from\b|\bsucceed\w*\b|\bstatt\b|\banstatt\b|\banstelle\b|\bersetzt\b|\bersetz\w*\b|\bnicht mehr\b|\bkeine?[nmrs]?\b|\bvon\b|\bablos\w*|\blost\b|\ben lugar de\b|\ben vez de\b|\bsustituye\b|\breemplaz\w+|\bya no\b|\bde\b"
     r"|\bau lieu de\b|\ba la place de\b|\bremplac\w+|\bquitt\w+|\bne\b|\bdu\b|\bdes\b|不再|代替|取代|接替|而不是|替换|从",
 )
-"""After one of these a statement names what was before."""
+"""Words after which a statement names what was before."""
 FORMER = re.compile(
     r"\bused to\b|\bformer(?:ly)?\b|\bprevious(?:ly)?\b|\bback then\b|\bin the past\b|\bold\b|\bfruher\b|\behemal\w+|\bbisher\w*|\balte[rns]?\b|\bantes\b|\banterior\w*|\bavant\b|\bancien\w*|\bprecedent\w*|以前|原来|之前|曾"
 )
@@ -144,7 +143,7 @@ PLACES = _set(
     测试 生产 开发 预发 本地 前端 后端 客户 内部 外部 手机 电脑 网页 周末 工作日 早上 晚上 冬天 夏天 免费 付费 线上
     """
 )
-"""What makes of one thing two: where, when, for whom, in which part."""
+"""Words that distinguish variants of a thing: where, when, for whom, in which part."""
 LABELLED = _set(
     """
     topic item case project part unit station sensor printer pump tank dock pier lesson exercise rule article paragraph volume chair seat desk bed
@@ -424,8 +423,8 @@ DOMAINS = {
         """
     ),
 }
-"""What a statement is about, in general: words that show that two speak of one side of a thing."""
+"""General topics, with words that show them."""
 MOVING = re.compile(
     r"\bmov(?:ed|e|es|ing) (?:in|into|to|out|house|flat)\b|\b(?:gezogen|umgezogen|zieht? .{0,30}\bum)\b|\bmud(?:e|o|amos|aron)\b|\bdemenag\w+"
 )
-"""Moving house, which is of the domain home."""
+"""Phrases for moving house, which belong to the topic home."""

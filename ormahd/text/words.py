@@ -1,14 +1,11 @@
-"""Words: how a text falls into the units that search, overlap and affinity compare.
+"""Words: how texts are cut into the units that search, overlap and affinity compare, and the stems of words.
 
-One rule for every room, so that a word that `words` gives is a word that full text search finds. The text is
-normalised (NFKC, casefolded, accents of alphabets dropped), then cut:
+One rule for all rooms: a word from `words` is a word that full text search finds. Text is normalised (NFKC, casefolded, accents
+dropped), then cut:
 
-- letters, digits and the marks that belong to them (Hindi vowel signs, Hebrew without points) make words;
-  `snake_case`, `v1.2`, `3.11`, `c++` and `c#` stay whole;
-- apostrophes: an English ending goes (`user's` is `user`, `I'm` is `i`), `don't` stays, `l'avion` is `l`, `avion`;
-- scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) become overlapping pairs of
-  characters, the usual way to find them without a dictionary (Lucene's CJKAnalyzer does the same). A character
-  here is a letter with its vowel signs. Hangul has spaces, but its particles stick to the words.
+- letters, digits and their marks make words; `snake_case`, `v1.2`, `3.11`, `c++` and `c#` stay whole;
+- English endings after an apostrophe go (`user's` is `user`), `don't` stays, `l'avion` is `l`, `avion`;
+- scripts without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) become overlapping pairs of letters.
 """
 
 from __future__ import annotations
@@ -25,8 +22,7 @@ from itertools import pairwise
 from ormahd.process import sql
 
 FTS_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
-"""The FTS5 tokenizer that `fts_text` is written for. FTS5's default categories treat vowel signs as separators, so
-that Hindi or Thai words become loose consonants: still found through phrases, but with false friends."""
+"""The FTS5 tokenizer that `fts_text` is written for. FTS5's default treats vowel signs as separators."""
 
 
 def _set(listed: str) -> frozenset[str]:
@@ -44,10 +40,10 @@ STOP_WORDS = _set(
     you your yours
     """
 )
-"""English function words: they say nothing about what a text is about."""
+"""English function words."""
 
 IDENTITY_WORDS = _set("user i me my mine myself we us our ours ourselves you your yours yourself")
-"""Words by which a query speaks of the person: memories about the user (tag `about_self`) answer it."""
+"""Words by which a query speaks of the user; memories with the tag `about_self` answer it."""
 
 QUESTION_WORDS = _set(
     """
@@ -75,18 +71,18 @@ _ACCENTS = re.compile(
     "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e01ef]+"
 )
 SHORT = 200
-"""Characters of a text whose words are remembered: 4 MB of them at most."""
+"""Characters of a text whose words are cached."""
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc\u02bb\u05f3\u00b4", "'") | {"\u0149": "'n"})
 _APOSTROPHE_ENDINGS = frozenset({"s", "re", "ve", "ll", "d", "m"})
 _SIGNS = {"+": "plus", "#": "sharp"}
 _SIGN = re.compile(r"[a-z](?:\+\+|#)")
-"""What may be `c++` or `c#`, or the end of a longer word: only cutting the text tells."""
+"""May be `c++` or `c#`, or the end of a longer word."""
 _TRAILING = "\"')]}»”’* \t\r\n"
 
 
 def fold(text: str) -> str:
-    """The form in which texts are compared: NFKC, casefolded, without accents. What is no text becomes a space."""
+    """Return the form in which texts are compared: NFKC, casefolded, without accents; control characters become spaces."""
     if text.isascii():
         return _NOT_TEXT.sub(" ", text).lower()
     text = unicodedata.normalize("NFKC", _NOT_TEXT.sub(" ", text).translate(_APOSTROPHES)).casefold()
@@ -112,12 +108,11 @@ FUNCTION_WORDS = STOP_WORDS | frozenset(
         """
     ).split()
 )
-"""Function words of the other languages that are written with spaces too: what a prompt is about is none of them. Of
-those in Latin script only long ones that mean nothing in English, where `pod`, `ai`, `nas` and `war` say a lot."""
+"""Function words of other languages with spaces; in Latin script only those without an English meaning."""
 
 
 def words(text: str) -> list[str]:
-    """The words of `text`, folded, in order, with repetitions."""
+    """Return the words of `text`, folded, in order, with repetitions."""
     return list(_short(text)) if len(text) <= SHORT else _cut(text)
 
 
@@ -130,28 +125,27 @@ def _cut(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _short(text: str) -> tuple[str, ...]:
-    """Titles and spaces are cut for one question after another, a question itself by each step that looks at it."""
+    """Return the words of a short text, cached."""
     return tuple(_cut(text))
 
 
 def query_terms(text: str) -> list[str]:
-    """The words a query is about, each once: without stop words, or all of them when nothing else is left."""
+    """Return the words of a query, each once, without stop words; all of them where nothing else is left."""
     every = list(dict.fromkeys(words(text)))
     return [word for word in every if word not in STOP_WORDS] or every
 
 
 def is_question(text: str) -> bool:
-    """True when the text starts like a question (English) or ends with a question mark (of any script)."""
+    """Return whether the text starts like an English question or ends with a question mark of any script."""
     if text.rstrip(_TRAILING).endswith(("?", "？", "؟", "⁇", "⁈", "՞")):
         return True
     return next(iter(words(text[:SHORT])), "") in QUESTION_WORDS
 
 
 def fts_text(text: str) -> str:
-    """`text` as FTS5 columns hold it: folded, unspaced scripts as pairs, every word of `words` findable.
+    """Return `text` as FTS5 columns hold it: folded, scripts without spaces as pairs.
 
-    The last character of an unspaced run stands there once more on its own, so that a query of one character
-    (a prefix, see `fts_match`) also finds a run that ends with it.
+    The last letter of such a run is repeated alone, so that a query of one letter (a prefix, see `fts_match`) finds it.
     """
     folded = fold(text)
     if not _SIGN.search(folded):
@@ -177,10 +171,7 @@ def fts_text(text: str) -> str:
 
 
 def fts_match(terms: Iterable[str]) -> str:
-    """An FTS5 MATCH expression: any of `terms` (from `words` or `query_terms`), never syntax, whatever they hold.
-
-    Without a term that can be searched the expression is valid and finds nothing.
-    """
+    """Return an FTS5 MATCH expression for any of `terms`, with all syntax quoted. Without a term it finds nothing."""
     phrases = []
     for term in dict.fromkeys(terms):
         clean = _NOT_TEXT.sub(" ", _fts_form(term)).replace('"', '""')
@@ -191,7 +182,7 @@ def fts_match(terms: Iterable[str]) -> str:
 
 
 def overlap(one: Collection[str], other: Collection[str]) -> float:
-    """Jaccard index of two sets of words, 0 to 1; 0 when both are empty."""
+    """Return the Jaccard index of two sets of words; 0 where both are empty."""
     left, right = set(one), set(other)
     return len(left & right) / len(left | right) if left or right else 0.0
 
@@ -210,14 +201,14 @@ def _units(piece: re.Match[str]) -> list[str]:
 
 
 def _fts_form(term: str) -> str:
-    """`c++` and `c#` as FTS5 can hold them: the tokenizer would leave a bare `c` of both."""
+    """Return `c++` and `c#` in the form that FTS5 can hold."""
     if term.endswith(("++", "#")) and len(term) <= 3:
         return "".join(_SIGNS.get(char, char) for char in term)
     return term
 
 
 def _gap(text: str) -> str:
-    """What stands between two words. FTS5 may take a sign that we do not count for a letter, so only ASCII stays."""
+    """Return the text between two words, ASCII only, because FTS5 may take other signs for letters."""
     return text if text.isascii() else re.sub(r"[^\x00-\x7f]+", " ", text)
 
 
@@ -226,19 +217,18 @@ def _characters(run: str) -> list[str]:
 
 
 def _pieces(folded: str) -> Iterator[re.Match[str]]:
-    """The words of a folded text, the runs of its unspaced scripts, its lone signs."""
+    """Yield the words, the runs of scripts without spaces and the lone signs of a folded text."""
     return _cutter(*_scripts(folded)).finditer(folded)
 
 
 def _scripts(folded: str) -> tuple[str, str]:
-    """The letters of unspaced scripts, and the marks, that a text may have: none where it is in ASCII, as most are. The list of
-    all marks takes longer to make than a question to answer, and without it what is found is found sooner."""
+    """Return the letters of scripts without spaces and the marks that a text may have; empty for ASCII."""
     return ("", "") if folded.isascii() else (_UNSPACED, _marks())
 
 
 @cache
 def _marks() -> str:
-    """A character class of all marks, as ranges: `\\w` leaves them out, and words of Hindi or Tamil are cut without."""
+    r"""Return a character class of all marks, which `\w` leaves out."""
     ranges: list[list[int]] = []
     first, last = 0x300, min(0x20000, sys.maxunicode)  # there are no marks of words above
     for code, kind in enumerate(map(unicodedata.category, map(chr, range(first, last))), first):
@@ -269,7 +259,7 @@ def _letters() -> re.Pattern[str]:
 
 
 def _is_lone(term: str) -> bool:
-    """Whether it is one letter of an unspaced script, with its signs."""
+    """Return whether a term is one letter of a script without spaces."""
     return not term.isascii() and _letters().fullmatch(term) is not None
 
 
@@ -280,7 +270,7 @@ def _unspaced() -> re.Pattern[str]:
 
 @cache
 def _strays() -> re.Pattern[str]:
-    """What is outside of every word, and no ASCII: signs, and marks without a letter (an underscore is none)."""
+    """Return a pattern for non-ASCII signs outside of words, and for marks without a letter."""
     marks = _marks()
     return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])(?:_*+[{marks}]++)++")
 
@@ -290,7 +280,7 @@ KEPT = 20_000
 
 
 class _Stemmer:
-    """One database in memory, guarded by a lock: a query's words take a tenth of a millisecond."""
+    """Stems words by FTS5's tokenizer, in a database in memory. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -323,11 +313,11 @@ class _Stemmer:
 
 
 stems = _Stemmer()
-"""`stems(words)`: what the index holds of these words (from `text.words.words`), as a set."""
+"""Returns the stems that the index holds of these words, as a set."""
 
 
 def stem(word: str) -> str:
-    """What a word is compared as. `text.words` costs a database; a few endings are enough to hold words together."""
+    """Return a cheap stem: the word without a common ending."""
     if len(word) <= 3 or not word.isalpha():
         return word
     for ending in _ENDINGS:
@@ -338,7 +328,7 @@ def stem(word: str) -> str:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two keys are forms of one word: deploy and deployment, Rechnung and Rechnungen."""
+    """Return whether two keys are forms of one word: deploy and deployment, Rechnung and Rechnungen."""
     if one == other:
         return True
     if not (one.isalpha() and other.isalpha()) or min(len(one), len(other)) < 3:
