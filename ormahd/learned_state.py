@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ormahd.errors import OrmahError
 from ormahd.model import decision
 from ormahd.model.change import Committed, Kind
-from ormahd.model.decision import Decision, key_of, line_id
+from ormahd.model.decision import ProposalDecision, key_of, line_id
 from ormahd.model.judgement import FILES, FOLDER, Small, model_name
 from ormahd.model.node import ProposalType
 from ormahd.model.strength import STRENGTH_FILE as STRENGTH
@@ -49,7 +49,7 @@ class Learned:
         self._state = state
         self._strength: str | None = None
         self._files = LineFiles(vault.root, FILES, self._read)
-        self._decisions: LineFiles[Decision] = LineFiles(vault.root, decision.FILES, self._read)
+        self._decisions: LineFiles[ProposalDecision] = LineFiles(vault.root, decision.FILES, self._read)
         self._rejected: tuple[int, frozenset[str]] = (-1, frozenset())
         self._lock = threading.Lock()
         self._judgements = Judgements()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ormahd.model.change import Kind
 from ormahd.note.note import NoteKind, parse
-from ormahd.text.standing import Compared, Standing, compare
+from ormahd.text.standing import Compared, Relation, compare
 from ormahd.text.statement import Statement, read
 
 if TYPE_CHECKING:
@@ -97,5 +97,5 @@ class Reworded:
 
 
 def _gist(found: Compared) -> Gist:
-    told = found.verdict is not Standing.UNRELATED and found.replaced >= LIKELY
+    told = found.verdict is not Relation.UNRELATED and found.replaced >= LIKELY
     return told, found.old if told else "", found.new if told else ""

@@ -9,7 +9,7 @@ from ormahd.actions.views import headline, iso
 from ormahd.api import Near
 from ormahd.errors import Unavailable
 from ormahd.model.node import NodeType
-from ormahd.text.standing import Compared, Standing, compare
+from ormahd.text.standing import Compared, Relation, compare
 from ormahd.text.statement import Statement, read
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def nearby(
             continue
         statement = statement or read(*written)
         found = compare(read(row.title, row.content, row.type), statement, cosine)
-        if cosine >= CLOSE or found.verdict is Standing.REPLACED:
+        if cosine >= CLOSE or found.verdict is Relation.REPLACED:
             views.append(_view(row, cosine, found))
-    return sorted(views, key=lambda one: one.standing != Standing.REPLACED)[:MOST]
+    return sorted(views, key=lambda one: one.standing != Relation.REPLACED)[:MOST]
 
 
 def at_best(look: Callable[[], list[Near]]) -> list[Near]:
@@ -71,7 +71,7 @@ def told(near: Sequence[Near], newer: str) -> list[str]:
     first = near[0]
     lines = ["Close to what is known already:"]
     lines += [f"- {one.content} ({one.short_id}, {one.created[:10]})" for one in near]
-    if first.standing == Standing.REPLACED:
+    if first.standing == Relation.REPLACED:
         return [*lines, f"It seems to replace {first.short_id}. If so: ormahctl outdated {first.short_id} --by {newer}"]
     return [*lines, f"If the new memory replaces one of them: ormahctl outdated {first.short_id} --by {newer}"]
 

@@ -14,7 +14,7 @@ from ormahd.api import ListedSpace, SpacesResult
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
 from ormahd.model.node import write_time
-from ormahd.model.spaces import FILE, Line, with_line
+from ormahd.model.spaces import FILE, ProjectKey, with_line
 from ormahd.note.note import digest
 from ormahd.ormah import Ormah
 from ormahd.state import sessions
@@ -77,12 +77,12 @@ def assign(ormah: Ormah, caller: Caller, space: str) -> Home:
         if found.space == space and found.line is None:
             return found
         since = write_time(ormah.clock(), "auto")
-        line = Line(key=found.key, space=space, since=since, folder=project.folder, root=root, told=True)
+        line = ProjectKey(key=found.key, space=space, since=since, folder=project.folder, root=root, told=True)
         _write(ormah, caller, line)
     return Home(space, found.key)
 
 
-def _write(ormah: Ormah, caller: Caller, line: Line) -> None:
+def _write(ormah: Ormah, caller: Caller, line: ProjectKey) -> None:
     data = ormah.vault.read(FILE)
     commit(
         ormah, f"Space {line.space}: belongs to {line.key}", kind=Kind.SPACE, caller=caller,

@@ -25,7 +25,7 @@ from ormahd.index.vector_store import VectorStore
 from ormahd.model.files import FileState
 from ormahd.model.node import NodeType, Strength
 from ormahd.process import priority, sql
-from ormahd.text.standing import Compared, Standing, comparable, compare
+from ormahd.text.standing import Compared, Relation, comparable, compare
 from ormahd.text.statement import read as read_statement
 
 EVERYTHING = Filter()
@@ -328,7 +328,7 @@ class Reader:
             if one is None or other is None or not comparable(*one[1:], *other[1:]):
                 continue
             compared = compare(one[0], other[0], cosine)
-            if compared.verdict is Standing.REPLACED:
+            if compared.verdict is Relation.REPLACED:
                 found[older, newer] = compared
         return found
 

@@ -23,7 +23,7 @@ from ormahd.jobs.choosing import BOTH, PAIRED, ChangeOf, Choice, check, chosen_c
 from ormahd.jobs.job import Ask
 from ormahd.model import decision
 from ormahd.model.change import Kind
-from ormahd.model.decision import Decision, Verdict, line_id
+from ormahd.model.decision import ProposalDecision, Verdict, line_id
 from ormahd.model.node import ProposalType, short_id
 from ormahd.note.note import digest
 from ormahd.state import proposals as book
@@ -67,7 +67,7 @@ class Proposals:
         self._changes_of = changes_of
         self._files = LineFiles(ormah.vault.root, decision.FILES, self._read)
         self._lock = threading.Lock()
-        self._decided: dict[str, Decision] = {}
+        self._decided: dict[str, ProposalDecision] = {}
         self._version = -1
 
     # ------------------------------------------------------------ what the runner asks
@@ -234,7 +234,9 @@ class Proposals:
         texts = tuple(text_key(notes[one].title, notes[one].content) for one in row.nodes)
         new = data or b""
         for kind in types or (row.type,):
-            new = decision.FILES.put(new, Decision(kind, row.nodes, texts, verdict, caller.source, self._ormah.clock()))
+            new = decision.FILES.put(
+                new, ProposalDecision(kind, row.nodes, texts, verdict, caller.source, self._ormah.clock())
+            )
         return lambda tx: tx.put(path, new, node_id=node_id, expect=None if data is None else digest(data))
 
     # ------------------------------------------------------------ following the vault
@@ -261,7 +263,7 @@ class Proposals:
         if found:
             book.settle(self._ormah.state, found)
 
-    def _decisions(self) -> dict[str, Decision]:
+    def _decisions(self) -> dict[str, ProposalDecision]:
         """Every decision of the vault, by the ids of their lines."""
         with self._lock:
             try:
@@ -306,5 +308,5 @@ def _shown(row: StoredProposal, nodes: Sequence[NodeRow], by: str | None) -> Pro
     )  # fmt: skip
 
 
-def _by(made: Decision | None) -> str | None:
+def _by(made: ProposalDecision | None) -> str | None:
     return None if made is None else made.by

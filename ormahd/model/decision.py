@@ -27,7 +27,7 @@ _ID = 32
 Verdict = Literal["approved", "rejected"]
 
 
-class Decision(Struct, frozen=True):
+class ProposalDecision(Struct, frozen=True):
     """One decision. `nodes`: full ids; `texts`: the sha256 of each text (`state.verdicts.text_key`); both sorted."""
 
     type: ProposalType
@@ -57,7 +57,7 @@ def line_id(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:_ID]
 
 
-def encode(decision: Decision) -> bytes:
+def encode(decision: ProposalDecision) -> bytes:
     """Return the JSON line without its newline. `decided_at` comes second, so that a merge keeps the later version."""
     row = {
         "id": decision.id, "decided_at": write_time(decision.decided_at, "milliseconds"), "type": decision.type.value,
@@ -66,7 +66,7 @@ def encode(decision: Decision) -> bytes:
     return json.dumps(row, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
-def decode(line: bytes) -> Decision | str:
+def decode(line: bytes) -> ProposalDecision | str:
     """Return the decision of a line, or why it has none. Unknown keys are ignored."""
     try:
         row = json.loads(line)
@@ -88,7 +88,7 @@ def decode(line: bytes) -> Decision | str:
     when = read_time(row.get("decided_at"))
     if when is None:
         return "`decided_at` is no time with a zone"
-    found = Decision(ProposalType(row["type"]), nodes, texts, cast(Verdict, row["verdict"]), row["by"], when)
+    found = ProposalDecision(ProposalType(row["type"]), nodes, texts, cast(Verdict, row["verdict"]), row["by"], when)
     return found if row.get("id") == found.id else "`id` is not made of `type`, `nodes` and `texts`"
 
 
@@ -97,6 +97,6 @@ def _texts(row: dict[str, Any], name: str) -> tuple[str, ...]:
     return tuple(values) if isinstance(values, list) and all(isinstance(one, str) for one in values) else ()
 
 
-FILES: Final[MonthFiles[Decision]] = MonthFiles(
+FILES: Final[MonthFiles[ProposalDecision]] = MonthFiles(
     FOLDER, encode, decode, id=lambda one: one.id, said=lambda one: one.decided_at
 )

@@ -127,13 +127,13 @@ Space = Annotated[Annotated[str, Field(max_length=MAX_SPACE), AfterValidator(_on
                   BeforeValidator(_blank_is_none), AfterValidator(_space)]  # fmt: skip
 
 
-class Model(BaseModel):
+class CheckedModel(BaseModel):
     """Base of the checked models. Their validators are built on first use, or by `build`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class Connection(Model):
+class Connection(CheckedModel):
     """A directed, typed, weighted edge to `target` (a full node id)."""
 
     target: str
@@ -158,7 +158,7 @@ class Strength:
     """Days until retrievability is about 37 %; 0 means never reviewed."""
 
 
-class MemoryNode(Model):
+class MemoryNode(CheckedModel):
     """One memory with its knowledge and its strength."""
 
     id: str
@@ -197,7 +197,7 @@ ABOUT_SELF = "about_self"
 """The tag of memories about the user; full text search looks for it when a query says "me" or "my"."""
 
 
-class LinkRequest(Model):
+class LinkRequest(CheckedModel):
     """An edge that a caller asks for; `target` may be any unique prefix of 4 or more characters."""
 
     target: Line
@@ -206,7 +206,7 @@ class LinkRequest(Model):
     reason: Text | None = None
 
 
-class CreateNodeRequest(Model):
+class CreateNodeRequest(CheckedModel):
     """The parameters of `remember` and of a line of `import`."""
 
     content: Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(_clean)]
@@ -232,7 +232,7 @@ class CreateNodeRequest(Model):
         return value
 
 
-class Narrowing(Model):
+class Narrowing(CheckedModel):
     """Filters of a search or list."""
 
     types: list[NodeType] | None = None
@@ -285,7 +285,7 @@ Found = Literal["search", "activated", "conflict", "temporal"]
 
 def build() -> None:
     """Build the validators of all models now, so that no request waits for it."""
-    waiting = Model.__subclasses__()
+    waiting = CheckedModel.__subclasses__()
     while waiting:
         model = waiting.pop()
         model.model_rebuild()

@@ -22,7 +22,7 @@ FILE: Final = ".ormah/spaces.jsonl"
 """The file, relative to the vault."""
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class ProjectKey(Struct, frozen=True, kw_only=True):
     """One key of a project. `since`: when it was first seen, ISO 8601. `told`: a person chose the name."""
 
     key: str
@@ -46,12 +46,12 @@ class Line(Struct, frozen=True, kw_only=True):
         return json.dumps(told, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
 
 
-def read(data: bytes) -> list[Line]:
+def read(data: bytes) -> list[ProjectKey]:
     """Return the lines of a file, oldest first. Unreadable lines are skipped."""
     found = []
     for line in data.splitlines():
         try:
-            row = convert(json.loads(line), Line)
+            row = convert(json.loads(line), ProjectKey)
         except (ValueError, RecursionError, MsgspecError):
             continue
         if row.key and row.space.strip():
@@ -59,7 +59,7 @@ def read(data: bytes) -> list[Line]:
     return sorted(found, key=lambda one: (one.since, one.key, one.space))
 
 
-def with_line(data: bytes, new: Line) -> bytes:
+def with_line(data: bytes, new: ProjectKey) -> bytes:
     """Return the file with `new` in it, in place of an older line with its key and space."""
     kept = b"".join(
         line + b"\n" for line in data.splitlines() if line.strip() and f'"{new.line_id}"'.encode() not in line
@@ -67,12 +67,12 @@ def with_line(data: bytes, new: Line) -> bytes:
     return merge_lines(b"", kept, new.line())
 
 
-def spaces(lines: Iterable[Line]) -> dict[str, str]:
+def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
     """Return `{key: space}` for lines sorted oldest first. A name that a person chose wins, the last one first; else the oldest line.
 
     Of two projects with one name the later gets a suffix.
     """
-    chosen: dict[str, Line] = {}
+    chosen: dict[str, ProjectKey] = {}
     for line in lines:
         before = chosen.get(line.key)
         if before is None or line.told:
@@ -93,7 +93,7 @@ def spaces(lines: Iterable[Line]) -> dict[str, str]:
     return found
 
 
-def _first(line: Line, lines: Mapping[str, Line]) -> str:
+def _first(line: ProjectKey, lines: Mapping[str, ProjectKey]) -> str:
     """Return the key under which the project was first seen."""
     seen = {line.key}
     while line.same is not None and line.same not in seen and line.same in lines:

@@ -33,7 +33,7 @@ from ormahd.note.fields import (
 from ormahd.note.frontmatter import (
     Frontmatter,
     FrontmatterError,
-    Pair,
+    KeyLines,
     Splices,
     Unusual,
     is_block,
@@ -86,7 +86,7 @@ class Editor:
         self.splices = Splices(block, dominant_eol(text))
         names = {id(node): key for key, (node, _) in block.pairs.items()}
         pairs = self.splices.pairs(block.root, block.end)
-        self.pairs: dict[str, Pair] = {names[id(pair.key)]: pair for pair in pairs if id(pair.key) in names}
+        self.pairs: dict[str, KeyLines] = {names[id(pair.key)]: pair for pair in pairs if id(pair.key) in names}
         self.margin = " " * block.column
 
     def apply(self) -> str:
@@ -222,7 +222,7 @@ class Editor:
             self._block_details(pair, pair.value, changes, nodes, lines)
 
     def _flow_details(
-        self, pair: Pair, node: MappingNode, changes: Mapping[str, NoteLink | None], nodes: Mapping[str, Any]
+        self, pair: KeyLines, node: MappingNode, changes: Mapping[str, NoteLink | None], nodes: Mapping[str, Any]
     ) -> None:
         by_name: dict[str, str | None] = {}
         for key, one in changes.items():
@@ -237,11 +237,11 @@ class Editor:
         else:
             self.splices.remove(pair)
 
-    def _block_details(self, pair: Pair, node: MappingNode, changes: Mapping[str, NoteLink | None], nodes: Mapping[str, Any],
+    def _block_details(self, pair: KeyLines, node: MappingNode, changes: Mapping[str, NoteLink | None], nodes: Mapping[str, Any],
                        lines: list[str]) -> None:  # fmt: skip
         inner = self.splices.pairs(node, pair.end)
         by_node = {id(one.value): one for one in inner if one.here}
-        gone: list[Pair] = []
+        gone: list[KeyLines] = []
         for key, one in changes.items():
             if key not in nodes:
                 continue
@@ -271,7 +271,7 @@ class Editor:
             return self.splices.flow_with(value, detail_parts(one))
         return detail(one) if has_detail(one) else ""
 
-    def _lines_of_detail(self, entry: Pair, node: MappingNode, one: NoteLink, gone: list[Pair]) -> None:
+    def _lines_of_detail(self, entry: KeyLines, node: MappingNode, one: NoteLink, gone: list[KeyLines]) -> None:
         parts = detail_parts(one)
         inner = {str(pair.key.value): pair for pair in self.splices.pairs(node, entry.end)}
         if not any(parts.values()) and inner.keys() <= parts.keys():

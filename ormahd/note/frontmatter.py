@@ -292,7 +292,7 @@ class Unusual(Exception):
     """The block is written in a form that cannot be changed piece by piece."""
 
 
-class Pair(Struct, frozen=True):
+class KeyLines(Struct, frozen=True):
     """A key of a block mapping with its lines; the numbers are characters of the file's text."""
 
     key: Node
@@ -347,9 +347,9 @@ class Splices:
     def raw(self, node: Node) -> str:
         return self.block.raw(node)
 
-    def pairs(self, mapping: MappingNode, limit: int) -> list[Pair]:
+    def pairs(self, mapping: MappingNode, limit: int) -> list[KeyLines]:
         """Return the pairs of a block mapping that ends before `limit`."""
-        found: list[Pair] = []
+        found: list[KeyLines] = []
         for at, (key, value) in enumerate(mapping.value):
             start = self.line_of(key)
             until = self.line_of(mapping.value[at + 1][0]) if at + 1 < len(mapping.value) else limit
@@ -358,7 +358,7 @@ class Splices:
                 raise Unusual("an alias stands in the place of a key")
             here = colon <= self.from_(value) <= until
             last = self.last(value, colon, until)
-            found.append(Pair(key, value, here, start, colon, last, self.lines_to(last, until)))
+            found.append(KeyLines(key, value, here, start, colon, last, self.lines_to(last, until)))
         return found
 
     def last(self, node: Node, since: int, until: int, seen: frozenset[int] = frozenset()) -> int:
@@ -393,7 +393,7 @@ class Splices:
 
     # Changes to a pair
 
-    def set_inline(self, pair: Pair, value: str) -> None:
+    def set_inline(self, pair: KeyLines, value: str) -> None:
         """Give a key a value on its own line; a comment behind the old value stays."""
         node = pair.value
         if pair.here and not is_block(node):
@@ -405,24 +405,24 @@ class Splices:
             return
         self.replace(pair.colon, self._before_eol(pair), f" {value}{self._comment(pair.colon, pair)}")
 
-    def set_lines(self, pair: Pair, lines: Sequence[str]) -> None:
+    def set_lines(self, pair: KeyLines, lines: Sequence[str]) -> None:
         """Give a key a value of several indented lines; a comment behind the key or the old value stays."""
         flat = pair.here and not is_block(pair.value)
         comment = self._comment(pair.last if flat else pair.colon, pair)
         self.replace(pair.colon, self._before_eol(pair), comment + self.eol + self.eol.join(lines))
 
-    def remove(self, pair: Pair) -> None:
+    def remove(self, pair: KeyLines) -> None:
         self.replace(pair.start, pair.end, "")
 
     def insert(self, at: int, lines: Sequence[str]) -> None:
         """Insert lines before the line that begins at `at`."""
         self.replace(at, at, "".join(line + self.eol for line in lines))
 
-    def _comment(self, at: int, pair: Pair) -> str:
+    def _comment(self, at: int, pair: KeyLines) -> str:
         rest = self.text[at : self._line_end(at, pair.end)].strip()
         return f" {rest}" if rest.startswith("#") else ""
 
-    def _before_eol(self, pair: Pair) -> int:
+    def _before_eol(self, pair: KeyLines) -> int:
         end = pair.end
         if self.text.endswith("\r\n", pair.colon, end):
             return end - 2
@@ -430,7 +430,7 @@ class Splices:
 
     # Lists and flow mappings
 
-    def change_items(self, pair: Pair, drop: Sequence[Node], add: Sequence[str]) -> bool:
+    def change_items(self, pair: KeyLines, drop: Sequence[Node], add: Sequence[str]) -> bool:
         """Remove items of a block list and append others, each on its line. Returns False where it is no such list."""
         node = pair.value
         if not pair.here or not isinstance(node, SequenceNode) or node.flow_style or not node.value:

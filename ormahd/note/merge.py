@@ -19,7 +19,7 @@ from ormahd.errors import InvalidNote
 from ormahd.model.lines import merge_lines, one_side
 from ormahd.model.node import EdgeType, Tier
 from ormahd.note.fields import NoteReader
-from ormahd.note.frontmatter import Frontmatter, FrontmatterError, Pair, Splices, Unusual, is_block, read, scalar
+from ormahd.note.frontmatter import Frontmatter, FrontmatterError, KeyLines, Splices, Unusual, is_block, read, scalar
 from ormahd.note.markdown import conflict_line, dominant_eol, normalise
 from ormahd.note.naming import file_title
 from ormahd.note.note import Note, NoteKind, NoteLink, adopt, edit, parse, unadopted
@@ -229,7 +229,7 @@ class Sheet(Struct, frozen=True, dict=True):
         return block
 
     @cached_property
-    def pairs(self) -> dict[str, Pair]:
+    def pairs(self) -> dict[str, KeyLines]:
         assert self.block.root is not None
         found = Splices(self.block, "\n").pairs(self.block.root, self.block.end)
         return dict(zip(self.block.pairs, found, strict=True))

@@ -81,7 +81,7 @@ def mark(event: str | None) -> str:
 
 def framing(commands: Commands) -> str:
     """Return the paragraph that explains the block and names the command for a whole note."""
-    return f"{FRAMING} The first stand in full, the rest by title: `{commands.show}` prints a whole one."
+    return f"{FRAMING} The first are quoted in full, the others by title: `{commands.show}` prints a whole one."
 
 
 def enclose(

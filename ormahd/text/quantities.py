@@ -38,7 +38,7 @@ VALUES = frozenset({Sort.NUMBER, Sort.VERSION, Sort.TIME, Sort.DATE, Sort.WEEKDA
 """Kinds of which a thing mostly has one at a time."""
 
 
-class Piece(Struct, frozen=True):
+class Term(Struct, frozen=True):
     """A word or value. `key` is what is compared; `unit` says which numbers can be compared; `at`: where it begins."""
 
     key: str
@@ -157,7 +157,7 @@ _TENS = re.compile(r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)-(
 _INNER = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|[a-z][A-Z]|^[A-Z][A-Z]+$|^c[+#]")
 
 
-def pieces(text: str) -> Iterator[Piece]:
+def pieces(text: str) -> Iterator[Term]:
     """Yield the words and values of a text in order."""
     text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
     if not text.isascii():
@@ -172,38 +172,38 @@ def pieces(text: str) -> Iterator[Piece]:
             yield made
 
 
-def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Piece | None, int]:
+def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
     said, start = piece[0], piece.start()
     if piece["link"] or piece["address"]:
         key = fold(said).rstrip("/.")
         if piece["address"] and "/" in said and not said.startswith(("/", "~")) and said.replace("/", "").isalpha():
-            return Piece(key, Sort.WORD, said, start), at  # and/or
+            return Term(key, Sort.WORD, said, start), at  # and/or
         if piece["address"] and re.fullmatch(r"[A-Za-z]+(?:\.[A-Za-z])+\.?", said):
-            return Piece(key.replace(".", ""), Sort.WORD, said, start), at  # e.g.
-        return Piece(key, Sort.ADDRESS, said, start), at
+            return Term(key.replace(".", ""), Sort.WORD, said, start), at  # e.g.
+        return Term(key, Sort.ADDRESS, said, start), at
     if piece["half"] or piece["time"] or piece["hantime"]:
         when = _time(piece)
         return (
-            Piece(f"@{when // 60}:{when % 60:02}", Sort.TIME, said, start, when, "@") if when is not None else None
+            Term(f"@{when // 60}:{when % 60:02}", Sort.TIME, said, start, when, "@") if when is not None else None
         ), at
     if piece["iso"]:
-        return Piece("=" + said, Sort.DATE, said, start), at
+        return Term("=" + said, Sort.DATE, said, start), at
     if piece["hanweekday"]:
-        return Piece(f"day{'一二三四五六日'.find(said[-1].replace('天', '日')) + 1}", Sort.WEEKDAY, said, start), at
+        return Term(f"day{'一二三四五六日'.find(said[-1].replace('天', '日')) + 1}", Sort.WEEKDAY, said, start), at
     if piece["handate"]:
         day = f" {_han(piece['handay']):g}" if piece["handay"] else ""
-        return Piece(f"={_han(piece['hanmonth']):g}{day}", Sort.DATE, said, start), at
+        return Term(f"={_han(piece['hanmonth']):g}{day}", Sort.DATE, said, start), at
     if piece["month"] or piece["month2"]:
         name, number = piece["month"] or piece["month2"], piece["day"] or piece["day2"]
-        return Piece(f"={MONTHS[fold(name)]} {int(number)}", Sort.DATE, said, start), at
+        return Term(f"={MONTHS[fold(name)]} {int(number)}", Sort.DATE, said, start), at
     if piece["version"]:
-        return Piece("v" + fold(said).lstrip("v"), Sort.VERSION, said, start), at
+        return Term("v" + fold(said).lstrip("v"), Sort.VERSION, said, start), at
     if piece["number"] or piece["hannumber"]:
         return _number(piece, found, at)
     if piece["percent"]:
         return None, at
     if piece["han"]:
-        return Piece(said, Sort.HAN, said, start), at
+        return Term(said, Sort.HAN, said, start), at
     word = piece["plain"] or piece["word"]
     low = fold(word).strip("'").removesuffix("'s")
     if "'" in low and not low.endswith("n't"):
@@ -214,14 +214,14 @@ def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[P
         return _number(piece, found, at, low)
     if low in WEEKDAYS and (word[0].isupper() or low in ("lunes", "lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche",
                                                         "martes", "miercoles", "jueves", "viernes", "sabado", "domingo", "montags", "dienstags", "mittwochs", "donnerstags", "freitags")):  # fmt: skip
-        return Piece(WEEKDAYS[low], Sort.WEEKDAY, word, start), at
+        return Term(WEEKDAYS[low], Sort.WEEKDAY, word, start), at
     if low in MONTHS and (low not in _NOT_MONTHS or (word[0].isupper() and start > 0)) and len(low) > 2:
-        return Piece(f"={MONTHS[low]}", Sort.DATE, word, start), at
+        return Term(f"={MONTHS[low]}", Sort.DATE, word, start), at
     named = piece["tick"] is not None or _INNER.search(word) is not None or word[:1].isupper()
-    return Piece(low, Sort.NAME if named else Sort.WORD, word, start), at
+    return Term(low, Sort.NAME if named else Sort.WORD, word, start), at
 
 
-def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str = "") -> tuple[Piece, int]:
+def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str = "") -> tuple[Term, int]:
     """Return an amount and the index behind its last word. `word`: the word of a number, where it has no digits."""
     start, text = piece.start(), piece[0]
     if piece["hannumber"]:
@@ -248,7 +248,7 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
     if sign or suffix in UNITS:
         unit, factor = UNITS[sign or suffix]
     elif suffix and suffix not in ("st", "nd", "rd", "th"):  # 3d, 64bit, 9c41
-        return Piece(fold(piece[0]), Sort.NAME, piece[0], start), at
+        return Term(fold(piece[0]), Sort.NAME, piece[0], start), at
     elif at < len(found):
         here = found[at]
         word = fold(here[0]).strip("`")
@@ -266,8 +266,8 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
     if (
         not unit and piece["number"] and "." in piece["number"] and not piece["suffix"] and " " not in text
     ):  # 3.10 is no 3.1
-        return Piece("#" + piece["number"], Sort.NUMBER, text.strip(), start, value), at
-    return Piece(f"#{value:g}{unit}", Sort.NUMBER, text.strip(), start, value, unit), at
+        return Term("#" + piece["number"], Sort.NUMBER, text.strip(), start, value), at
+    return Term(f"#{value:g}{unit}", Sort.NUMBER, text.strip(), start, value, unit), at
 
 
 def _amount(said: str) -> float:

@@ -202,13 +202,13 @@ _SENTENCE = (".", "!", "?", ":", "\u2026")
 _STRIPPED = "()[]{}\"'`*_.,;:!?\u2026\u201c\u201d\u2018\u2019\u00ab\u00bb"
 
 
-class Contrast(StrEnum):
+class TextContrast(StrEnum):
     MARKS = "each names a number, a name or a word of code that the other does not"
     NEGATION = "one of them says no"
     ONE_PLACE = "one says a word where the other says another"
 
 
-def contrast(one: str, other: str) -> Contrast | None:
+def contrast(one: str, other: str) -> TextContrast | None:
     """Return what sets two texts apart, or None where their words show nothing."""
     ours, theirs = marks(one), marks(other)
     folded = fold(one), fold(other)
@@ -216,10 +216,10 @@ def contrast(one: str, other: str) -> Contrast | None:
     mine = any(mark not in folded[1] for mark in ours - theirs)
     yours = any(mark not in folded[0] for mark in theirs - ours)
     if mine and yours:
-        return Contrast.MARKS
+        return TextContrast.MARKS
     if bool(_NEGATED.search(folded[0])) != bool(_NEGATED.search(folded[1])):
-        return Contrast.NEGATION
-    return Contrast.ONE_PLACE if _one_place(one, other) else None
+        return TextContrast.NEGATION
+    return TextContrast.ONE_PLACE if _one_place(one, other) else None
 
 
 def marks(text: str) -> set[str]:

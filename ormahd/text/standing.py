@@ -37,7 +37,7 @@ COMPARED = 3
 """Pairs of sentences that are aligned word by word: those with most in common."""
 
 
-class Place(Struct, frozen=True):
+class Mismatch(Struct, frozen=True):
     """Where two sentences differ. `old` and `new`: the tokens there; `head`: it is what they speak of, not what they say of it."""
 
     old: tuple[Token, ...]
@@ -52,14 +52,14 @@ class Aligned(Struct, frozen=True):
     other: Sentence
     shared: float
     share: float
-    places: tuple[Place, ...]
+    places: tuple[Mismatch, ...]
     """One token or more on both sides."""
     more: float
     less: float
     """Weight that only the newer, only the older one has between what they share."""
 
 
-class Evidence(Struct, frozen=True):
+class StandingEvidence(Struct, frozen=True):
     """`related`: they may speak of one thing at all; `numbers` by name; `best`: the sentences that come closest; `rivals`: values of one kind that differ."""
 
     related: bool
@@ -68,7 +68,7 @@ class Evidence(Struct, frozen=True):
     rivals: tuple[tuple[Token, Token], ...]
 
 
-def weigh(older: Statement, newer: Statement, cosine: float) -> Evidence:
+def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence:
     """Return the evidence of two memories."""
     old, new = older.keys, newer.keys
     met_old, met_new = _met(old, new), _met(new, old)
@@ -91,7 +91,9 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> Evidence:
     numbers |= _general(older, newer)
     numbers |= _said_last(older, newer)
     numbers |= _combined(numbers)
-    return Evidence(_related(older, newer, cosine, sum(old[key] for key in met_old), numbers), numbers, best, rivals)
+    return StandingEvidence(
+        _related(older, newer, cosine, sum(old[key] for key in met_old), numbers), numbers, best, rivals
+    )
 
 
 def _combined(numbers: Mapping[str, float]) -> dict[str, float]:
@@ -270,7 +272,7 @@ def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
 def _align(one: Sentence, other: Sentence) -> Aligned:
     ours = [token.key for token in one.tokens]
     theirs = [_like(token.key, ours) for token in other.tokens]
-    places: list[Place] = []
+    places: list[Mismatch] = []
     more = less = shared = 0.0
     for what, a, b, c, d in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         if what == "equal":
@@ -280,7 +282,7 @@ def _align(one: Sentence, other: Sentence) -> Aligned:
             valued = any(
                 token.sort in VALUES for token in (*old, *new)
             )  # Node 18 is required: a value, not the subject
-            places.append(Place(old, new, b <= one.head and d <= other.head and not valued))
+            places.append(Mismatch(old, new, b <= one.head and d <= other.head and not valued))
         elif what == "insert":
             more += sum(token.weight for token in other.tokens[c:d])
         else:
@@ -435,7 +437,7 @@ VALUE = 60
 """Characters of a subject or value that are shown."""
 
 
-class Standing(StrEnum):
+class Relation(StrEnum):
     REPLACED = "replaced"
     """The newer memory makes the older one false."""
     BOTH = "both"
@@ -452,7 +454,7 @@ class Compared(Struct, frozen=True):
     both: float
     same: float
     unrelated: float
-    verdict: Standing
+    verdict: Relation
     subject: str = ""
     old: str = ""
     new: str = ""
@@ -482,7 +484,7 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     values = [evidence.numbers[name] for name in told.names]
     logits = {
         standing: told.constants[standing] + sum(a * b for a, b in zip(told.weights[standing], values, strict=True))
-        for standing in Standing
+        for standing in Relation
     }
     most = max(logits.values())
     powers = {standing: math.exp(logit - most) for standing, logit in logits.items()}
@@ -490,19 +492,19 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     chance = {standing: power / total for standing, power in powers.items()}
     subject, old, new = _difference(evidence)
     return Compared(
-        chance[Standing.REPLACED], chance[Standing.BOTH], chance[Standing.SAME], chance[Standing.UNRELATED],
+        chance[Relation.REPLACED], chance[Relation.BOTH], chance[Relation.SAME], chance[Relation.UNRELATED],
         _verdict(evidence, chance, told), subject, old, new,
     )  # fmt: skip
 
 
-def _verdict(evidence: Evidence, chance: dict[Standing, float], told: Weights) -> Standing:
+def _verdict(evidence: StandingEvidence, chance: dict[Relation, float], told: Weights) -> Relation:
     if not evidence.related:
-        return Standing.UNRELATED
-    if chance[Standing.REPLACED] >= told.replaced_at:
-        return Standing.REPLACED
-    if chance[Standing.SAME] >= told.same_at or evidence.numbers["agree_whole"] >= WHOLE:
-        return Standing.SAME
-    return Standing.UNRELATED if chance[Standing.UNRELATED] > chance[Standing.BOTH] else Standing.BOTH
+        return Relation.UNRELATED
+    if chance[Relation.REPLACED] >= told.replaced_at:
+        return Relation.REPLACED
+    if chance[Relation.SAME] >= told.same_at or evidence.numbers["agree_whole"] >= WHOLE:
+        return Relation.SAME
+    return Relation.UNRELATED if chance[Relation.UNRELATED] > chance[Relation.BOTH] else Relation.BOTH
 
 
 @cache
@@ -515,7 +517,7 @@ def weights() -> Weights:
     )  # fmt: skip
 
 
-def _difference(evidence: Evidence) -> tuple[str, str, str]:
+def _difference(evidence: StandingEvidence) -> tuple[str, str, str]:
     """Return the subject, and what each says of it."""
     best = evidence.best
     if best is None:

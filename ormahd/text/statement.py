@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ormahd.model.node import NodeType
-from ormahd.text.quantities import Piece, Sort, pieces
+from ormahd.text.quantities import Sort, Term, pieces
 from ormahd.text.statement_words import (
     ADDED,
     CHANGED,
@@ -199,7 +199,7 @@ def _sentence(text: str) -> Sentence:
     return Sentence(tuple(tokens[:MAX_TOKENS]), min(head, MAX_TOKENS), negated, text)
 
 
-def _named(piece: Piece, text: str) -> bool:
+def _named(piece: Term, text: str) -> bool:
     """Return whether an otherwise empty word is written like a name: US, IT, Go within a sentence."""
     if piece.sort is not Sort.NAME or piece.text == "I":
         return False
@@ -208,7 +208,7 @@ def _named(piece: Piece, text: str) -> bool:
     return piece.text[:1].isupper() and text[: piece.at].rstrip()[-1:].isalnum()
 
 
-def _token(piece: Piece, lead: str, behind: str, *, turned: bool) -> Token:
+def _token(piece: Term, lead: str, behind: str, *, turned: bool) -> Token:
     # Memories say the same words again and again: each of them is kept once.
     key, text, lead, behind = map(sys.intern, (piece.key, piece.text, lead, behind))
     if piece.sort is Sort.HAN:
@@ -221,7 +221,7 @@ def _token(piece: Piece, lead: str, behind: str, *, turned: bool) -> Token:
     return Token(key, piece.sort, text, 1.0, piece.amount, piece.unit, lead, behind, turned)
 
 
-def _verb(word: str, at: int, found: Sequence[Piece]) -> bool:
+def _verb(word: str, at: int, found: Sequence[Term]) -> bool:
     if word in VERBS:
         return True
     return (

@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from ormahd.model.node import write_time
-from ormahd.model.spaces import FILE, Line, free_name, read, spaces
+from ormahd.model.spaces import FILE, ProjectKey, free_name, read, spaces
 from ormahd.vault.project import Project, has_commit
 from ormahd.vault.reread import Reread
 from ormahd.vault.vault import Vault
@@ -20,7 +20,7 @@ class Home(Struct, frozen=True):
 
     space: str
     key: str
-    line: Line | None = None
+    line: ProjectKey | None = None
 
 
 class Spaces:
@@ -29,7 +29,7 @@ class Spaces:
     def __init__(self, vault: Vault) -> None:
         self._file = Reread(vault, FILE, _understand)
 
-    def lines(self) -> tuple[list[Line], dict[str, str]]:
+    def lines(self) -> tuple[list[ProjectKey], dict[str, str]]:
         """All lines, oldest first, and {key: space}."""
         return self._file.said()
 
@@ -48,18 +48,20 @@ class Spaces:
         before = next((line for line in reversed(lines) if _was(line, project)), None)
         if before is not None:
             space = named[before.key]
-            return Home(space, key, Line(key=key, space=space, since=since, folder=project.folder, same=before.key))
+            return Home(
+                space, key, ProjectKey(key=key, space=space, since=since, folder=project.folder, same=before.key)
+            )
         name = f"{GLOBAL}-repo" if project.name.casefold() == GLOBAL else project.name
         space = free_name(name, project.ways, {one.casefold() for one in named.values()})
-        return Home(space, key, Line(key=key, space=space, since=since, folder=project.folder))
+        return Home(space, key, ProjectKey(key=key, space=space, since=since, folder=project.folder))
 
 
-def _understand(data: bytes) -> tuple[list[Line], dict[str, str]]:
+def _understand(data: bytes) -> tuple[list[ProjectKey], dict[str, str]]:
     lines = read(data)
     return lines, spaces(lines)
 
 
-def _is_copy(project: Project, lines: list[Line]) -> bool:
+def _is_copy(project: Project, lines: list[ProjectKey]) -> bool:
     """Whether a repository without a remote was copied: the same history, while the first one is still there."""
     if not project.key.startswith("root:"):
         return False
@@ -67,7 +69,7 @@ def _is_copy(project: Project, lines: list[Line]) -> bool:
     return project.folder not in folders and any(has_commit(folder, project.key[5:]) for folder in folders)
 
 
-def _was(line: Line, project: Project) -> bool:
+def _was(line: ProjectKey, project: Project) -> bool:
     """Whether a line tells of this project under another key: it lies in the same folder and, where one of the two has a remote,
     has the same history. What was cloned into the place of something else is another project."""
     if line.folder != project.folder:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ormahd.text.standing import Standing, weigh
+from ormahd.text.standing import Relation, weigh
 from ormahd.text.statement import Statement, read
 from tests.quality.standing_sets import Memory, Pair, bystanders, dev, embed, minimal, own
 
 WEIGHTS = Path(__file__).parents[2] / "ormahd" / "text" / "standing_weights.json"
-STANDINGS = tuple(Standing)
+STANDINGS = tuple(Relation)
 STRENGTH = 0.1
 """Inverse of the regularisation (L2, on standardised numbers)."""
 FOLDS = 6
@@ -34,10 +34,10 @@ SAME_PRECISION = 0.85
 """Lower, because a merge also needs that no word parts the two (`text.sameness`)."""
 
 
-def label(pair: Pair, cosine: float) -> Standing:
+def label(pair: Pair, cosine: float) -> Relation:
     if pair.kind == "bystander" and cosine < FAR:
-        return Standing.UNRELATED
-    return Standing(pair.label)
+        return Relation.UNRELATED
+    return Relation(pair.label)
 
 
 def gather() -> tuple[list[Pair], Any, Any, Any, Any, Any]:
@@ -112,7 +112,7 @@ def main() -> None:
     asked = parser.parse_args()
     pairs, names, table, labels, counts, related = gather()
     chance = crossed(table, labels, counts)
-    replaced, same = STANDINGS.index(Standing.REPLACED), STANDINGS.index(Standing.SAME)
+    replaced, same = STANDINGS.index(Relation.REPLACED), STANDINGS.index(Relation.SAME)
     chance[~related, replaced] = 0.0
     source = np.array([pair.source if pair.kind != "bystander" else "bystanders of " + pair.source for pair in pairs])
     counted = source != "minimal"  # made to be hard; of what people write they would be far too many

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from ormahd.model.node import NodeType
-from ormahd.text.standing import Standing, compare
+from ormahd.text.standing import Relation, compare
 from ormahd.text.statement import read
 from tests.quality.standing_sets import Memory, embed
 from tests.quality.whisper import HALVES, memories
@@ -29,6 +29,6 @@ def test_two_peoples_memories_hold_none(half: str) -> None:
         one, other = some[older], some[newer]
         if (one.space == other.space or None in (one.space, other.space)) and cosines[a, b] >= 0.2:
             told = compare(texts[older], texts[newer], float(cosines[a, b]))
-            if told.verdict is Standing.REPLACED:
+            if told.verdict is Relation.REPLACED:
                 found.append((one.key, other.key, round(told.replaced, 2)))
     assert len(found) <= MOST[half], found

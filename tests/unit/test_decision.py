@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ormahd.model.decision import FILES, FOLDER, Decision, decode, encode, key_of
+from ormahd.model.decision import FILES, FOLDER, ProposalDecision, decode, encode, key_of
 from ormahd.model.node import ProposalType
 from ormahd.note.merge import merge_file
 from ormahd.state.verdicts import text_key
@@ -17,7 +17,7 @@ from ormahd.state.verdicts import text_key
 NOW = datetime(2026, 11, 21, 20, 4, 11, 250_000, tzinfo=UTC)
 A, B = "336001ac-6d0a-4c1e-9a55-0a52b0f4f9d1", "99ac115a-6d0a-4c1e-9a55-0a52b0f4f9d1"
 TEXTS = (text_key("Title", "one"), text_key(None, "two"))
-ONE = Decision(ProposalType.MERGE, (A, B), TEXTS, "rejected", "person", NOW)
+ONE = ProposalDecision(ProposalType.MERGE, (A, B), TEXTS, "rejected", "person", NOW)
 
 
 def row(**changes: Any) -> bytes:

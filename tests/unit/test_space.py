@@ -14,7 +14,7 @@ from ormahd.config import load
 from ormahd.errors import BadRequest
 from ormahd.git.remote_url import read_remote
 from ormahd.model.lines import merge_lines
-from ormahd.model.spaces import FILE, Line, free_name, read, spaces, suffixes, with_line
+from ormahd.model.spaces import FILE, ProjectKey, free_name, read, spaces, suffixes, with_line
 from ormahd.note.naming import short_name
 from ormahd.ormah import Ormah
 from ormahd.state import sessions
@@ -315,8 +315,8 @@ def test_a_session_stays_in_the_project_in_which_it_began(ormah: Ormah, tmp_path
 # ---------------------------------------------------------------- the file
 
 
-def line(key: str, space: str, day: int, **more: object) -> Line:
-    return Line(key=key, space=space, since=f"2026-11-{day:02}T00:00:00Z", **more)  # type: ignore[arg-type]
+def line(key: str, space: str, day: int, **more: object) -> ProjectKey:
+    return ProjectKey(key=key, space=space, since=f"2026-11-{day:02}T00:00:00Z", **more)  # type: ignore[arg-type]
 
 
 def test_two_machines_come_to_the_same_names() -> None:

@@ -11,7 +11,7 @@ from ormahd.git.message import compose
 from ormahd.model.change import Kind
 from ormahd.model.node import NodeType
 from ormahd.text.quantities import Sort, pieces
-from ormahd.text.standing import Compared, Standing, compare
+from ormahd.text.standing import Compared, Relation, compare
 from ormahd.text.statement import read
 
 NEAR = 0.8
@@ -37,7 +37,7 @@ def held(
 )
 def test_what_replaces_the_older_one(older: str, newer: str, ends: tuple[str, str] | None) -> None:
     found = held(older, newer)
-    assert found.verdict is Standing.REPLACED, found
+    assert found.verdict is Relation.REPLACED, found
     if ends is not None:
         assert (found.old, found.new) == ends
 
@@ -54,11 +54,11 @@ def test_what_replaces_the_older_one(older: str, newer: str, ends: tuple[str, st
     ],
 )
 def test_what_holds_beside_it(older: str, newer: str) -> None:
-    assert held(older, newer).verdict is not Standing.REPLACED
+    assert held(older, newer).verdict is not Relation.REPLACED
 
 
 def test_what_is_far_and_shares_no_word_is_unrelated() -> None:
-    assert held("The API listens on port 8080.", "Rosa was moved to Lyon.", 0.1).verdict is Standing.UNRELATED
+    assert held("The API listens on port 8080.", "Rosa was moved to Lyon.", 0.1).verdict is Relation.UNRELATED
 
 
 @given(st.text(max_size=300), st.text(max_size=300), st.floats(-1, 1))

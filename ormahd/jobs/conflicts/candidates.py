@@ -16,7 +16,7 @@ from ormahd.index.rows import Filter
 from ormahd.judge.port import Pair, Shown
 from ormahd.model.node import EdgeType
 from ormahd.state.verdicts import CONFLICT, text_key
-from ormahd.text.standing import Compared, Standing, comparable, compare
+from ormahd.text.standing import Compared, Relation, comparable, compare
 from ormahd.text.statement import Statement, read
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Search:
         found = compare(
             self._reads[older.id], self._reads[newer.id], cosine
         )  # fmt: skip
-        return found if found.verdict is Standing.REPLACED else None
+        return found if found.verdict is Relation.REPLACED else None
 
     def _seen(self, ids: Sequence[str], texts: Mapping[str, str]) -> None:
         if not self._turn.dry:

@@ -20,7 +20,7 @@ from ormahd.process import sql
 from ormahd.state import proposals as book
 from ormahd.state.verdicts import text_key
 from ormahd.text.sameness import Same, contrast, same
-from ormahd.text.standing import Standing, compare
+from ormahd.text.standing import Relation, compare
 from ormahd.text.statement import read
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def differ(pair: Found) -> bool:
     if contrast(*(f"{row.title or ''}\n{row.content}" for row in (older, newer))) is not None:
         return True
     texts = [read(row.title, row.content, row.type) for row in (older, newer)]
-    return compare(texts[0], texts[1], pair.like.cosine).verdict is Standing.REPLACED
+    return compare(texts[0], texts[1], pair.like.cosine).verdict is Relation.REPLACED
 
 
 def candidates(turn: Turn) -> Iterator[Pair]:

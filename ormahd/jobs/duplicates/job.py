@@ -24,7 +24,7 @@ from ormahd.model.node import ProposalType
 from ormahd.text.diff import clip
 from ormahd.text.sameness import contrast, same
 from ormahd.text.secrets import redact
-from ormahd.text.standing import Standing, compare
+from ormahd.text.standing import Relation, compare
 from ormahd.text.statement import read
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def says_the_same(pair: Found) -> bool:
     if contrast(_text(older), _text(newer)) is not None:
         return False
     texts = [read(row.title, row.content, row.type) for row in (older, newer)]
-    return compare(texts[0], texts[1], pair.like.cosine).verdict is Standing.SAME
+    return compare(texts[0], texts[1], pair.like.cosine).verdict is Relation.SAME
 
 
 class _Desk:

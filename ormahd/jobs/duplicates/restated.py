@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ormahd.text.facts import lost
-from ormahd.text.sameness import Contrast, contrast, same
+from ormahd.text.sameness import TextContrast, contrast, same
 from ormahd.text.words import query_terms, stems
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ def restates(known: str, one: str, cosine: Cosine | None = None) -> bool:
     if lost([(None, one)], known):
         return False
     apart = contrast(known, one)
-    if apart in (Contrast.NEGATION, Contrast.MARKS):
+    if apart in (TextContrast.NEGATION, TextContrast.MARKS):
         return False
     near = None if cosine is None else cosine(known, one)
     if near is not None:
-        return near >= (ONE_WORD if apart is Contrast.ONE_PLACE else NEAR)
+        return near >= (ONE_WORD if apart is TextContrast.ONE_PLACE else NEAR)
     mine, theirs = stems(query_terms(known)), stems(query_terms(one))
     return apart is None and bool(theirs) and len(mine & theirs) >= OVERLAP * len(theirs)
 

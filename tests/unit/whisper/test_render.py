@@ -75,7 +75,7 @@ def test_the_shape() -> None:
     assert (
         got
         == f"""# Ormah whispers
-{FRAMING} The first stand in full, the rest by title: `ormahctl show ID` prints a whole one.
+{FRAMING} The first are quoted in full, the others by title: `ormahctl show ID` prints a whole one.
 
 - **[fact]** Uses SQLite (id: 97acbe8e) · agent:claude-code · 2026-04-13
   > The index is SQLite.
