@@ -38,6 +38,13 @@ def test_the_glossary_is_short() -> None:
     assert 0 < len(terms) <= 25, "a reader has to learn them all"
 
 
+def test_the_changelog_is_a_list_of_features() -> None:
+    """Until the first release nobody has an earlier version, so that a mended fault is no news: it belongs to its feature."""
+    unreleased = (ROOT / "CHANGELOG.md").read_text("utf-8").partition("## Unreleased")[2].partition("\n## ")[0]
+    entries = re.findall(r"^- (.*)$", unreleased, re.MULTILINE)
+    assert [entry for entry in entries if not entry.startswith("**")] == [], "say it where its feature is described"
+
+
 def test_the_readme_is_an_entrance() -> None:
     assert (ROOT / "README.md").stat().st_size <= README_BYTES, "move what is no first step to a page of docs/"
 
