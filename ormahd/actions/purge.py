@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ormahd.actions.caller import PERSON
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 
 ATTEMPTS = 3
-"""How often the history is written anew because the vault went on meanwhile; the last time nobody else writes."""
+"""How often it is taken out of today's files because they held it again when the history was to be written anew."""
 _BINARY = 8000
 """Bytes in which git looks for a NUL to tell a binary file."""
 
@@ -170,15 +169,17 @@ class _Job:
     def act(self, out: PurgeResult) -> None:
         for attempt in range(ATTEMPTS):
             self._forget_today(out, everything=attempt > 0)
-            prepared = self._replace(last=attempt == ATTEMPTS - 1)
-            if prepared is not None:
+            try:
+                prepared, head = self._replace()
                 break
+            except Stale:
+                self.progress(0, 0, "the vault went on meanwhile: looking again")
         else:
-            raise VaultBusy("the vault keeps changing", data={"stored": False})
-        self.rewritten = True
-        head = self.vault.head()
+            raise VaultBusy(
+                "the vault keeps changing; it is forgotten, but its history is not rewritten yet",
+                hint="repeat the command", data={"stored": False},
+            )  # fmt: skip
         out.commit = head if out.op is not None else None
-        self.ormah.index.apply({}, (), head=head)
         self.progress(0, 0, "cleaning what was kept of it")
         clean_beside(self.ormah, self.wanted)
         clean_derived(self.ormah, self.wanted)
@@ -235,24 +236,18 @@ class _Job:
             return True
         return path in self.found.own_paths and parse(data, path).id is None
 
-    def _replace(self, *, last: bool) -> Prepared | None:
-        """None: the vault went on meanwhile. The `last` time nobody else writes from the beginning on."""
+    def _replace(self) -> tuple[Prepared, str | None]:
+        """Write the history anew and put it in its place, while nobody else writes: what is stored meanwhile is promised and
+        follows. Returns with what, and the commit that HEAD is then. Raises Stale, with nothing changed, where today's files
+        hold it again."""
         vault = self.vault
         try:
-            if last:
-                with self._alone() as at:
-                    prepared = prepare(vault, self.found, self.taken, self.progress)
-                    return prepared if replace(vault, prepared, at) else None
-            prepared = prepare(vault, self.found, self.taken, self.progress)
-            self.progress(0, 0, "putting it in place")
-            with self._alone() as at:
-                return prepared if replace(vault, prepared, at) else None
-        except Stale:
-            return None
+            with self.ormah.reconciler.still(), vault.rewriting() as at:
+                prepared = prepare(vault, self.found, self.taken, self.progress)
+                self.progress(0, 0, "putting it in place")
+                replace(vault, prepared, at)
+                head = vault.git.head()
+                self.ormah.index.apply({}, (), head=head)
+                return prepared, head
         finally:
             discard(vault)
-
-    @contextmanager
-    def _alone(self) -> Iterator[Callable[[str], None]]:
-        with self.ormah.writing, self.ormah.reconciler.still(), self.vault.rewriting() as at:
-            yield at

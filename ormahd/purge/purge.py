@@ -1,8 +1,9 @@
 """Forgetting for good: a history in which a memory never was, in the place of the one that it was in (DESIGN 12).
 
 In this order: look whether it can be done (`check`), take the memory out of today's files by an ordinary op (the caller),
-write the history anew in a fresh clone and look at every object of it (`prepare`, beside everything else), put it in the
-place of the old one while nobody writes (`replace`), and `finish` once nothing outside of the repository holds it.
+write the history anew in a fresh clone and look at every object of it (`prepare`), put it in the place of the old one
+(`replace`), and `finish` once nothing outside of the repository holds it. The second and third step hold the writer:
+what callers store meanwhile is promised, and committed on top of the new history.
 """
 
 from __future__ import annotations
@@ -23,22 +24,21 @@ from ormahd.errors import Conflict, Unavailable, VaultBusy
 from ormahd.git import history_swap as swap
 from ormahd.git.history_objects import OURS, REMOTE, Store
 from ormahd.git.locks import in_use
-from ormahd.git.objects import Objects
 from ormahd.git.process import environment
 from ormahd.git.remote import shown
 from ormahd.note.forgetting import Forgotten
-from ormahd.process.disk import Flusher
 from ormahd.purge.check import check_place, check_staged
-from ormahd.purge.follow import beyond, follow
 from ormahd.purge.plan import SHOWN, Progress, Survey, leaks, survey
 from ormahd.vault.vault import Vault
 
+TAGS = "refs/tags/"
+"""Refs that do not go on by commits: a tag that moves is another tag."""
 PATIENCE = 5.0
 """Seconds that another git (a fetch, a gc) may go on before the purge gives up."""
 
 
 class Stale(Conflict):
-    """Today's files changed while the history was written anew, and hold it again."""
+    """The history went on since it was looked at, or today's files hold it again."""
 
 
 class Prepared(Struct, frozen=True):
@@ -81,8 +81,9 @@ def size(vault: Vault) -> int:
 
 
 def prepare(vault: Vault, looked: Survey, taken: Callable[[str], bool], progress: Progress) -> Prepared:
-    """The new history, in a clone beside the objects, with every object looked at. Nothing of the vault is changed.
-    `looked`: what was found before (`look`); where the history only went on since, it still holds.
+    """Return the new history, in a clone beside the objects, with every object looked at. Nothing of the vault is changed.
+    `looked`: what was found before (`look`); where the history only went on since, it still holds. Only inside
+    `vault.rewriting()`, so that nobody writes before it is in its place.
 
     Raises Conflict when today's files still hold it, or something was left; Unavailable when git or the rewriting failed.
     """
@@ -130,13 +131,19 @@ def _clone(vault: Vault, place: Path) -> Store:
 
 
 def _still(clone: Store, looked: Survey) -> Survey | None:
-    """What was found before, as of the clone; None when it has to be looked for anew."""
-    now = clone.refs()
-    since = beyond(clone, looked.forgotten, looked.refs, now)
-    if since is None:
+    """What was found before, as of the clone; None when it has to be looked for anew: refs did not only go on by commits, or
+    some of these name what is purged."""
+    now, before, forgotten = clone.refs(), looked.refs, looked.forgotten
+    if before.keys() != now.keys() or any(now[ref] != oid for ref, oid in before.items() if ref.startswith(TAGS)):
         return None
-    count = len(since[0])
-    return structs.replace(looked, refs=now, commits=looked.commits + count, changed=looked.changed + count)
+    commits = list(clone.commits(*now.values(), *(f"^{oid}" for oid in before.values())))
+    came = [(path, new) for commit in commits for path, _, new in commit.changes if new.strip("0")]
+    objects = clone.objects({*(new for _, new in came), *(commit.oid for commit in commits)})
+    names = (path.encode("utf-8", "surrogateescape") for path, _ in came)
+    if any(forgotten.mentions(one.data) for one in objects) or any(map(forgotten.mentions, names)):
+        return None
+    changed = looked.changed + len(commits)
+    return structs.replace(looked, refs=now, commits=looked.commits + len(commits), changed=changed)
 
 
 def _state(clone: Store, branch: str) -> tuple[str, int]:
@@ -177,9 +184,9 @@ def _environment() -> Mapping[str, str]:
     return environment() | {"PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
-def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> bool:
-    """Put the new history in its place, with what was committed meanwhile on top of it; False when more than that has
-    happened, so that it has to be prepared again. Only inside `vault.rewriting()`."""
+def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> None:
+    """Put the new history in its place. Only inside the `vault.rewriting()` in which it was prepared. Raises Stale when a git
+    moved a ref meanwhile, for all that we held index.lock."""
     check_place(vault)
     deadline = time.monotonic() + PATIENCE
     while in_use(vault.git, vault.git.git_dir / "index.lock"):
@@ -190,38 +197,14 @@ def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> bool
         time.sleep(0.05)
     store = Store(vault.git.common)
     now = store.refs()
-    ours = {name: oid for name, oid in now.items() if name.startswith(OURS)}
+    if {name: oid for name, oid in now.items() if name.startswith(OURS)} != prepared.survey.refs:
+        raise Stale("the history went on while it was written anew", hint="repeat the command")
     journal = structs.replace(
         prepared.journal, symbolic=tuple(store.symbolic()),
         drop={name: oid for name, oid in now.items() if name.startswith(REMOTE)},
     )  # fmt: skip
-    if ours != prepared.survey.refs:
-        refs = _follow(vault, prepared, ours)
-        if refs is None:
-            return False
-        journal = structs.replace(
-            journal, refs={**journal.refs, **{name: (ours[name], oid) for name, oid in refs.items()}}
-        )
     check_staged(vault, prepared.survey.forgotten)
     swap.switch(vault.git, prepared.clone, journal, at)
-    return True
-
-
-def _follow(vault: Vault, prepared: Prepared, now: Mapping[str, str]) -> Mapping[str, str] | None:
-    listed = (prepared.clone.git_dir / "filter-repo/commit-map").read_text("ascii").splitlines()[1:]
-    renamed = dict(line.split(" ", 1) for line in listed)
-    flusher = Flusher()
-    try:
-        objects = Objects(vault.git, flusher)
-        found = follow(
-            Store(vault.git.common), prepared.survey.forgotten, prepared.survey.refs, now, renamed, objects.oid
-        )
-        if found is None:
-            return None
-        objects.write(found[1])
-        return found[0]
-    finally:
-        flusher.close()
 
 
 def discard(vault: Vault) -> None:

@@ -422,7 +422,7 @@ class Vault:
     def rewriting(self) -> Iterator[Callable[[str], None]]:
         """For the length of the block nobody else writes to the repository, so that its history can be replaced; what was
         remembered of the old one is forgotten after it. Gives what is to be told of each step. Raises VaultBusy."""
-        with self.lineage, self._writer.alone(self._ops()):
+        with self.lineage, self._writer.alone(self._ops(), "the history is being rewritten"):
             try:
                 yield self._applier.at
                 self._unpurged = None

@@ -56,7 +56,11 @@ class Writer:
         self._asking = 0
         """Threads that wait for the pen: the writer lets them have it between two batches."""
         self._holder: int | None = None
+        self._standing: str | None = None
+        """Why nothing is written for longer than a batch takes."""
         self._queue: list[Queued] = []
+        self._batch: list[Queued] = []
+        """Of the queue what is being written."""
         self._promised: dict[str, tuple[Queued, bytes | None]] = {}
         self._listeners: list[Listener] = []
         self._closed = False
@@ -121,6 +125,9 @@ class Writer:
                 return None
             op = Queued(intent)
             self._enqueue(op)
+            if self._standing:
+                op.why = self._standing
+                op.tried.set()
             self._changed.notify_all()
         op.tried.wait()
         op.done.wait(self._wait)
@@ -195,12 +202,18 @@ class Writer:
 
     def _withdraw(self, op: Queued) -> bool:
         """Take an op back whose caller gets an error. False: it is done, or too far to be taken back."""
-        with self._held(), self._door:
-            if op.done.is_set() or op.acknowledged:
-                return False
-            self._applier.intents.remove(op.intent.op)
-            self._leave(op)
-            return True
+        with self._door:
+            if op not in self._batch:
+                return self._take_out(op)
+        with self._held(), self._door:  # once it is not being written any more
+            return self._take_out(op)
+
+    def _take_out(self, op: Queued) -> bool:
+        if op.done.is_set() or op.acknowledged:
+            return False
+        self._applier.intents.remove(op.intent.op)
+        self._leave(op)
+        return True
 
     # The queue
 
@@ -301,6 +314,7 @@ class Writer:
                 break
             batch.append(op)
             paths |= touched
+        self._batch = batch
         return batch
 
     def _write(self, batch: list[Queued]) -> str | None:
@@ -404,25 +418,44 @@ class Writer:
             yield got
         finally:
             if got:
-                self._holder = None
+                self._holder, self._batch = None, []
                 self._pen.release()
 
     @contextlib.contextmanager
-    def alone(self, op: str) -> Iterator[None]:
-        """For the length of the block nobody writes: ops of ours wait, and index.lock is taken in the name of `op`. Raises
-        VaultBusy where somebody else holds git for longer than the bound, or promises cannot be kept now."""
+    def alone(self, op: str, why: str) -> Iterator[None]:
+        """For the length of the block nobody writes: index.lock is taken in the name of `op`, and callers are told after the
+        bound that their change is stored, `why` being what it waits for. Raises VaultBusy where somebody else holds git for
+        longer than the bound, or promises cannot be kept now."""
         self.wait_for_git()
-        if why := self.drain():
-            raise answers.held(why)
-        with self._held():
-            with self._door:
-                joining = any(queued.intent.joins for queued in self._queue)
-            if joining or not self._applier.lock.take(op):
-                raise answers.held("another history is being joined" if joining else HELD)
-            try:
-                yield
-            finally:
-                self._applier.lock.release()
+        self._stands(why)
+        try:
+            with self._held():
+                left = {*map(id, self._queue)}
+                while left & {*map(id, self._queue)}:
+                    with self._door:
+                        batch = self._next_batch()
+                    if held := self._write(batch):
+                        raise answers.held(held)
+                with self._door:
+                    self._batch = []
+                    joining = any(queued.intent.joins for queued in self._queue)
+                if joining or not self._applier.lock.take(op):
+                    raise answers.held("another history is being joined" if joining else HELD)
+                try:
+                    yield
+                finally:
+                    self._applier.lock.release()
+        finally:
+            self._stands(None)
+
+    def _stands(self, why: str | None) -> None:
+        """Tell callers, also those that are to come, that nothing is written for now; None: that it goes on."""
+        with self._door:
+            self._standing = why
+            for op in self._queue if why else ():
+                op.why = why
+                op.tried.set()
+            self._changed.notify_all()
 
     def between(self, op: str, work: Callable[[], bool]) -> bool:
         """Do `work` with index.lock held (in the name of `op`) and while no op is being written; what it says, or False where that

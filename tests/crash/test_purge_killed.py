@@ -59,9 +59,9 @@ def refs(root: Path) -> dict[str, str]:
 
 def purging(root: Path, at: Callable[[str], None]) -> None:
     vault = open_vault(root, at=at)
-    prepared = purge.prepare(vault, purge.look(vault, Forgotten(GOING), nobody, silent), nobody, silent)
     with vault.rewriting() as told_of:
-        assert purge.replace(vault, prepared, told_of)
+        prepared = purge.prepare(vault, purge.look(vault, Forgotten(GOING), nobody, silent), nobody, silent)
+        purge.replace(vault, prepared, told_of)
     at("purge-done")
 
 

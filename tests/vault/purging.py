@@ -93,10 +93,10 @@ def purge_all(
     found = purge.look(vault, Forgotten(node_id, secrets), nobody, silent)
     purge_check.check(vault, found, rewrite_foreign=foreign)
     forget_today(vault, found)
-    prepared = purge.prepare(vault, found, nobody, silent)
-    meanwhile()
     with vault.rewriting() as at:
-        assert purge.replace(vault, prepared, at)
+        prepared = purge.prepare(vault, found, nobody, silent)
+        meanwhile()
+        purge.replace(vault, prepared, at)
     assert purge.pending(vault) == prepared.survey.forgotten
     purge.finish(vault)
     return prepared

@@ -186,13 +186,12 @@ def test_busy_while_somebody_else_is_at_work(house: House) -> None:
     told(house)
     found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
     forget_today(house.vault, found)
-    prepared = purge.prepare(house.vault, found, nobody, silent)
     (house.root / ".git/index.lock").touch()
     with pytest.raises(VaultBusy), house.vault.rewriting():
         pytest.fail("the lock is not ours")
     (house.root / ".git/index.lock").unlink()
     with house.vault.rewriting() as at:
-        assert purge.replace(house.vault, prepared, at)
+        purge.replace(house.vault, purge.prepare(house.vault, found, nobody, silent), at)
     purge.finish(house.vault)
     gone(house)
 
