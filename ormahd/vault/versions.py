@@ -6,6 +6,7 @@ paths until somebody asks for one of them.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections import OrderedDict
@@ -25,8 +26,9 @@ READ = 2_000
 those with the same bytes, or the same short id in their name, are matched."""
 IDS = 20_000
 """Blobs whose note's id is remembered (6 MB)."""
-COMMITS, SMALL = 2_000, 50
-"""Commits that are remembered, and of how many files at most."""
+FILES = 20_000
+"""Files of all remembered commits together (7 MB). A recall asks which edits of a few memories came when, and most of what a new vault
+has came in commits of hundreds of files."""
 
 _FILES = {b"100644", b"100755"}
 
@@ -60,13 +62,15 @@ class Versions:
         self._lock = threading.Lock()
         self._ids: dict[str, str | None] = {}
         self._commits: OrderedDict[str, tuple[Changed, ...]] = OrderedDict()
+        self._files = 0
 
     def changed(self, commit: str) -> Sequence[Changed]:
         """What a commit did to the vault's regular files, against its first parent; a note that moved is one of them."""
         with self._lock:
             kept = self._commits.get(commit)
-        if kept is not None:
-            return kept
+            if kept is not None:
+                self._commits.move_to_end(commit)
+                return kept
         found = next((found for _, found in self._read([commit])), ())
         self._keep(commit, found)
         return found
@@ -79,18 +83,26 @@ class Versions:
             self._keep(commit, found)
 
     def _keep(self, commit: str, found: tuple[Changed, ...]) -> None:
-        if len(found) > SMALL:
+        if self._counted(found) > FILES:
             return
         with self._lock:
+            self._files += self._counted(found) - self._counted(self._commits.get(commit))
             self._commits[commit] = found
-            while len(self._commits) > COMMITS:
-                self._commits.popitem(last=False)
+            self._commits.move_to_end(commit)
+            while self._files > FILES:
+                self._files -= self._counted(self._commits.popitem(last=False)[1])
+
+    @staticmethod
+    def _counted(found: tuple[Changed, ...] | None) -> int:
+        """What a commit counts towards `FILES`."""
+        return 0 if found is None else len(found) + 1
 
     def of_node(self, commit: str, node_id: str) -> Changed | None:
         """What a commit did to one note; None: nothing."""
         short = short_id(node_id)
-        # our own names tell at once whose file it is; a person's do not
-        for one in sorted(self.changed(commit), key=lambda one: stem_short_id(one.place) != short):
+        changed = self.changed(commit)
+        named = [one for one in changed if short in one.place]  # our own names tell whose file it is; a person's do not
+        for one in itertools.chain(named, (one for one in changed if short not in one.place)):
             was, now = (self.node_of(oid, one.place) == node_id for oid in (one.old, one.new))
             if was and now:
                 return one

@@ -162,6 +162,26 @@ def test_an_import_too_large_to_name_its_notes(vault: Vault) -> None:
     assert found.path == f"w/fact_n_{1000:08x}.md"
 
 
+def test_a_large_commit_is_read_once_and_what_is_remembered_is_bounded(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [uuid(0x50000000 + number) for number in range(120)]
+    large = by_hand(vault, {f"fact_x_{one[:8]}.md": note(one, "a") for one in ids})
+    versions = vault.versions
+    first = versions.changed(large)
+    assert versions.changed(large) is first
+    found = versions.of_node(large, ids[77])
+    assert found is not None
+    assert found.path == f"fact_x_{ids[77][:8]}.md"
+    monkeypatch.setattr("ormahd.vault.versions.FILES", 10)
+    small = [by_hand(vault, {"one.md": str(number).encode()}) for number in range(8)]
+    for commit in small:
+        assert [one.path for one in versions.changed(commit)] == ["one.md"]
+    assert versions.changed(large) == first
+    assert versions.changed(large) is not first, "larger than all that is remembered"
+    assert versions.changed(small[-1]) is versions.changed(small[-1])
+
+
 def test_only_the_vaults_folder_of_a_larger_repository(tmp_path: Path) -> None:
     top = tmp_path / "repo"
     (top / "notes").mkdir(parents=True)
