@@ -22,6 +22,7 @@ from ormahd.index.rows import Candidate, Filter
 from ormahd.model.node import NodeType
 from ormahd.process import sql
 from ormahd.process.sql import Snapshot
+from ormahd.text.standing import Compared
 from ormahd.text.statement import Statement
 from ormahd.text.words import fts_match
 from ormahd.vectors.matrix import SPARE
@@ -30,6 +31,12 @@ COUNTS = 1000
 """Filters whose count is remembered."""
 CANDIDATES = 20_000
 """Nodes of which is remembered what ranking asks (10 MB)."""
+PASSING = 100_000
+"""Nodes on all remembered lists of those that a filter lets through (10 MB)."""
+SHARE = 0.05
+"""Share of nodes that a filter lets through, up to which SQLite has less to score than all rows of the words."""
+COMPARED = 20_000
+"""Pairs of memories whose comparison is kept (3 MB): nearly all of them come to nothing."""
 STATED = 30_000
 """Tokens of all memories that are kept read (8 to 12 MB): of 1,600 memories of 170 characters, or 300 of 1,700."""
 TOKENS = 56_000_000
@@ -67,10 +74,14 @@ class QueryCache:
         self._posted = 0
         self._tokens: dict[str, tuple[int, Pieces, bytes]] = {}
         self._bytes = 0
+        self._passing: dict[Filter, list[str]] = {}
+        self._passed = 0
         self.counts: dict[Filter, int] = {}
         self.candidates: dict[str, Candidate] = {}
         self.statements: dict[str, Stated] = {}
         self._stated = 0
+        self.compared: dict[tuple[str, str], Compared | None] = {}
+        """Of (older, newer) what the words say where the newer one replaced the older; None: it did not."""
 
     def without(self, ids: Collection[str], *, words: bool) -> QueryCache:
         """Return what holds after these nodes came, changed or went; `words`: also in their words, on which every row's bm25
@@ -83,6 +94,8 @@ class QueryCache:
             other._since, other._files = self._since, self._files
             other._postings, other._posted = self._postings.copy(), self._posted
         if len(ids) <= CHANGED:
+            gone = frozenset(ids)
+            other.compared = {two: one for two, one in self.compared.copy().items() if gone.isdisjoint(two)}
             with self._lock:
                 other.statements, other._stated = self.statements.copy(), self._stated
                 other._tokens, other._bytes = self._tokens.copy(), self._bytes
@@ -103,6 +116,18 @@ class QueryCache:
                 self.statements.update(fresh)
                 self._stated += size
 
+    def passing(self, chosen: Filter, read: Callable[[], list[str]]) -> list[str]:
+        """Return the ids of all nodes that the filter lets through, from `read` where they are not known or depend on the time."""
+        found = self._passing.get(chosen)
+        if found is None:
+            found = read()
+            if chosen.alive_at is None:
+                if self._passed + len(found) > PASSING:
+                    self._passing, self._passed = {}, 0
+                self._passing[chosen] = found
+                self._passed += len(found)
+        return found
+
     # Words
 
     @property
@@ -111,13 +136,13 @@ class QueryCache:
         return self._files is not None and self._files > COUNTED_ANEW
 
     def search(
-        self, read: Snapshot, terms: Sequence[str], limit: int, chosen: Filter, counts: Frequencies
+        self, read: Snapshot, terms: Sequence[str], limit: int, chosen: Filter, counts: Frequencies, share: float
     ) -> list[tuple[str, float]] | None:
         """`text.search` from remembered words; None where that is no use: a large index, one that just changed, or a filter that
-        leaves SQLite less to score than all rows of the words."""
+        leaves SQLite less to score than all rows of the words. `share`: of all nodes, how many the filter lets through."""
         if self._files is None:
             self._files = full_text.largest(read())
-        if self.large or chosen.narrow:
+        if self.large or share <= SHARE:
             return None
         choose, others = split(read, terms, self._files, counts)
         known = self._postings.keys() >= {*choose, *others}
@@ -127,9 +152,9 @@ class QueryCache:
             return None
         scores = self._bm25(read, choose, others)
         numbers = np.flatnonzero(scores)
-        wanted = limit + limit // SPARE + 1
+        wanted = int((limit + limit // SPARE + 1) / share)
         while True:
-            best = numbers[_top(scores[numbers], wanted)]
+            best = numbers[top(scores[numbers], wanted)]
             found = full_text.named(read(), dict(zip(best.tolist(), scores[best].tolist(), strict=True)), chosen)
             if len(found) >= limit or len(best) == len(numbers):
                 return found[:limit]
@@ -219,7 +244,7 @@ def _size(stated: Stated) -> int:
     return 1 + sum(len(sentence.tokens) for sentence in stated[0].sentences)
 
 
-def _top(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
+def top(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
     """Return the places of the `limit` best scores, and of all that equal the last of them."""
     if len(scores) <= limit:
         return np.arange(len(scores))

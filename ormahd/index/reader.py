@@ -19,7 +19,7 @@ from ormahd.index import embedding_cache, full_text, links, lookup
 from ormahd.index.database import Database
 from ormahd.index.embedding_cache import Pieces, TokenVectors
 from ormahd.index.indexer import Indexer
-from ormahd.index.query_cache import CANDIDATES, COUNTS, QueryCache
+from ormahd.index.query_cache import CANDIDATES, COMPARED, COUNTS, QueryCache, top
 from ormahd.index.rows import UNWRITTEN, Candidate, EdgeRow, Filter, NodeRow, Stats, Unresolved
 from ormahd.index.vector_store import VectorStore
 from ormahd.model.files import FileState
@@ -229,8 +229,11 @@ class Reader:
         terms = full_text.terms_of(query)
         self.fetch_words(terms)
         kept = self._kept
+        share = 1.0
+        if chosen.narrow and not kept.large:
+            share = self.count(replace(chosen, alive_at=None)) / max(self.count(), 1)
         with self.database.read_if_needed() as read:
-            found = kept.search(read, terms, limit, chosen, self._frequencies)
+            found = kept.search(read, terms, limit, chosen, self._frequencies, share)
             return full_text.search(read(), terms, limit, chosen, self._frequencies) if found is None else found
 
     def begin_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> Callable[[], list[tuple[str, float]]]:  # fmt: skip
@@ -278,8 +281,18 @@ class Reader:
 
     def _exact(self, store: VectorStore, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
         """All that the filter lets through, scored."""
-        scores = store.matrix.cosines(vector, self.ids(chosen))
-        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
+        lasting = replace(chosen, alive_at=None)
+        ids = self._kept.passing(lasting, lambda: self.ids(lasting))
+        scores = store.matrix.similarities(vector[None], ids)[:, 0]
+        there = np.flatnonzero(~np.isnan(scores))
+        wanted = limit + SPARE
+        while True:
+            best = there[top(scores[there], wanted)]
+            near = sorted(zip((-scores[best]).tolist(), (ids[at] for at in best.tolist()), strict=True))
+            alive = set(self.keep([node_id for _, node_id in near], chosen))
+            if len(alive) >= limit or len(best) == len(there):
+                return [(node_id, -less) for less, node_id in near if node_id in alive][:limit]
+            wanted *= 3  # many of them have expired
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
         """Exact cosine of `vector` and the best piece of each node; nodes without vectors are left out."""
@@ -315,22 +328,27 @@ class Reader:
 
     def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
         """Of pairs (older, newer, cosine) those of which the newer replaced the older, by what their words say."""
-        known = self._kept.statements
-        ids = list(dict.fromkeys(node_id for pair in pairs for node_id in pair[:2]))
+        kept = self._kept
+        known = kept.statements
+        known_pairs = kept.compared.copy()  # others may fill it meanwhile, and empty it
+        said = {pair[:2]: known_pairs[pair[:2]] for pair in pairs if pair[:2] in known_pairs}
+        new_pairs = [pair for pair in pairs if pair[:2] not in said]
+        ids = list(dict.fromkeys(node_id for pair in new_pairs for node_id in pair[:2]))
         there = {node_id: one for node_id in ids if (one := known.get(node_id)) is not None}
         rows = self.notes([node_id for node_id in ids if node_id not in there], connections=False)
         new = {row.id: (read_statement(row.title, row.content, row.type), row.type, row.space) for row in rows.values()}
-        self._kept.learn(new)
+        kept.learn(new)
         there |= new
-        found: dict[tuple[str, str], Compared] = {}
-        for older, newer, cosine in pairs:
+        for older, newer, cosine in new_pairs:
             one, other = there.get(older), there.get(newer)
-            if one is None or other is None or not comparable(*one[1:], *other[1:]):
-                continue
-            compared = compare(one[0], other[0], cosine)
-            if compared.verdict is Relation.REPLACED:
-                found[older, newer] = compared
-        return found
+            compared = None
+            if one is not None and other is not None and comparable(*one[1:], *other[1:]):
+                compared = compare(one[0], other[0], cosine)
+            said[older, newer] = compared if compared is not None and compared.verdict is Relation.REPLACED else None
+        if len(kept.compared) + len(new_pairs) > COMPARED:
+            kept.compared.clear()
+        kept.compared.update({pair[:2]: said[pair[:2]] for pair in new_pairs})
+        return {two: one for two, one in said.items() if one is not None}
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
         """How rare each of the embedder's tokens is among the notes: ln((notes + 1) / (notes with it + 1))."""

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ormahd.index import embedding_cache, full_text, links, lookup, query_cache
 from ormahd.index.index import Index
@@ -181,6 +182,13 @@ def test_what_is_remembered_is_bounded(index: Index, monkeypatch: pytest.MonkeyP
             assert index.search_text([word], 5, chosen) == asked(index, [word], 5, chosen)
         assert index._kept._posted <= 60
         assert sum(len(one.numbers) for one in index._kept._postings.values()) == index._kept._posted
+    monkeypatch.setattr(query_cache, "PASSING", 60)
+    (vector,) = index.embed_ahead([(None, "boat")]) or [None]
+    assert vector is not None
+    for chosen in FILTERS:
+        index.search_vectors(vector, 5, chosen)
+        assert sum(map(len, index._kept._passing.values())) == index._kept._passed <= 60
+    assert not [chosen for chosen in index._kept._passing if chosen != replace(chosen, alive_at=None)]
 
 
 def test_remembered_tokens_are_bounded_and_no_others_are_taken_for_them(
