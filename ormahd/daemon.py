@@ -22,7 +22,7 @@ from ormahd.api import Call, HealthResult, Progress, Result
 from ormahd.config import Config
 from ormahd.errors import OrmahError
 from ormahd.jobs.all import CHANGES_OF, JOBS
-from ormahd.jobs.maintenance.candidates import SEARCH
+from ormahd.jobs.maintenance.issue import SEARCH
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.runner import LOW_PRIORITY, Runner
 from ormahd.jobs.timetable import Timetable
@@ -31,9 +31,9 @@ from ormahd.model.change import Clock
 from ormahd.model.node import build
 from ormahd.ormah import Ormah, present
 from ormahd.process import priority
-from ormahd.process.periodic import Timer
 from ormahd.process.signals import BROKEN, STOP, Signals
 from ormahd.process.supervisor import Supervisor
+from ormahd.process.threads import Timer
 from ormahd.rpc import sockets
 from ormahd.rpc.dispatch import Dispatcher
 from ormahd.rpc.handlers import Parts

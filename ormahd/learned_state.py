@@ -23,9 +23,8 @@ from ormahd.model.strength import Pace, read_strength
 from ormahd.note.note import digest
 from ormahd.process import priority
 from ormahd.state import whispers
-from ormahd.state.feedback import Judgements, Seal
-from ormahd.state.line_files import LineFiles
-from ormahd.state.verdicts import CONFLICT, Verdicts, text_key
+from ormahd.state.feedback import Judgements, LineFiles, Seal
+from ormahd.state.proposals import CONFLICT, Verdicts, text_key
 
 if TYPE_CHECKING:
     from ormahd.index.index import Index
@@ -146,7 +145,7 @@ class Learned:
             return 0
         model, made = model_name(embedder.name), 0
         idle = [one for one in self.judgements.idle if one.model != model]
-        texts = whispers.prompts(self._state, {one.event for one in idle if not one.prompt})
+        texts = whispers.prompt_texts(self._state, {one.event for one in idle if not one.prompt})
         known = [(one, text) for one in idle if (text := one.prompt or texts.get(one.event))]
         known.sort(key=lambda pair: pair[0].confirmed_at, reverse=True)
         for start in range(0, len(known), TOGETHER):

@@ -20,7 +20,7 @@ from ormahd.note.note import NoteKind, parse
 from ormahd.settings.former import FORMER
 from ormahd.vault.create import CARD, find_card
 from ormahd.vault.excluded import Excluded
-from ormahd.watch.guard import of_skipped
+from ormahd.watch.decide import of_skipped
 from ormahd.watch.scan import walk
 
 

@@ -35,7 +35,7 @@ from ormahd.model.node import NodeType, Tier
 from ormahd.note import note as codec
 from ormahd.note.note import NoteKind
 from ormahd.process import own_files, priority
-from ormahd.process.keyed_lock import Turns
+from ormahd.process.threads import Turns
 from ormahd.reworded import Reworded
 from ormahd.state.feedback import Judgements
 from ormahd.state.state import State
@@ -47,7 +47,7 @@ from ormahd.vault.spaces import Spaces
 from ormahd.vault.vault import Vault
 from ormahd.watch.reading import as_files
 from ormahd.watch.reconciler import Reconciler
-from ormahd.watch.scan_result import Leaving
+from ormahd.watch.scan import Leaving
 from ormahd.watch.watcher import Watcher
 
 log = logging.getLogger("ormah")

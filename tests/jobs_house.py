@@ -30,7 +30,7 @@ from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Judge
 from ormahd.model.node import CreateNodeRequest, SearchQuery
 from ormahd.ormah import Ormah
-from ormahd.state.verdicts import Verdicts
+from ormahd.state.proposals import Verdicts
 from tests.surroundings import surroundings
 from tests.vault.git_house import git
 

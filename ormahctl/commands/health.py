@@ -67,9 +67,9 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
         said = offline.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
         found = msgspec.json.decode(said, type=DoctorResult)
         daemon = None
-    from ormahctl.setup import versions
+    from ormahctl.setup import look
 
-    found.findings += versions.findings(daemon)
+    found.findings += look.findings(daemon)
     if session.json:
         render.emit(found)
     else:

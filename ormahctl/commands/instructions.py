@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ormahctl import render
 from ormahctl.commands.connecting import agreed, diff, interactive
-from ormahctl.setup import paragraph, wiring
+from ormahctl.setup import entry, paragraph
 
 if TYPE_CHECKING:
     from ormahctl.session import Session
@@ -25,7 +25,7 @@ _STAYS = {
 
 def plan(session: Session, harness: Harness, project: Path | None, *, wished: bool) -> Paragraph:
     """The paragraph for one agent. In a project's file, which others read too, the commands go by their plain name."""
-    program = "ormahctl" if project is not None else wiring.program(session.socket_path)
+    program = "ormahctl" if project is not None else entry.program(session.socket_path)
     return paragraph.plan(harness.name, harness.instructions(project), program, wished=wished)
 
 

@@ -58,7 +58,9 @@ def setup(
     """
     from ormahctl.commands import instructions as offers
     from ormahctl.commands import service
-    from ormahctl.setup import agents, connect, entry, wiring
+    from ormahctl.setup import connect, entry
+    from ormahctl.setup import entry as wiring
+    from ormahctl.setup import harness as agents
 
     if agent is None:
         if dry_run or yes:
@@ -119,7 +121,8 @@ def _say(session: Session, change: Change) -> None:
 
 
 def _look(session: Session) -> None:
-    from ormahctl.setup import agents, entry, look, service
+    from ormahctl.setup import entry, look, service
+    from ormahctl.setup import harness as agents
 
     socket = entry.socket_option(session.socket_path)
     standings = [look.standing(harness, socket=socket) for harness in agents.AGENTS.values()]

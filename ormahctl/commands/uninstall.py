@@ -33,7 +33,8 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     and so do the daemon and its configuration.
     """
     from ormahctl.commands import service
-    from ormahctl.setup import agents, connect, paragraph, wiring
+    from ormahctl.setup import connect, entry, paragraph
+    from ormahctl.setup import harness as agents
     from ormahctl.setup.change import tidy
 
     if agent == SERVICE:
@@ -52,7 +53,7 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
         texts.make()
         tidy([*changes, *texts.changes])
         for harness in chosen:
-            wiring.disconnected(harness.name)
+            entry.disconnected(harness.name)
     elif not dry_run:
         return DECLINED
     vault = _vault(session)
@@ -85,7 +86,7 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
 
 def _one(agent: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The answer for one agent; further files of it (Codex has two) under `others`."""
-    from ormahctl.setup import agents
+    from ormahctl.setup import harness as agents
 
     path = str(agents.AGENTS[agent].target())
     none = {"agent": agent, "file": path, "changed": False, "added": [], "replaced": [], "removed": []}

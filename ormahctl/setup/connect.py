@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ormahctl.setup import entry, file, record
-from ormahctl.setup.change import FileChange
-from ormahctl.setup.edits import Document, Edit, InvalidSettings, Place, apply, reverse
-from ormahctl.setup.file import Seen
+from ormahctl.setup import change as record
+from ormahctl.setup import entry, file
+from ormahctl.setup.change import FileChange, Record
+from ormahctl.setup.file import Document, Edit, InvalidSettings, Place, Seen, apply, reverse
 from ormahctl.setup.harness import Harness, parse, peek
-from ormahctl.setup.record import Record
 from ormahd.rpc.wire import Conflict
 
 Handlers = dict[str, list[Mapping[str, Any]]]

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from ormahctl.setup import json_read
-from ormahctl.setup.edits import Edit, Place, apply
+from ormahctl.setup.file import Edit, Place, apply
 from ormahctl.setup.json_read import BOM, SPACE, Node
 
 Path = tuple[str | int, ...]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ormahctl.setup.edits import InvalidSettings
+from ormahctl.setup.file import InvalidSettings
 
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"

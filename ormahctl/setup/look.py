@@ -1,18 +1,22 @@
-"""How an agent's connection stands: found, connected, and whether its hook really answers."""
+"""Report how an agent is connected: found, hooked up, whether its hook answers, and whether versions agree."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ormahctl.setup import agents, connect, entry
+from ormahctl.setup import connect, entry
+from ormahctl.setup import harness as agents
 from ormahctl.setup.harness import Harness
+from ormahd import __version__
+from ormahd.api import Finding
 from ormahd.rpc.wire import OrmahError
 
 PROMPTS = ("UserPromptSubmit", "BeforeAgent")
@@ -100,3 +104,46 @@ def _ask(handler: Mapping[str, Any], deadline: int) -> Answer:
     if ms > deadline:
         return Answer(False, ms, f"took longer than its deadline of {deadline} ms")
     return Answer(True, ms, None)
+
+
+_VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
+
+
+def findings(daemon: str | None) -> list[Finding]:
+    """What is of another version than this package, or is not there any more. `daemon`: the version that runs, if one does."""
+    found = []
+    if daemon is not None and daemon != __version__:
+        what = f"the daemon that runs is version {daemon}, and {__version__} is installed"
+        found.append(Finding(level="warning", what=what, mend="ormahctl restart"))
+    for agent, handlers in connected().items():
+        troubles = dict.fromkeys(trouble for handler in handlers for trouble in _troubles(handler))
+        for trouble in troubles:
+            what = f"the hooks of {agent} {trouble}"
+            found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
+    return found
+
+
+def _troubles(handler: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the command of one hook, as the end of a sentence."""
+    words = entry.words(handler)
+    shim = next((word for word in words if word.endswith(entry.SHIM_END)), None)
+    if shim is None:
+        return
+    if not os.access(words[0], os.X_OK):
+        yield f"run {words[0]}, which is not there"
+    if not Path(shim).is_file():
+        yield f"run {shim}, which is not there"
+        return
+    version = _version(Path(shim))
+    if version is not None and version != __version__:
+        yield f"are of version {version}, and {__version__} is installed"
+
+
+def _version(shim: Path) -> str | None:
+    """The version of the package that a shim belongs to; None where it does not say."""
+    try:
+        text = (shim.parents[1] / "ormahd" / "__init__.py").read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+    found = _VERSION.search(text)
+    return found[1] if found else None

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from ormahctl.setup import file, record
-from ormahctl.setup.change import FileChange
-from ormahctl.setup.edits import Edit, apply, reverse
-from ormahctl.setup.file import Seen
-from ormahctl.setup.record import Record
+from ormahctl.setup import change as record
+from ormahctl.setup import file
+from ormahctl.setup.change import FileChange, Record
+from ormahctl.setup.file import Edit, Seen, apply, reverse
 
 TEXT: Final = """\
 ## Memory (Ormah)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ormahctl.setup.edits import Edit, InvalidSettings, Place, apply, between
+from ormahctl.setup.file import Edit, InvalidSettings, Place, apply, between
 from ormahd.rpc.wire import Conflict
 
 _PLACE = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL)

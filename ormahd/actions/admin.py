@@ -15,7 +15,8 @@ from ormahd.model.change import Kind
 from ormahd.model.judgement import FOLDER
 from ormahd.note import note as codec
 from ormahd.process import own_files
-from ormahd.state import reviews, whispers
+from ormahd.state import whispers
+from ormahd.state import whispers as reviews
 from ormahd.vault import conflicts, merge_driver
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from ormahd.model.change import Kind
 from ormahd.model.judgement import Judgement, Small, Source
 from ormahd.model.node import short_id
 from ormahd.note.note import digest
-from ormahd.state import reviews, whispers
+from ormahd.state import whispers
+from ormahd.state import whispers as reviews
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
@@ -118,7 +119,7 @@ def _judgement(ormah: Ormah, node_id: str, logged: Logged, signal: int, source: 
 
 
 def _effect(signal: int, source: Source, most: float) -> str:
-    """What a judgement changes (`whisper.verdict`, `whisper.affinity`)."""
+    """What a judgement changes (`whisper.affinity`, `whisper.affinity`)."""
     if source == "implicit":
         return (
             f"For prompts like this its relevance {'rises' if signal > 0 else 'falls'} by at most {most:g} from now on."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from ormahd.actions.views import headline, iso
 from ormahd.api import ListedMemory, ListResult, WhisperedMemory, WhisperedPrompt, WhispersResult
 from ormahd.index.rows import Filter
-from ormahd.state import whisper_log
+from ormahd.state import whispers
 from ormahd.state.whispers import SPOKEN
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
 
 def whispered(ormah: Ormah, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> WhispersResult:  # fmt: skip
     """What was whispered for which prompts, newest first. `space`: only prompts from there ("global": from none)."""
-    prompts = whisper_log.prompts(ormah.state, since=since, before=before, space=space, limit=limit)
-    shown = whisper_log.shown(ormah.state, [one.event for one in prompts])
+    prompts = whispers.prompts(ormah.state, since=since, before=before, space=space, limit=limit)
+    shown = whispers.shown(ormah.state, [one.event for one in prompts])
     rows = ormah.index.notes(list({one.node_id for some in shown.values() for one in some}), connections=False)
 
-    def memory(one: whisper_log.LoggedMemory) -> WhisperedMemory:
+    def memory(one: whispers.LoggedMemory) -> WhisperedMemory:
         row = rows.get(one.node_id)
         title = None if row is None else headline(row.title, row.content, 200)
         return WhisperedMemory(one.node_id, one.node_id[:8], title, one.shown, round(one.relevance, 4))

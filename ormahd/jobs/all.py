@@ -1,10 +1,9 @@
-"""Every job, in the order of the sleep cycle (seeds/api-surface)."""
+"""All jobs, in the order in which `run all` runs them. The reconciling scan is one of them and plans no changes of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ormahd.jobs.choosing import ChangeOf
 from ormahd.jobs.clusters.job import AutoCluster
 from ormahd.jobs.conflicts.job import ConflictDetector, change_of
 from ormahd.jobs.consolidation.job import Consolidator
@@ -12,10 +11,20 @@ from ormahd.jobs.decay.importance import ImportanceScorer
 from ormahd.jobs.decay.job import DecayManager
 from ormahd.jobs.duplicates.change import from_payload
 from ormahd.jobs.duplicates.job import DuplicateMerger
-from ormahd.jobs.index_updater import IndexUpdater
-from ormahd.jobs.job import Job
+from ormahd.jobs.job import Done, Job, Step, Turn
 from ormahd.jobs.links.job import AutoLinker
+from ormahd.jobs.proposals import ChangeOf
 from ormahd.model.node import ProposalType
+
+
+class IndexUpdater:
+    name = "index_updater"
+
+    def plan(self, turn: Turn) -> Iterator[Step]:
+        if not turn.dry:
+            found = turn.ormah.reconciler.scan(progress=lambda done, total: turn.progress(done, total, "files"))
+            yield Done(found.adopted + found.edited + found.removed + found.indexed, len(found.skipped))
+
 
 JOBS: tuple[Job, ...] = (
     ImportanceScorer(),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ormahd.judge.port import Judge
     from ormahd.model.change import Kind
     from ormahd.ormah import Ormah
-    from ormahd.state.verdicts import Verdicts
+    from ormahd.state.proposals import Verdicts
 
 
 class Stopped(Exception):

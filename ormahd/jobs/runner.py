@@ -20,17 +20,16 @@ from ormahd.actions.views import iso
 from ormahd.api import Finding, JobHealth, PausedResult, RunTaskResult
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.faults import near
+from ormahd.jobs.all import IndexUpdater
 from ormahd.jobs.apply import apply
-from ormahd.jobs.choosing import ChangeOf
-from ormahd.jobs.index_updater import IndexUpdater
 from ormahd.jobs.job import Ask, Change, Done, Job, Stopped, Turn
 from ormahd.jobs.neighbours import TEXT_STAYS, NearMemories, wait_for_vectors
-from ormahd.jobs.proposals import Keeping, Proposals
+from ormahd.jobs.proposals import ChangeOf, Keeping, Proposals
 from ormahd.judge.careful import Careful
 from ormahd.model.node import ProposalType, short_id
 from ormahd.process import priority
+from ormahd.state.proposals import Verdicts
 from ormahd.state.runs import CUT_OFF, STOPPED, JobPast, Runs
-from ormahd.state.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,7 +1,7 @@
 """The port of a judge: what a job asks, and the verdicts that it may get (DESIGN section 6; REFERENCE C).
 
 A judge is asked in batches, outside of every lock, and answers each question or leaves it open (None). An open question is
-asked again another day; an answered one, also with "no", is remembered by the texts it was about (`state/verdicts.py`).
+asked again another day; an answered one, also with "no", is remembered by the texts it was about (`state/proposals.py`).
 What a judge writes is a proposal: whoever applies it validates it.
 """
 

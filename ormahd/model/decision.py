@@ -28,7 +28,7 @@ Verdict = Literal["approved", "rejected"]
 
 
 class ProposalDecision(Struct, frozen=True):
-    """One decision. `nodes`: full ids; `texts`: the sha256 of each text (`state.verdicts.text_key`); both sorted."""
+    """One decision. `nodes`: full ids; `texts`: the sha256 of each text (`state.proposals.text_key`); both sorted."""
 
     type: ProposalType
     nodes: tuple[str, ...]

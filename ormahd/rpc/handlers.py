@@ -32,8 +32,8 @@ from ormahd.actions.take_back import take_back
 from ormahd.actions.undo import undo, undo_merge
 from ormahd.actions.update import update
 from ormahd.errors import BadRequest
-from ormahd.jobs.choosing import Choice
 from ormahd.jobs.maintenance.maintenance import Maintenance
+from ormahd.jobs.proposals import Choice
 from ormahd.jobs.timetable import Timetable
 from ormahd.model.node import EdgeType, LinkRequest, Narrowing, SearchQuery
 from ormahd.ormah import Ormah

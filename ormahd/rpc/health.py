@@ -23,7 +23,7 @@ from ormahd.index.rows import Filter
 from ormahd.jobs.runner import Runner
 from ormahd.model.node import Tier
 from ormahd.ormah import Ormah
-from ormahd.state import whisper_log
+from ormahd.state import whispers
 from ormahd.state.whispers import SPOKEN
 from ormahd.vault import conflicts
 from ormahd.vectors.chroma import server_of
@@ -32,7 +32,7 @@ from ormahd.vectors.chroma import server_of
 def health(ormah: Ormah, runner: Runner, *, socket: Path, clients: int) -> HealthResult:
     """Return how the daemon is, after a real read of the index."""
     position, nodes = ormah.index.position, ormah.index.count()
-    degraded, last = ormah.degraded(), whisper_log.last(ormah.state, spoken=SPOKEN)
+    degraded, last = ormah.degraded(), whispers.last(ormah.state, spoken=SPOKEN)
     waiting = len(conflicts.waiting(ormah.vault.root))
     return HealthResult(
         status="degraded" if degraded else "ok", phase=ormah.phase, version=__version__, protocol=PROTOCOL,

@@ -1,15 +1,18 @@
-"""What is asked: the words, whether it is a question, what may be found, and the period that it names."""
+"""Read a question: its words, the types it asks for by name, whether it is a question, its filters and the period it names.
+
+A named type is no filter: what was decided may stand in a fact.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
 from ormahd.index.rows import Filter
 from ormahd.model.node import ABOUT_SELF, NodeType, SearchQuery
-from ormahd.search.kinds import NAMING, kinds
 from ormahd.search.times import Period, find_period
 from ormahd.settings import SearchSettings
 from ormahd.text.words import (
@@ -21,6 +24,35 @@ from ormahd.text.words import (
     query_terms,
     words,
 )
+
+SHORT: Final = 2_000
+"""Characters that are looked at: a longer text tells something and asks at its beginning, if at all."""
+WORDS: Final[Mapping[NodeType, frozenset[str]]] = {
+    NodeType.DECISION: frozenset(
+        ["decide", "decides", "decided", "decision", "decisions", "agreed", "chose", "chosen", "entscheiden", "entschieden", "entscheidung", "entscheidungen", "beschlossen", "choisi", "decidimos", "decidido", "decisiones", "decisione", "decisioni", "deciso", "decisao", "decisoes", "besloten", "beslissing", "beslissingen"]
+    ),
+    NodeType.PROCEDURE: frozenset(
+        ["procedure", "procedures", "runbook", "runbooks", "checklist", "checklists", "steps", "anleitung", "anleitungen", "ablauf", "schritte", "vorgehen", "etapes", "procedimiento", "procedimientos", "pasos", "procedura", "procedimento", "passos", "stappen"]
+    ),
+    NodeType.PREFERENCE: frozenset(
+        ["prefer", "prefers", "preferred", "preference", "preferences", "bevorzuge", "bevorzugt", "vorliebe", "vorlieben", "prefere", "prefiere", "prefiero", "preferencia", "preferencias", "preferisco", "preferisce", "preferenze", "voorkeur", "voorkeuren"]
+    ),
+}  # fmt: skip
+"""As `words` cuts them: folded, without accents. English, German, French, Spanish, Italian, Portuguese, Dutch."""
+_WHO: Final = frozenset(["who", "whom", "whose", "wer", "wem", "wen", "qui", "quien", "quienes", "chi", "quem"])
+"""A question that begins so asks for a person."""
+NAMING: Final = frozenset().union(*WORDS.values())
+"""Every word that names a kind."""
+
+
+def kinds(text: str) -> frozenset[NodeType]:
+    """The types that a text names; none where it names none."""
+    said = words(text[:SHORT])
+    found = {kind for kind, named in WORDS.items() if not named.isdisjoint(said)}
+    if said and said[0] in _WHO and is_question(text):
+        found.add(NodeType.PERSON)
+    return frozenset(found)
+
 
 T = TypeVar("T")
 

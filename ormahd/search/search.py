@@ -15,9 +15,8 @@ from ormahd.model.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.search.activate import activate, seat
 from ormahd.search.exact import Exact, look, rare_words
 from ormahd.search.fuse import Fused, fuse
-from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, Searchable, gather
+from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, Searchable, gather, max_sim
 from ormahd.search.hear import Heard, hear
-from ormahd.search.late import max_sim
 from ormahd.search.renew import FIRST, Holds, Reworded, never, nobody, renew, replaced
 from ormahd.search.shape import Evidence, Named, shape
 from ormahd.search.trace import Trace

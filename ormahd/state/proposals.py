@@ -1,16 +1,18 @@
-"""Proposals: what jobs would like to do and a person has to decide on (seeds/data-model, "Proposal").
+"""Proposals, judged pairs and maintenance receipts of this machine.
 
-They are of this machine. What was decided stands in the vault (`model/decision.py`), so that a rejected proposal is not made
-again after the state was lost, nor on another machine; a status here only follows it.
+Decisions live in the vault (`model/decision.py`), so a rejected proposal does not return when the state is lost; a status here only
+follows them. Verdicts are kept by the hash of the texts a question was about: a changed memory is a new question, a moved one is not.
+A receipt lists what an agent was asked to judge, as ids and keys of texts; at most one is open at a time.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -18,6 +20,136 @@ from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.model.node import ProposalType
 from ormahd.process import sql
 from ormahd.state.state import State
+
+BORN: Final = "born"
+"""The receipt that nobody got: since when this vault knows of maintenance."""
+RECEIPTS_KEPT: Final = 200
+"""Settled receipts that are remembered, so that who uses one twice is told so."""
+
+
+class Receipt(Struct, frozen=True):
+    id: str
+    time: datetime
+    expires: datetime
+    issued: dict[str, Any]
+    settled: datetime | None
+
+
+class Receipts:
+    """Of one vault. Times are given, so that they are of the clock that jobs go by."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def born(self, now: datetime) -> None:
+        """A fresh vault has nothing to judge yet: its first day counts as settled."""
+        with self._state.transaction() as db:
+            if db.execute("SELECT 1 FROM receipt LIMIT 1").fetchone() is None:
+                db.execute("INSERT INTO receipt VALUES (?, ?, ?, '{}', ?)", (BORN, *(_iso(now),) * 3))
+
+    def keep(self, receipt: Receipt) -> None:
+        """An open receipt in the place of whatever was open before."""
+        with self._state.transaction() as db:
+            db.execute("DELETE FROM receipt WHERE settled IS NULL")
+            db.execute(
+                "INSERT INTO receipt VALUES (?, ?, ?, ?, NULL)",
+                (receipt.id, _iso(receipt.time), _iso(receipt.expires), json.dumps(receipt.issued)),
+            )
+            db.execute(
+                "DELETE FROM receipt WHERE settled < (SELECT settled FROM receipt WHERE settled IS NOT NULL "
+                "ORDER BY settled DESC LIMIT 1 OFFSET ?)",
+                (RECEIPTS_KEPT,),
+            )
+
+    def find(self, receipt_id: str) -> Receipt | None:
+        with self._state.transaction() as db:
+            row = db.execute("SELECT * FROM receipt WHERE id = ? AND id <> ?", (receipt_id, BORN)).fetchone()
+        return None if row is None else _receipt(row)
+
+    def open(self, now: datetime) -> Receipt | None:
+        """The one whose results are waited for; None: there is none, or it has expired."""
+        with self._state.transaction() as db:
+            row = db.execute("SELECT * FROM receipt WHERE settled IS NULL ORDER BY time DESC LIMIT 1").fetchone()
+        found = None if row is None else _receipt(row)
+        return found if found is not None and found.expires > now else None
+
+    def settle(self, receipt_id: str, now: datetime) -> None:
+        """Its results are in; what was issued need not be known any more."""
+        with self._state.transaction() as db:
+            db.execute("UPDATE receipt SET settled = ?, issued = '{}' WHERE id = ?", (_iso(now), receipt_id))
+
+    def last(self) -> datetime | None:
+        """When results came last, or else when the vault was first asked."""
+        with self._state.transaction() as db:
+            row = db.execute("SELECT max(settled) FROM receipt").fetchone()
+        return None if row[0] is None else datetime.fromisoformat(row[0])
+
+
+def _receipt(row: tuple[str, str, str, str, str | None]) -> Receipt:
+    issued: Mapping[str, Any] = json.loads(row[3])
+    settled = None if row[4] is None else datetime.fromisoformat(row[4])
+    return Receipt(row[0], datetime.fromisoformat(row[1]), datetime.fromisoformat(row[2]), dict(issued), settled)
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat(timespec="microseconds")
+
+
+CONFLICT = "conflict"
+"""The question whether two memories cannot both hold, as a judge or an agent answered it."""
+
+
+def text_key(title: str | None, content: str) -> str:
+    """The key of a memory's text, hex."""
+    return hashlib.sha256(f"{title or ''}\x00{content}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Verdicts:
+    """Of one vault. `question` is what was asked: "duplicate", "link", "conflict", "consolidate"."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def known(self, question: str, texts: Sequence[str]) -> dict[str, Any] | None:
+        """The verdict on these texts (keys, in any order), or None where nobody was asked."""
+        with self._state.transaction() as db:
+            row = db.execute(
+                "SELECT verdict FROM verdict WHERE question = ? AND texts = ?", (question, _key(texts))
+            ).fetchone()
+        return None if row is None else dict(json.loads(row[0]))
+
+    def remember(self, question: str, texts: Sequence[str], verdict: Mapping[str, Any]) -> None:
+        with self._state.transaction() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO verdict (question, texts, verdict, time) VALUES (?, ?, ?, ?)",
+                (question, _key(texts), json.dumps(verdict), self._state.clock().isoformat()),
+            )
+
+    def forget(self, question: str, texts: Sequence[str]) -> None:
+        """Ask again: what the verdict led to was taken back, or could not be done."""
+        with self._state.transaction() as db:
+            db.execute("DELETE FROM verdict WHERE question = ? AND texts = ?", (question, _key(texts)))
+
+    def unseen(self, job: str, texts: Mapping[str, str]) -> list[str]:
+        """Those of the nodes (id to text key) whose text the job has not looked at yet, in their order."""
+        seen: dict[str, str] = {}
+        ids = list(texts)
+        with self._state.transaction() as db:
+            for some in sql.chunks(ids):
+                rest = f"FROM looked WHERE job = ? AND node_id IN ({sql.marks(some)})"
+                seen |= {row[0]: row[1] for row in sql.table(db, ("node_id", "text"), rest, (job, *some))}
+        return [node_id for node_id in ids if seen.get(node_id) != texts[node_id]]
+
+    def seen(self, job: str, texts: Iterable[tuple[str, str]]) -> None:
+        """The job has looked for partners of these nodes (id, text key): all that came of it is committed or remembered."""
+        with self._state.transaction() as db:
+            rows = [(job, node_id, text) for node_id, text in texts]
+            sql.put(db, "INSERT OR REPLACE INTO looked (job, node_id, text)", rows)
+
+
+def _key(texts: Sequence[str]) -> str:
+    return " ".join(sorted(texts))
+
 
 PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
 STALE = "stale"
@@ -171,8 +303,3 @@ def _row(row: sqlite3.Row | Sequence[Any]) -> StoredProposal:
         json.loads(payload), run, datetime.fromisoformat(created),
         None if resolved is None else datetime.fromisoformat(resolved), op,
     )  # fmt: skip
-
-
-def _iso(time: datetime) -> str:
-    """Always with microseconds, so that times sort as texts."""
-    return time.isoformat(timespec="microseconds")

@@ -1,13 +1,14 @@
-"""`state.sqlite3`: access events that are not yet folded into the vault, answers to requests with an id, and what was
-whispered (`whispers`, `reviews`, `sessions` beside this).
+"""`state.sqlite3`: uses that are not yet folded into the vault, answers to requests with an id, and what was whispered.
 
-One small database in the state directory (DESIGN section 3). Everything in it is of the last days, and nothing in it is a
-memory: what becomes of a damaged file, or on a full disk, says `state_file`.
+Holds telemetry of the last days and no memory. A damaged file is set aside and replaced by an empty one. While the disk is full or
+read-only, a copy in memory takes its place. An older file is brought to the present tables when it is opened.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +16,328 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from ormahd.errors import BegunAnew
-from ormahd.process import own_files, sql
-from ormahd.state.state_file import StateFile
+from ormahd.process import own_files, sql, sqlite_files
+from ormahd.process.sqlite_files import Fault, fault_of, identity
+
+_FIRST = """
+CREATE TABLE access (
+    id INTEGER PRIMARY KEY,
+    node_id TEXT NOT NULL,
+    time TEXT NOT NULL,
+    how TEXT NOT NULL,          -- recall, whisper, get, feedback
+    session_id TEXT
+);
+CREATE INDEX access_node ON access (node_id);
+CREATE TABLE answer (
+    request_id TEXT PRIMARY KEY,
+    method TEXT NOT NULL,
+    params TEXT NOT NULL,       -- digest of the parameters: the same id for another wish is an error
+    time TEXT NOT NULL,
+    reply BLOB NOT NULL
+) WITHOUT ROWID;
+"""
+
+_WHISPER = """
+CREATE TABLE whisper_event (    -- one row a prompt, silent ones too
+    event TEXT PRIMARY KEY,
+    time TEXT NOT NULL,
+    session_id TEXT,
+    agent TEXT NOT NULL,
+    space TEXT,
+    outcome TEXT NOT NULL,      -- injected, or the silence's reason
+    milliseconds REAL NOT NULL,
+    prompt TEXT NOT NULL,       -- redacted
+    vector BLOB,                -- float32, unit
+    model TEXT
+) WITHOUT ROWID;
+CREATE INDEX whisper_event_time ON whisper_event (time);
+CREATE TABLE whisper_log (      -- its candidates, injected or held back
+    id INTEGER PRIMARY KEY,
+    event TEXT NOT NULL REFERENCES whisper_event (event) ON DELETE CASCADE,
+    node_id TEXT NOT NULL,
+    relevance REAL NOT NULL,    -- before feedback's boost
+    boosted REAL NOT NULL,
+    was_injected INTEGER NOT NULL,
+    shown TEXT                  -- full, title, preference, exploring; null: held back
+);
+CREATE INDEX whisper_log_node ON whisper_log (node_id, id);
+CREATE INDEX whisper_log_event ON whisper_log (event);
+CREATE TABLE review_log (
+    id INTEGER PRIMARY KEY,
+    node_id TEXT NOT NULL,
+    event TEXT NOT NULL,        -- the earlier whisper in which it was held back
+    surfaced_in TEXT NOT NULL,  -- the whisper that asked
+    time TEXT NOT NULL,
+    answered TEXT               -- when, or null
+);
+CREATE INDEX review_log_node ON review_log (node_id);
+CREATE TABLE session (
+    session_id TEXT PRIMARY KEY,
+    prompts INTEGER NOT NULL,
+    last TEXT NOT NULL,
+    holds TEXT NOT NULL         -- JSON: {node id: how its context holds it}
+) WITHOUT ROWID;
+CREATE TABLE session_prompt (
+    id INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL REFERENCES session (session_id) ON DELETE CASCADE,
+    time TEXT NOT NULL,
+    prompt TEXT NOT NULL,       -- redacted
+    vector BLOB,
+    model TEXT,
+    answered INTEGER NOT NULL
+);
+CREATE INDEX session_prompt_session ON session_prompt (session_id, id);
+"""
+
+_JUDGED = """
+ALTER TABLE whisper_log ADD COLUMN used INTEGER NOT NULL DEFAULT 0;  -- a judgement said it was of use: counted once
+-- what the review loop asks, without reading prompts and vectors: a week of 3,000 prompts takes 9 ms instead of 30
+DROP INDEX whisper_log_event;
+CREATE INDEX whisper_log_event ON whisper_log (event, node_id, shown, relevance);
+DROP INDEX whisper_event_time;
+CREATE INDEX whisper_event_time ON whisper_event (time, space);
+"""
+
+_JOBS = """
+CREATE TABLE job_run (
+    run TEXT NOT NULL,
+    job TEXT NOT NULL,
+    begun TEXT NOT NULL,
+    ended TEXT,                 -- null: under way, or the daemon ended meanwhile
+    error TEXT,
+    proposals INTEGER NOT NULL DEFAULT 0,
+    applied INTEGER NOT NULL DEFAULT 0,
+    skipped INTEGER NOT NULL DEFAULT 0,
+    commits TEXT NOT NULL DEFAULT '[]',
+    milliseconds REAL,
+    PRIMARY KEY (run, job)
+) WITHOUT ROWID;
+CREATE INDEX job_run_job ON job_run (job, begun);
+CREATE TABLE job_pause (
+    job TEXT PRIMARY KEY,
+    since TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE verdict (
+    question TEXT NOT NULL,
+    texts TEXT NOT NULL,        -- sha256 of each text, sorted
+    verdict TEXT NOT NULL,      -- JSON
+    time TEXT NOT NULL,
+    PRIMARY KEY (question, texts)
+) WITHOUT ROWID;
+CREATE TABLE looked (
+    job TEXT NOT NULL,
+    node_id TEXT NOT NULL,
+    text TEXT NOT NULL,         -- sha256 of the text that was looked at
+    PRIMARY KEY (job, node_id)
+) WITHOUT ROWID;
+CREATE TABLE proposal (
+    id TEXT PRIMARY KEY,
+    type TEXT NOT NULL,         -- merge, conflict, decay
+    status TEXT NOT NULL,       -- pending, approved, rejected, stale
+    key TEXT NOT NULL UNIQUE,   -- type, nodes and texts: the same thing is never proposed twice
+    source_nodes TEXT NOT NULL, -- JSON list of ids
+    proposed_action TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    preview TEXT NOT NULL,
+    evidence TEXT NOT NULL,     -- JSON
+    payload TEXT NOT NULL,      -- JSON, for the job that applies it
+    based_on TEXT NOT NULL,     -- JSON {id: sha256 of the note}
+    run TEXT NOT NULL,
+    created TEXT NOT NULL,
+    resolved TEXT,
+    op TEXT                     -- of the commit that came of it
+) WITHOUT ROWID;
+CREATE INDEX proposal_status ON proposal (status, created);
+CREATE TABLE receipt (          -- two-phase maintenance: what was handed out
+    id TEXT PRIMARY KEY,
+    time TEXT NOT NULL,
+    expires TEXT NOT NULL,
+    issued TEXT NOT NULL,       -- JSON: which ids, in which batch, with the sha256 of their texts
+    settled TEXT                -- when the results came
+) WITHOUT ROWID;
+"""
+
+_FOLDING = """
+ALTER TABLE access ADD COLUMN run TEXT;  -- the run whose commit is to hold it: after a crash that commit says whether it does
+"""
+
+_ACTIVE = """
+CREATE TABLE active_day (       -- on which something was asked; a job folds them into the vault
+    day TEXT PRIMARY KEY        -- ISO date, UTC
+) WITHOUT ROWID;
+INSERT INTO active_day SELECT substr(time, 1, 10) FROM whisper_event UNION SELECT substr(time, 1, 10) FROM access;
+"""
+
+_PLACES = """
+CREATE TABLE session_place (    -- where each session began
+    session_id TEXT PRIMARY KEY,
+    folder TEXT NOT NULL,
+    time TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+
+_STEPS = (_FIRST, _WHISPER, _JUDGED, _JOBS, _FOLDING, _ACTIVE, _PLACES)
+VERSION = len(_STEPS)
+
+
+def bring_up(db: sqlite3.Connection) -> int:
+    """Make what is missing, in one transaction. Returns the version that was found; one above `VERSION` is left alone."""
+    (found,) = db.execute("PRAGMA user_version").fetchone()
+    if found < VERSION:
+        steps = "".join(_STEPS[found:])
+        db.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {VERSION};COMMIT;")
+    return int(found)
+
+
+log = logging.getLogger("ormah")
+
+
+class StateFile:
+    """To be used with the lock of `State` held."""
+
+    def __init__(self, path: Path, told: Callable[[str], None]) -> None:
+        """`told` is given a sentence for a person whenever the file had to be set aside, or could not be used."""
+        self.path = path
+        self._told = told
+        self._identity: tuple[int, int] | None = None
+        self.trouble: str | None = None
+        """Why everything is kept in memory only; None: it is in the file."""
+        self.db = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        for _ in range(2):
+            try:
+                for sentence in sqlite_files.clear(self.path):
+                    self._told(sentence)
+                db = _connect(self.path)
+                self._identity, self.trouble = identity(self.path), None
+                return db
+            except (sqlite3.DatabaseError, _OtherVersion) as error:
+                if isinstance(error, sqlite3.DatabaseError) and fault_of(error) is not Fault.DAMAGED:
+                    return self._in_memory(str(error))
+                if not self._set_aside(str(error)):
+                    break
+            except OSError as error:
+                return self._in_memory(error.strerror or str(error))
+        return self._in_memory("it can neither be used nor be set aside")
+
+    def _set_aside(self, why: str) -> bool:
+        try:
+            aside = own_files.set_aside(self.path)
+            sqlite_files.drop_log(self.path)
+        except OSError as error:
+            self._told(f"{self.path} could not be used ({why}), nor set aside: {error.strerror}")
+            return False
+        self._told(f"{self.path} could not be used ({why}); it was set aside as {aside.name} and begun anew")
+        return True
+
+    def _in_memory(self, why: str, kept: sqlite3.Connection | None = None) -> sqlite3.Connection:
+        """A copy of `kept`, else of the file as far as it can be read, else an empty one."""
+        if self.trouble is None:
+            log.warning("%s cannot be written (%s); what happens is kept in memory until it can", self.path, why)
+        self.trouble = why
+        db = sqlite3.connect(":memory:", check_same_thread=False)
+        try:
+            with contextlib.closing(kept or self._alone()) as source:
+                source.backup(db)
+            bring_up(db)
+        except (OSError, sqlite3.Error):
+            db.close()
+            db = sqlite3.connect(":memory:", check_same_thread=False)
+            bring_up(db)
+        db.execute("PRAGMA foreign_keys = ON")
+        return db
+
+    def _alone(self) -> sqlite3.Connection:
+        """The file, through a connection that needs no further file beside it: a full disk has no room for that."""
+        if own_files.kind(self.path) != "a file":
+            raise FileNotFoundError(self.path)
+        db = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True, timeout=1)
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        return db
+
+    def mend(self, error: sqlite3.DatabaseError) -> bool:
+        """After an error: True when it was the file's, and there is another one in its place. What was begun is to be done again."""
+        fault = fault_of(error)
+        if fault is Fault.OTHER or self.trouble is not None:
+            return False
+        with contextlib.suppress(sqlite3.Error):
+            self.db.rollback()
+        if fault is Fault.NO_ROOM:
+            self.db = self._in_memory(str(error), self.db)
+            return True
+        self._close()
+        if own_files.kind(self.path) is None or self._set_aside(str(error)):
+            self.db = self._open()
+        else:
+            self.db = self._in_memory(str(error))
+        return True
+
+    def look(self) -> None:
+        """See that the file is where it was, and go back to it where it could not be written before: what is known now becomes it."""
+        if self.trouble is None and identity(self.path) == self._identity:
+            return
+        new = self.path.with_name(self.path.name + ".new")
+        try:
+            for sentence in (own_files.make_way_for_folder(self.path.parent), own_files.make_way(self.path)):
+                if sentence is not None:
+                    self._told(sentence)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for file in sqlite_files.files(new):
+                own_files.remove(file)
+            os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            with contextlib.closing(sqlite3.connect(new)) as target:
+                self.db.backup(target)
+            if self.trouble is None and own_files.kind(self.path) is not None:
+                self._told(
+                    f"{self.path} was replaced while it was in use; it was set aside as {own_files.set_aside(self.path).name}"
+                )
+            sqlite_files.drop_log(self.path)
+            new.replace(self.path)
+            db = _connect(self.path)
+        except (OSError, sqlite3.Error) as error:
+            with contextlib.suppress(OSError):
+                own_files.remove(new)
+            log.debug("%s cannot be written yet: %s", self.path, error)
+            return
+        if self.trouble is not None:
+            log.info("%s is written again: %s is over", self.path, self.trouble)
+        else:
+            log.warning("%s had gone; what was known is written there anew", self.path)
+        self._close()
+        self.db, self._identity, self.trouble = db, identity(self.path), None
+
+    def close(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self.db.close()
+
+
+class _OtherVersion(Exception):
+    pass
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    os.close(fd)
+    db = sqlite3.connect(path, check_same_thread=False, timeout=10)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA foreign_keys = ON")
+        found = bring_up(db)
+        if found > VERSION:
+            raise _OtherVersion(f"it has format {found}, this version reads {VERSION}")
+        for (line,) in db.execute("PRAGMA quick_check(1)").fetchall():
+            if line != "ok":
+                raise sqlite3.DatabaseError(f"malformed: {line}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
 
 KEPT_ANSWERS = 10_000
 """Answers that are remembered for a client that asks again; a client retries within seconds."""

@@ -1,7 +1,7 @@
-"""The whisper log: every prompt, silent ones too, and the memories that were considered for it.
+"""The whisper log: each prompt, also those answered with silence, with the memories that were considered; and the reviews.
 
-Feedback is learned from here (seeds/affinity): a judgement names a memory, the log knows for which prompt it was
-considered. In the state directory only, redacted, for some days; what was judged lives on in the vault.
+A judgement names a memory, and the log knows for which prompt it was considered. Prompts are redacted and kept for some days. Any
+judgement on a reviewed memory counts as the answer to its review.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
@@ -221,7 +221,7 @@ def claim_use(state: State, event: str, node_id: str) -> bool:
         return done.rowcount > 0
 
 
-def prompts(state: State, events: Iterable[str]) -> dict[str, str]:
+def prompt_texts(state: State, events: Iterable[str]) -> dict[str, str]:
     """The texts of prompts that are still known, by event."""
     found: dict[str, str] = {}
     with state.transaction() as db:
@@ -297,3 +297,103 @@ def _logged(row: Sequence[Any]) -> Logged:
 def _iso(time: datetime) -> str:
     """Always with microseconds, so that times sort as texts."""
     return time.isoformat(timespec="microseconds")
+
+
+GLOBAL: Final = "global"
+
+
+class LoggedPrompt(Struct, frozen=True):
+    event: str
+    time: datetime
+    agent: str
+    session_id: str | None
+    space: str | None
+    outcome: str
+    milliseconds: float
+    prompt: str
+
+
+class LoggedMemory(Struct, frozen=True):
+    """A memory that stood in a whisper."""
+
+    node_id: str
+    shown: str
+    relevance: float
+
+
+def prompts(state: State, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> list[LoggedPrompt]:  # fmt: skip
+    """Prompts between the two times, newest first. `space`: "global" stands for prompts from no space."""
+    conditions, values = ["1"], list[Any]()
+    for sign, bound in ((">=", since), ("<=", before)):
+        if bound is not None:
+            conditions.append(f"time {sign} ?")
+            values.append(bound.isoformat(timespec="microseconds"))
+    if space is not None:
+        conditions.append("space IS ?")
+        values.append(None if space.casefold() == GLOBAL else space)
+    select = (
+        "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
+        f"WHERE {' AND '.join(conditions)} ORDER BY time DESC, event LIMIT ?"
+    )
+    with state.transaction() as db:
+        rows = db.execute(select, (*values, limit)).fetchall()
+    return [LoggedPrompt(row[0], datetime.fromisoformat(row[1]), *row[2:]) for row in rows]
+
+
+def shown(state: State, events: Sequence[str]) -> dict[str, list[LoggedMemory]]:
+    """By event, the memories that stood in its whisper, in the order in which they were said."""
+    found: dict[str, list[LoggedMemory]] = {}
+    with state.transaction() as db:
+        for some in sql.sets(events):
+            select = (
+                "SELECT event, node_id, shown, boosted FROM whisper_log "
+                f"WHERE shown IS NOT NULL AND event IN ({sql.marks(some)}) ORDER BY id"
+            )
+            for event, node_id, how, relevance in db.execute(select, some):
+                found.setdefault(event, []).append(LoggedMemory(node_id, how, relevance))
+    return found
+
+
+def last(state: State, *, spoken: str) -> LoggedPrompt | None:
+    """The last prompt for which something was said (`spoken`: that outcome's name)."""
+    select = (
+        "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
+        "WHERE outcome = ? ORDER BY time DESC LIMIT 1"
+    )
+    with state.transaction() as db:
+        row = db.execute(select, (spoken,)).fetchone()
+    return None if row is None else LoggedPrompt(row[0], datetime.fromisoformat(row[1]), *row[2:])
+
+
+def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> None:
+    """The whisper `surfaced_in` asked about a memory that the whisper `event` had held back. For when it went out."""
+    with state.transaction() as db:
+        db.execute(
+            "INSERT INTO review_log (node_id, event, surfaced_in, time) VALUES (?, ?, ?, ?)",
+            (node_id, event, surfaced_in, _iso(state.clock())),
+        )
+
+
+def answer(state: State, node_id: str) -> bool:
+    """The newest question about this memory that is still open is answered; False: none was open."""
+    with state.transaction() as db:
+        done = db.execute(
+            "UPDATE review_log SET answered = ? WHERE id = (SELECT id FROM review_log WHERE node_id = ? AND answered IS NULL "
+            "ORDER BY id DESC LIMIT 1)",
+            (_iso(state.clock()), node_id),
+        )
+        return done.rowcount > 0
+
+
+def resting(state: State, *, since: datetime, unanswered: int) -> set[str]:
+    """Memories that are not to be asked about now: somebody was asked since then, or in vain that often."""
+    with state.transaction() as db:
+        select = "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?"
+        return set(sql.columns(db, ("node_id",), f"FROM ({select})", (_iso(since), unanswered))[0])
+
+
+def counts(state: State) -> tuple[int, int]:
+    """(asked, answered)."""
+    with state.transaction() as db:
+        asked, answered = db.execute("SELECT count(*), count(answered) FROM review_log").fetchone()
+    return int(asked), int(answered)

@@ -30,14 +30,11 @@ from ormahd.vault.identity import Identity, claim
 from ormahd.vault.released import ReleasedFiles
 from ormahd.vault.tree_cache import Look
 from ormahd.vault.vault import Vault
-from ormahd.watch.again import OwnData
-from ormahd.watch.decide import Act, Context, Decision, File, decide, plain
-from ormahd.watch.guard import Guard, of_skipped
+from ormahd.watch.again import OwnData, Reverts
+from ormahd.watch.decide import Act, Context, Decision, File, Guard, decide, of_skipped, plain
 from ormahd.watch.reading import Rest, read_stable
-from ormahd.watch.reverts import Reverts
 from ormahd.watch.round import Round
-from ormahd.watch.scan import Seen, Walk, below, hidden, homes, walk
-from ormahd.watch.scan_result import ScanResult
+from ormahd.watch.scan import ScanResult, Seen, Walk, below, hidden, homes, walk
 
 OURS_S = 1.0
 """Seconds at most that a scan waits for a commit of ours to be told of: between the branch and the telling lie some milliseconds,

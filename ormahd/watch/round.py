@@ -17,13 +17,10 @@ from ormahd.note.note import Note, NoteKind, parse
 from ormahd.process import priority
 from ormahd.vault.identity import claim
 from ormahd.watch import again
-from ormahd.watch.decide import Act, Decision, File, decide, label, plain
-from ormahd.watch.following import follow, follow_released
-from ormahd.watch.guard import Guard
+from ormahd.watch.decide import Act, Decision, File, Guard, decide, label, plain
 from ormahd.watch.person import BUSY_S, Item, commit
-from ormahd.watch.reading import read_stable
-from ormahd.watch.scan import Seen, Walk, below, differs, hidden, unseen, walk
-from ormahd.watch.scan_result import Leaving, ScanResult
+from ormahd.watch.reading import follow, follow_released, read_stable
+from ormahd.watch.scan import Leaving, ScanResult, Seen, Walk, below, differs, hidden, unseen, walk
 
 if TYPE_CHECKING:
     from ormahd.watch.reconciler import Reconciler

@@ -1,14 +1,13 @@
-"""The walk: which files of the vault are there, and which differ from what is known, by their stat alone.
-
-Nothing is opened here. A scan of 10,000 unchanged notes is that many `stat` calls (figures: tests/bench/reconcile_cost).
-"""
+"""Walk the vault and list the files that differ from what is known, by `stat` alone; and what a scan found and did."""
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -16,6 +15,40 @@ from ormahd.errors import Unavailable
 from ormahd.model.files import FileState
 from ormahd.process import priority
 from ormahd.vault.excluded import Excluded, is_note_name
+
+
+class Leaving(Exception):
+    """There is no result: whoever asked for the scan is stopping."""
+
+
+class ScanResult(Struct):
+    """What a scan did: numbers of files, paths with reasons, and when to come back (`time.monotonic`), or None."""
+
+    indexed: int = 0
+    """Brought to the index without a commit: in the history already, or plain text."""
+    adopted: int = 0
+    edited: int = 0
+    """Edited or moved by a person, and committed."""
+    removed: int = 0
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    waiting: set[str] = field(default_factory=set)
+    """Not at rest yet, or git is busy."""
+    waiting_until: float | None = None
+    problems: list[dict[str, Any]] = field(default_factory=list)
+
+    def __add__(self, later: ScanResult) -> ScanResult:
+        untils = [until for until in (self.waiting_until, later.waiting_until) if until is not None]
+        return ScanResult(
+            self.indexed + later.indexed, self.adopted + later.adopted, self.edited + later.edited,
+            self.removed + later.removed, self.skipped, self.waiting | later.waiting, min(untils, default=None),
+            later.problems,
+        )  # fmt: skip
+
+    def wait(self, path: str, seconds: float) -> None:
+        self.waiting.add(path)
+        until = time.monotonic() + seconds
+        self.waiting_until = until if self.waiting_until is None else min(self.waiting_until, until)
+
 
 STRIDE = 64
 """Files that are looked at in one go: a third of a millisecond."""

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ormahd.note.naming import short_name
-from ormahd.search.kinds import kinds
+from ormahd.search.hear import kinds
 from ormahd.search.shape import certainty
 from ormahd.settings import WhisperSettings
 from ormahd.text.sameness import says_the_same
 from ormahd.text.words import words
-from ormahd.whisper.affinity import Boost
+from ormahd.whisper.affinity import Boost, Verdict
 from ormahd.whisper.gather import Pool
 from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, Shown, context_key
-from ormahd.whisper.verdict import Verdict
 
 Overlaps = Callable[[Candidate], bool]
 

@@ -1,10 +1,12 @@
-"""Gather: the memories that may belong to a prompt, by search, by identity, and as standing preferences. Reads only."""
+"""Gather the memories that may belong to a prompt: by search, by identity, and standing preferences. Reads only."""
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -13,10 +15,40 @@ from ormahd.index.rows import EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.search.gather import EmbedQuery, Searchable
 from ormahd.search.search import Hit, Ranked, Rules, rank
-from ormahd.text.words import query_terms, stems
+from ormahd.text.prose import beginning
+from ormahd.text.words import query_terms, stems, words
 from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
-from ormahd.whisper.stemmed import stemmed
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent
+
+OVERLAP: Final = 20_000
+"""Characters of a memory whose words are compared with a prompt's."""
+KEPT: Final = 60_000
+"""Words that are remembered, of all memories together (5 MB): of 2,000 short ones."""
+
+_known: dict[str, frozenset[str]] = {}
+_counted = 0
+_lock = threading.Lock()
+
+
+def stemmed(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
+    """Returns the words of memories by their digest; of a huge one those of its beginning."""
+    global _counted  # noqa: PLW0603 - of the process, as `_known` is
+    found = {row.digest: known for row in rows if (known := _known.get(row.digest)) is not None}
+    new = {
+        row.digest: list(words(f"{row.title or ''} {beginning(row.content, OVERLAP)}"))
+        for row in rows
+        if row.digest not in found
+    }
+    stems(itertools.chain.from_iterable(new.values()))  # all at once: asking SQLite is what takes time
+    learned = {digest: stems(some) for digest, some in new.items()}
+    with _lock:
+        for digest, some in learned.items():
+            _counted += len(some) + 1 if digest not in _known else 0
+            _known[digest] = some
+        while _counted > KEPT:
+            _counted -= len(_known.pop(next(iter(_known)))) + 1
+    return found | learned
+
 
 SPOKEN_OF = [Tier.CORE, Tier.WORKING]
 """Where a prompt is looked for. The archive has a small search of its own, so that however much rests there, it takes nobody's place."""

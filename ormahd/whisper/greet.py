@@ -1,26 +1,72 @@
-"""What a session is told when it begins: this project's core memories, the global ones, then who the user is; briefly.
+"""The text a session gets when it begins: this project's core memories, global ones and the user's identity, within a budget.
 
-A whisper answers a prompt; this stands before any prompt, in every session, so it is short and has a budget of its own.
-What the session's context holds already is not said again: after a resumption the harness replays it, after a compaction
-it is gone (`Sessions.compacted`), and so the same question, what of it is missing, answers all ways to begin.
+What the session's context still holds is not repeated. `wiring` reads how `ormahctl setup` connected each agent.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
 from msgspec import Struct, field
 
+from ormahd import paths
 from ormahd.index.rows import GLOBAL, EdgeRow, Filter, NodeRow
 from ormahd.model.node import Tier
+from ormahd.process import own_files
 from ormahd.settings.whisper import WhisperSettings
-from ormahd.text.injected import SHELL, Commands
+from ormahd.text.injected import PROGRAM, SHELL, Commands, shell
 from ormahd.vault.create import SELF_TEXT
 from ormahd.whisper.gather import neighbours
 from ormahd.whisper.render import REMEMBERS, enclose, line, quoted
 from ormahd.whisper.types import Shown, context_key
+
+log = logging.getLogger("ormahd.wiring")
+
+AGENT: Final = "agent:"
+"""How the source of an agent begins (`actions.caller`)."""
+
+
+class Wiring:
+    """The commands of each agent. The file is read again when it has changed; thread-safe."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        """`file`: where setup writes; the usual place if None."""
+        self._file = file or paths.wiring_file()
+        self._usual = shell(paths.program(PROGRAM))
+        self._known: tuple[tuple[int, int, int] | None, Mapping[str, Commands]] = (None, {})
+
+    def of(self, agent: str | None) -> Commands:
+        """The commands of the agent with this name or source; of one that was not set up, those of a shell on this machine."""
+        return self._read().get((agent or "").removeprefix(AGENT), self._usual)
+
+    def _read(self) -> Mapping[str, Commands]:
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            return {}
+        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        known, commands = self._known
+        if known != stamp:
+            commands = _parsed(self._file)
+            self._known = (stamp, commands)
+        return commands
+
+
+def _parsed(file: Path) -> Mapping[str, Commands]:
+    """What the file says; nothing where it cannot be read, because a whisper does not fail over its footnote."""
+    try:
+        programs = msgspec.json.decode(own_files.read(file, follow=True), type=dict[str, paths.Wired])
+    except (OSError, msgspec.DecodeError) as exc:
+        log.warning("%s cannot be read (%s); renew it: ormahctl setup AGENT", file, type(exc).__name__)
+        return {}
+    return {agent: shell(wired["program"]) for agent, wired in programs.items()}
+
 
 CONTENT: Final = 240
 """Characters of one memory's content: the beginning, by which it is known whether to recall it."""

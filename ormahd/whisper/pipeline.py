@@ -26,16 +26,14 @@ from ormahd.state import whispers
 from ormahd.text.injected import MAINTENANCE
 from ormahd.text.prose import beginning
 from ormahd.text.words import is_question
-from ormahd.whisper import affinity, choose, hear, render, renew, review, suppress
-from ormahd.whisper.gather import Pool, gather
+from ormahd.whisper import affinity, choose, hear, intents, render, renew, review, suppress
+from ormahd.whisper.affinity import Verdict, verdicts
+from ormahd.whisper.gather import Pool, gather, stemmed
+from ormahd.whisper.greet import Wiring
 from ormahd.whisper.intents import small_talk
 from ormahd.whisper.relevance import cross
 from ormahd.whisper.session import CONTENT, Sessions
-from ormahd.whisper.stemmed import stemmed
-from ormahd.whisper.trace import trace
-from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, context_key
-from ormahd.whisper.verdict import Verdict, verdicts
-from ormahd.whisper.wiring import Wiring
+from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, context_key, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +70,7 @@ class Whisper:
         self._rerankers = rerankers
         self.maintenance_due = maintenance_due
         self.wiring = wiring or Wiring()
-        self._archetypes: hear.Archetypes | None = None
+        self._archetypes: intents.Archetypes | None = None
         self._archetypes_lock = threading.Lock()
 
     @classmethod
@@ -100,11 +98,11 @@ class Whisper:
         if self.archetypes(self.ormah.embed_query).warm():
             _Course(self, Asked(FIRST, None), explain=False).run()
 
-    def archetypes(self, embed: Callable[[str], QueryVectors | None]) -> hear.Archetypes:
+    def archetypes(self, embed: Callable[[str], QueryVectors | None]) -> intents.Archetypes:
         """The examples of each intent, embedded once for each model."""
         with self._archetypes_lock:
             if self._archetypes is None:
-                self._archetypes = hear.Archetypes(embed)
+                self._archetypes = intents.Archetypes(embed)
             return self._archetypes
 
     def reranker(self) -> Reranker | None:

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from ormahd.actions.older import replaced_today
 from ormahd.model.node import Tier
-from ormahd.state import reviews, whispers
+from ormahd.state import whispers
+from ormahd.state import whispers as reviews
 from ormahd.text.quoting import shortened
 from ormahd.whisper.affinity import judged
 from ormahd.whisper.hear import topic

@@ -1,18 +1,27 @@
-"""What goes from stage to stage: hear → quiet? → gather → rerank → affinity → choose → render."""
+"""The values that pass between the stages of a whisper, and the trace that explains one.
+
+Stages: hear → suppress? → gather → rerank → affinity → choose → render. The trace holds every number of each candidate and the stage
+that dropped it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from ormahd.actions.views import headline
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import Found, Tier
+
+if TYPE_CHECKING:
+    from ormahd.whisper.pipeline import Answer
+
 
 Float = NDArray[np.float32]
 
@@ -167,3 +176,56 @@ class Candidate(Struct):
 def context_key(row: NodeRow) -> str:
     """A memory as a session's context holds it: changed since, it is another one there."""
     return f"{row.id}:{row.digest[:8]}"
+
+
+def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
+    """Plain values, for `--explain`. The numbers add up: `recompute` makes the relevance from them."""
+    heard, pool = found.heard, found.pool
+    told: dict[str, Any] = {
+        "space": asked.space,
+        "first": before.recent is None,
+        "silence": None if found.silence is None else found.silence.value,
+    }
+    if heard is not None:
+        told |= {
+            "prompt": heard.prompt,
+            "query": heard.query,
+            "intents": sorted(heard.intents),
+            "intent_scores": {name: round(score, 4) for name, score in heard.scores.items()},
+            "follow_up": heard.follow_up,
+            "after": None if heard.after is None else heard.after.isoformat(),
+            "before": None if heard.before is None else heard.before.isoformat(),
+            "topic": sorted(heard.topic),
+        }
+    if pool is not None:
+        told |= {
+            "here": round(pool.here, 4),
+            "elsewhere": round(pool.elsewhere, 4),
+            "fits_better": pool.better,
+            "candidates": [shown(one) for one in pool.candidates],
+            "preferences": [shown(one) for one in pool.preferences],
+        }
+    return told
+
+
+def shown(one: Candidate) -> dict[str, Any]:
+    """One candidate."""
+    return {
+        "node_id": one.id, "source": one.source, "relevance": round(one.relevance, 6),
+        "order": round(one.order, 6), "shown": one.shown, "dropped": one.dropped, **one.numbers,
+        **({"older_than": one.older_than} if one.older_than else {}),
+        **({"also": one.also} if one.also else {}),
+        "title": headline(one.row.title, one.row.content), "title_boost": one.numbers.get("title", 0.0),
+    }  # fmt: skip
+
+
+def recompute(numbers: Mapping[str, float], reranker_blend: float) -> float:
+    """The relevance from a candidate's own numbers."""
+    if "renewed" in numbers:  # it stands in the place of what it replaced
+        return numbers["renewed"]
+    text = numbers["text"]
+    if "cross" in numbers:
+        text = reranker_blend * numbers["cross"] + (1.0 - reranker_blend) * text
+    place = numbers["place"] * numbers["certain"]
+    relevance = max(text, numbers["identity"]) * place
+    return min(1.0, max(0.0, relevance + numbers.get("affinity", 0.0)))

@@ -73,7 +73,7 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "merge3": ("ormahd/text/diff",),
     "detect_secrets": ("ormahd/text/secret",),
     "sdnotify": ("ormahd/daemon", "ormahd/process/supervisor"),
-    "rapidfuzz": ("ormahd/jobs/similarity",),
+    "rapidfuzz": ("ormahd/jobs/neighbours",),
     "rich": ("ormahctl/",),
 }
 

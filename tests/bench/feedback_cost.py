@@ -19,8 +19,7 @@ import numpy as np
 from ormahd.model.judgement import FILES, FOLDER, Judgement, Small, encode
 from ormahd.settings import AffinitySettings
 from ormahd.state import whispers
-from ormahd.state.feedback import Judgements
-from ormahd.state.line_files import LineFiles
+from ormahd.state.feedback import Judgements, LineFiles
 from ormahd.state.state import State
 from ormahd.state.whispers import Considered
 from ormahd.text.secrets import redact

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
-from ormahd.whisper.trace import recompute
+from ormahd.whisper.types import recompute
 from tests.blackbox import judging
 from tests.blackbox.judging import FLY, LEARNING, PROMPT, STAGING, judge, lines, remember, score, whisper
 from tests.house import House, open_house, wait_until

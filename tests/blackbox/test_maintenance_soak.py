@@ -19,8 +19,7 @@ from ormahd.api import RunTaskResult
 from ormahd.embedding.hashing import Hashing
 from ormahd.index.index import Index
 from ormahd.index.rows import NodeRow
-from ormahd.jobs.all import CHANGES_OF, JOBS
-from ormahd.jobs.index_updater import IndexUpdater
+from ormahd.jobs.all import CHANGES_OF, JOBS, IndexUpdater
 from ormahd.jobs.runner import Runner
 from ormahd.model.node import NodeType
 from tests.contract.test_index_rebuild import dump

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ormahd.settings.whisper import WhisperSettings
+from ormahd.whisper.greet import Wiring
 from ormahd.whisper.render import render
-from ormahd.whisper.wiring import Wiring
 from tests.blackbox.test_feedback import FLY, LEARNING
 from tests.blackbox.test_setup import commands, fire
 from tests.house import House, open_house

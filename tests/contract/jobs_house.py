@@ -20,9 +20,8 @@ from ormahd.actions.amend import see
 from ormahd.actions.caller import Caller
 from ormahd.actions.remember import remember
 from ormahd.api import RunTaskResult
-from ormahd.jobs.choosing import ChangeOf
 from ormahd.jobs.job import Ask, Change, Edit, Job, Step, Turn
-from ormahd.jobs.proposals import Proposals
+from ormahd.jobs.proposals import ChangeOf, Proposals
 from ormahd.jobs.runner import Runner
 from ormahd.model.change import Kind
 from ormahd.model.node import CreateNodeRequest, ProposalType

@@ -22,13 +22,13 @@ from ormahd.index import index as index_module
 from ormahd.index import query_cache
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import NodeType, Tier
-from ormahd.process.keyed_lock import Turns
+from ormahd.process.threads import Turns
 from ormahd.text import words as words_module
 from ormahd.text.statement import read
 from ormahd.vault import excluded, versions
 from ormahd.watch import reading
 from ormahd.watch.scan import Seen
-from ormahd.whisper import stemmed
+from ormahd.whisper import gather
 
 ROUNDS, TIMES = 10, 3
 EACH = 20
@@ -69,12 +69,12 @@ def statements(patch: pytest.MonkeyPatch, _: Path) -> Round:
 
 
 def words_of_memories(patch: pytest.MonkeyPatch, _: Path) -> Round:
-    patch.setattr(stemmed, "KEPT", 2_000)
+    patch.setattr(gather, "KEPT", 2_000)
     patch.setattr(words_module, "KEPT", 500)
 
     def fill(number: int) -> None:
         long = " ".join(f"word{one}" for one in range(150))
-        stemmed.stemmed([row(one, long) for one in names(number)])
+        gather.stemmed([row(one, long) for one in names(number)])
 
     return fill
 

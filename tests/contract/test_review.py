@@ -18,7 +18,8 @@ from ormahd.actions.outdated import outdated
 from ormahd.actions.remember import remember
 from ormahd.model.node import CreateNodeRequest
 from ormahd.ormah import Ormah
-from ormahd.state import reviews, whispers
+from ormahd.state import whispers
+from ormahd.state import whispers as reviews
 from ormahd.state.whispers import Considered
 from ormahd.whisper import review
 from ormahd.whisper.review import Review, pick

@@ -10,7 +10,7 @@ from ormahd.actions.forget import forget
 from ormahd.actions.remember import remember
 from ormahd.actions.update import Update, update
 from ormahd.api import Difference
-from ormahd.jobs.index_updater import IndexUpdater
+from ormahd.jobs.all import IndexUpdater
 from ormahd.jobs.runner import Runner
 from ormahd.model.node import CreateNodeRequest
 from tests.contract import proposing

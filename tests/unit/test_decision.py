@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ormahd.model.decision import FILES, FOLDER, ProposalDecision, decode, encode, key_of
 from ormahd.model.node import ProposalType
 from ormahd.note.merge import merge_file
-from ormahd.state.verdicts import text_key
+from ormahd.state.proposals import text_key
 
 NOW = datetime(2026, 11, 21, 20, 4, 11, 250_000, tzinfo=UTC)
 A, B = "336001ac-6d0a-4c1e-9a55-0a52b0f4f9d1", "99ac115a-6d0a-4c1e-9a55-0a52b0f4f9d1"

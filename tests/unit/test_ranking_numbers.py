@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from ormahd.embedding.token_vectors import pack, quantise, step
 from ormahd.search.fuse import fuse, normalise
-from ormahd.search.gather import Gathered
-from ormahd.search.late import max_sim, token_weights
+from ormahd.search.gather import Gathered, max_sim, token_weights
 from ormahd.settings import SearchSettings
 
 

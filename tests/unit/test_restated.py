@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ormahd.index.rows import NodeRow
-from ormahd.jobs.duplicates.merged_text import repeated, unfit, united
-from ormahd.jobs.duplicates.restated import restates, said_twice
+from ormahd.jobs.duplicates.merged_text import repeated, restates, said_twice, unfit, united
 from ormahd.model.node import NodeType, Tier
 
 

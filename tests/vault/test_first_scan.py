@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from ormahd.watch import round as vault_round
-from ormahd.watch.scan_result import Leaving
+from ormahd.watch.scan import Leaving
 from tests.vault.observed import House
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ormahd.watch.throttle import GAP_S, Gaps
+from ormahd.watch.watcher import GAP_S, Gaps
 
 SOME, ALL = False, True
 

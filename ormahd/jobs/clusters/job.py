@@ -22,7 +22,7 @@ from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note import note as codec
 from ormahd.note.frontmatter import read
-from ormahd.state.verdicts import text_key
+from ormahd.state.proposals import text_key
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ormahd.index.rows import Filter
 from ormahd.judge.port import Pair, Shown
 from ormahd.model.node import EdgeType
-from ormahd.state.verdicts import CONFLICT, text_key
+from ormahd.state.proposals import CONFLICT, text_key
 from ormahd.text.standing import Compared, Relation, comparable, compare
 from ormahd.text.statement import Statement, read
 

@@ -19,7 +19,7 @@ from ormahd.jobs.consolidation.change import FEWEST, MOST, TAG, bases, consolida
 from ormahd.jobs.job import Change, Step, Turn
 from ormahd.judge.port import JudgeGone, Shown, Summary
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.state.verdicts import text_key
+from ormahd.state.proposals import text_key
 from ormahd.text.facts import lost
 
 if TYPE_CHECKING:

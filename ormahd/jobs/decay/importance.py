@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import leaving_core
 from ormahd.index.rows import moment
-from ormahd.jobs.decay.accesses import Waiting, settle, waiting
+from ormahd.jobs.decay.accesses import Touches, Waiting, settle, waiting
 from ormahd.jobs.decay.change import leave_core
-from ormahd.jobs.decay.last_use import Touches
 from ormahd.jobs.job import Change, Edit, Step, Turn
 from ormahd.model import strength
 from ormahd.model.change import Kind

@@ -25,9 +25,8 @@ from msgspec import Struct
 from ormahd.errors import Conflict, NotFound
 from ormahd.index.rows import Filter, moment
 from ormahd.jobs.consolidation.change import identities
-from ormahd.jobs.decay.accesses import days, used
+from ormahd.jobs.decay.accesses import Touches, days, used
 from ormahd.jobs.decay.change import bring_back, fade
-from ormahd.jobs.decay.last_use import Touches
 from ormahd.jobs.job import Change, Step, Turn
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, NodeType, Tier

@@ -12,13 +12,13 @@ from msgspec import Struct, field
 
 from ormahd.index.rows import Filter
 from ormahd.jobs.duplicates.change import is_event, why_apart
-from ormahd.jobs.similarity import COSINE, Likeness, likeness
+from ormahd.jobs.neighbours import COSINE, Likeness, likeness
 from ormahd.judge.port import Pair, Shown
 from ormahd.model.change import Kind
 from ormahd.model.node import NodeType, ProposalType
 from ormahd.process import sql
 from ormahd.state import proposals as book
-from ormahd.state.verdicts import text_key
+from ormahd.state.proposals import text_key
 from ormahd.text.sameness import Same, contrast, same
 from ormahd.text.standing import Relation, compare
 from ormahd.text.statement import read

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from ormahd.actions.views import headline
 from ormahd.jobs.duplicates.candidates import QUESTION, Found, Search, candidates, shown, waiting
 from ormahd.jobs.duplicates.change import keeper, merge, persons, why_apart
-from ormahd.jobs.duplicates.merged_text import unfit, united
-from ormahd.jobs.duplicates.restated import meaning
+from ormahd.jobs.duplicates.merged_text import meaning, unfit, united
 from ormahd.jobs.job import Ask, Change, Step, Turn
 from ormahd.judge.port import Duplicate, JudgeGone
 from ormahd.model.node import ProposalType

@@ -14,7 +14,7 @@ from ormahd.jobs.links.change import plain
 from ormahd.jobs.neighbours import AHEAD
 from ormahd.judge.port import Linked, Pair, Shown
 from ormahd.model.node import EdgeType, Tier
-from ormahd.state.verdicts import text_key
+from ormahd.state.proposals import text_key
 
 QUESTION: Final = "link"
 """Under which name answers are remembered (`Verdicts`)."""

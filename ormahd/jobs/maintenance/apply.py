@@ -12,8 +12,7 @@ from ormahd.jobs.apply import apply
 from ormahd.jobs.conflicts.change import evolution, tension
 from ormahd.jobs.consolidation.change import consolidate
 from ormahd.jobs.duplicates.change import merge
-from ormahd.jobs.duplicates.merged_text import repeated
-from ormahd.jobs.duplicates.restated import meaning
+from ormahd.jobs.duplicates.merged_text import meaning, repeated
 from ormahd.jobs.links.change import Draft, Wish, count_of
 from ormahd.jobs.maintenance import issue
 from ormahd.jobs.maintenance.issue import stale

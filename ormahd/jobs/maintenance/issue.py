@@ -1,7 +1,7 @@
-"""Phase one of two-phase maintenance: what an agent is handed to judge, within a ceiling (seeds/api-surface, DESIGN section 12).
+"""Phase one of two-phase maintenance: collect the questions that an agent is asked to judge, up to a limit of characters.
 
-Candidates come from the jobs' own searches, less what was judged before (`Verdicts`). What was issued is kept by ids and
-keys of texts; what is shown is made of the memories as they stand.
+Candidates come from the searches of the jobs that would ask a judge, without those that were judged before (`Verdicts`). What was
+issued is kept as ids and keys of texts; what is shown is made from the memories as they are now.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from ormahd.actions.views import iso
 from ormahd.api import CandidateNode, CandidatePair
 from ormahd.jobs.job import Stopped
-from ormahd.state.verdicts import text_key
+from ormahd.state.proposals import text_key
 from ormahd.text.quoting import shortened
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from ormahd.jobs.job import Turn
     from ormahd.judge.port import Pair, Shown
     from ormahd.settings.jobs import MaintenanceSettings
+from ormahd.jobs.conflicts import job as conflict_detector
+from ormahd.jobs.consolidation import job as consolidator
+from ormahd.jobs.duplicates import candidates as duplicates
+from ormahd.jobs.links import job as auto_linker
 
 LINKS: Final = "link_candidates"
 CONFLICTS: Final = "conflict_candidates"
@@ -234,3 +238,9 @@ def size(value: Any) -> int:
 def counted(batches: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     for batch in (LINKS, CONFLICTS, MERGES, CLUSTERS):
         yield batch, len(batches.get(batch, []))
+
+
+SEARCH: Final = QuestionSearch(
+    pairs={LINKS: auto_linker.candidates, CONFLICTS: conflict_detector.candidates, MERGES: duplicates.candidates},
+    clusters=consolidator.clusters,
+)

@@ -26,8 +26,7 @@ from ormahd.jobs.maintenance.apply import NO, Settling
 from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, QUESTIONS, Issued, counted, gather, show
 from ormahd.jobs.maintenance.results import check
 from ormahd.jobs.neighbours import NearMemories
-from ormahd.state.receipts import Receipt, Receipts
-from ormahd.state.verdicts import Verdicts
+from ormahd.state.proposals import Receipt, Receipts, Verdicts
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller

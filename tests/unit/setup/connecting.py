@@ -14,8 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from ormahctl.setup import connect
-from ormahctl.setup.agents import AGENTS
-from ormahctl.setup.harness import Harness
+from ormahctl.setup.harness import AGENTS, Harness
 from ormahctl.setup.json_edit import Json
 from tests.surroundings import surroundings
 

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahctl.setup import entry
-from ormahctl.setup.agents import AGENTS
-from ormahctl.setup.edits import InvalidSettings
-from ormahctl.setup.harness import Harness
+from ormahctl.setup.file import InvalidSettings
+from ormahctl.setup.harness import AGENTS, Harness
 from ormahctl.setup.json_edit import Json
 from tests.examples import examples
 from tests.unit.setup.connecting import CLAUDE, CODEX, GEMINI, JSON, a_home, ours, put, setup, uninstall

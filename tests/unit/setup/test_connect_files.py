@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ormahctl.setup import connect
-from ormahctl.setup.edits import InvalidSettings
+from ormahctl.setup.change import Record
+from ormahctl.setup.file import InvalidSettings
 from ormahctl.setup.harness import Harness
-from ormahctl.setup.record import Record
 from ormahd.rpc.wire import Conflict
 from tests.unit.setup.connecting import CLAUDE, CODEX, JSON, ours, put, setup, uninstall
 

@@ -16,12 +16,10 @@ from ormahd.model.judgement import Judgement, Small
 from ormahd.model.node import Found, NodeType, Tier
 from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper import choose
-from ormahd.whisper.affinity import Boost
+from ormahd.whisper.affinity import Boost, Verdict
 from ormahd.whisper.gather import Pool
 from ormahd.whisper.relevance import common_words, cross, few_words, relevance
-from ormahd.whisper.trace import recompute
-from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, context_key
-from ormahd.whisper.verdict import Verdict
+from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, context_key, recompute
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SETTINGS = WhisperSettings()

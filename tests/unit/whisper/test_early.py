@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.whisper.hear import clean, early
-from ormahd.whisper.phrases import MOST_WORDS, _phrases, acknowledges
+from ormahd.whisper.hear import MOST_WORDS, _phrases, acknowledges, clean, early
 from ormahd.whisper.types import Silence
 
 

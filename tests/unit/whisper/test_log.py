@@ -15,9 +15,10 @@ import pytest
 
 from ormahd.errors import Ambiguous, NotFound
 from ormahd.model.judgement import FILES, FOLDER, Judgement, Small
-from ormahd.state import reviews, tables, whispers
-from ormahd.state.feedback import Seal
-from ormahd.state.line_files import LineFiles
+from ormahd.state import state as tables
+from ormahd.state import whispers
+from ormahd.state import whispers as reviews
+from ormahd.state.feedback import LineFiles, Seal
 from ormahd.state.state import State
 from ormahd.state.whispers import Considered
 
@@ -106,7 +107,7 @@ def test_a_prompt_is_kept_without_its_secrets(state: State, tmp_path: Path) -> N
     kept = whispers.latest(state, A).prompt
     assert len(kept) == whispers.KEPT
     assert "[redacted" in kept
-    assert whispers.prompts(state, [event, "unknown"]) == {event: kept}
+    assert whispers.prompt_texts(state, [event, "unknown"]) == {event: kept}
     state.close()
     assert all(b"ghp_" not in file.read_bytes() for file in tmp_path.iterdir())
     state._db = sqlite3.connect(":memory:")  # for the fixture to close

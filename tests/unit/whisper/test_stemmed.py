@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import NodeType, Tier
 from ormahd.text.words import stems, words
-from ormahd.whisper import stemmed as module
-from ormahd.whisper.stemmed import stemmed
+from ormahd.whisper import gather as module
+from ormahd.whisper.gather import stemmed
 
 ID = "00000001-0000-4000-8000-000000000000"
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 
 from ormahd.model.judgement import Judgement, Small
 from ormahd.state.feedback import Judgements
-from ormahd.whisper.verdict import SAME, verdicts
+from ormahd.whisper.affinity import SAME, verdicts
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 A = "00000001-6d0a-4c1e-9a55-0a52b0f4f9d1"

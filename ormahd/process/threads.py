@@ -1,10 +1,11 @@
-"""Something that is done again and again, in a thread of its own."""
+"""A thread that does something at an interval, and a lock per key: callers with the same key run one at a time."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 log = logging.getLogger("ormahd.process.periodic")
 
@@ -38,3 +39,26 @@ class Timer:
                 self._act()
             except Exception:
                 log.exception("%s failed", self._thread.name)
+
+
+class Turns:
+    """A lock for each key that somebody holds or waits for."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, tuple[threading.Lock, int]] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def take(self, key: str) -> Iterator[None]:
+        """One at a time for the same key (a request's id): whoever comes again waits until the first is done."""
+        with self._lock:
+            lock, there = self._locks.get(key, (threading.Lock(), 0))
+            self._locks[key] = (lock, there + 1)
+        try:
+            with lock:
+                yield
+        finally:
+            with self._lock:
+                lock, there = self._locks.pop(key)
+                if there > 1:
+                    self._locks[key] = (lock, there - 1)
