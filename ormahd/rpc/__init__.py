@@ -1,1 +1,1 @@
-"""The wire: what may be asked over the socket, how it is framed, who answers. Specification: PROTOCOL.md."""
+"""The socket protocol: frames, encoding of calls and replies, and the server. Specification: PROTOCOL.md."""

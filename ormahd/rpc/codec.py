@@ -1,6 +1,6 @@
-"""Bodies: a call or a reply as bytes, and back, with faults that name the field.
+"""Encode and decode the bodies of frames: calls and replies. Errors name the field that is wrong.
 
-A call's parameters are read straight into the Struct of its method: nothing of the wrong shape is ever built.
+The parameters of a call are decoded into the Struct of its method, which checks their types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Line = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00]*$")]
 
 
 class _Arrival(Struct, kw_only=True):
-    """A `Call` whose parameters are not read yet."""
+    """A `Call` whose parameters are not decoded yet."""
 
     method: _Line
     id: _Id = None
@@ -39,7 +39,7 @@ class _Name(Struct):
 
 
 class _Answer(Struct, kw_only=True):
-    """A `Reply` whose result is not read yet."""
+    """A `Reply` whose result is not decoded yet."""
 
     id: _Id = None
     result: Raw = Raw(b"")
@@ -57,11 +57,10 @@ _FIELD = re.compile(r"^Object (?P<fault>contains unknown|missing required) field
 
 
 def resolved(type_: type[_T]) -> type[_T]:
-    """`type_`, whose fields' types msgspec has looked up, and those of every Struct in it.
+    """Return `type_`, after msgspec has resolved the field types of this Struct and of the Structs in it.
 
-    It does so when a Struct is first used, and a second thread that uses it meanwhile reads what is half made: a daemon whose first
-    memories came from several clients at once died of it (SIGSEGV in `convert(..., from_attributes=True)`, msgspec 0.22). So every
-    type that threads share comes through here: one thread looks up, the others wait.
+    msgspec resolves a Struct at its first use, which is not thread-safe: a second thread may crash the process (SIGSEGV,
+    msgspec 0.22). A lock here lets one thread resolve a type while the others wait.
     """
     if type_ not in _resolved:
         with _resolving:
@@ -77,7 +76,7 @@ def _decode(kind: bytes, body: bytes, type_: type[_T]) -> _T:
 
 
 def encode(kind: bytes, value: Struct) -> bytes:
-    """The body of a frame of `kind` (JSON or msgpack)."""
+    """Encode `value` as the body of a frame of `kind` (JSON or msgpack)."""
     return msgspec.json.encode(value) if kind == JSON else msgspec.msgpack.encode(value)
 
 
@@ -85,10 +84,10 @@ def encode(kind: bytes, value: Struct) -> bytes:
 
 
 def read_call(kind: bytes, body: bytes) -> Call:
-    """The call in a body; `params` of the result is the method's own Struct, checked.
+    """Decode the call in a body. `params` of the result is the Struct of the method, with checked types.
 
     Raises:
-        BadRequest: with the field, what was expected, and `data: {"field": …}`.
+        BadRequest: the body is invalid; the message says which field and what was expected, `data` is `{"field": …}`.
     """
     try:
         arrived = _decode(kind, body, _Arrival)
@@ -111,7 +110,7 @@ def read_call(kind: bytes, body: bytes) -> Call:
 
 
 def _refuse_nul(value: Any, method: str, path: str) -> None:
-    """Refuse the character that no note, path or database text can hold, whatever field it came in."""
+    """Raise BadRequest if any text in `value` contains a NUL character, which notes, paths and SQLite texts cannot hold."""
     if isinstance(value, str):
         if "\x00" in value:
             raise BadRequest(f"{method}: {path}: holds a NUL character", hint="remove it", data={"field": path})
@@ -124,7 +123,7 @@ def _refuse_nul(value: Any, method: str, path: str) -> None:
 
 
 def read_id(kind: bytes, body: bytes) -> int | str | None:
-    """The id of a call that cannot be answered otherwise, or None when even that cannot be read."""
+    """Return the id of a call that `read_call` could not decode, or None if the id cannot be decoded either."""
     try:
         return _decode(kind, body, _Name).id
     except _BROKEN:
@@ -140,7 +139,7 @@ def error_reply(id_: int | str | None, error: OrmahError) -> Reply:
 
 
 def signature(method: str) -> str:
-    """The parameters of a method in one line, required ones first, for hints."""
+    """Return the names of a method's parameters in one line for error hints, required ones first."""
     fields = msgspec.structs.fields(METHODS[method][0])
     names = [f.encode_name for f in fields if f.required] + [f"[{f.encode_name}]" for f in fields if not f.required]
     return f"{method} takes: {', '.join(names)}" if names else f"{method} takes no parameters"
@@ -154,7 +153,7 @@ def unknown_method(method: str) -> BadRequest:
 
 
 def _fault(kind: bytes, exc: Exception, where: str, hint: str) -> BadRequest:
-    """What is wrong with a body, in msgspec's words without its quotes, and the field it is in."""
+    """Turn msgspec's error about a body into a BadRequest that names the field."""
     text = str(exc)
     if isinstance(exc, RecursionError):
         return BadRequest(f"{where}: nested too deeply", hint=hint, data={"field": ""})
@@ -176,10 +175,10 @@ def _fault(kind: bytes, exc: Exception, where: str, hint: str) -> BadRequest:
 
 
 def read_reply(kind: bytes, body: bytes, result: type[Any]) -> Reply:
-    """The reply in a body, its result read into `result`.
+    """Decode the reply in a body; its result is decoded as `result`.
 
     Raises:
-        msgspec.DecodeError: the daemon speaks something else.
+        msgspec.DecodeError: the body is not a reply, or its result has another type.
     """
     answer = _decode(kind, body, _Answer)
     reply = Reply(id=answer.id)

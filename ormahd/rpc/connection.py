@@ -1,7 +1,7 @@
-"""The daemon's end of one connection: frames that arrive, replies that wait to be taken.
+"""The daemon's end of one connection, with buffers for incoming frames and outgoing replies.
 
-The server's loop owns it; worker threads only `send`. Nothing here waits: a peer that does not read lets its own
-replies pile up (and is read no further, then dropped), and no thread ever stands still for it.
+The server's loop owns it; worker threads may call `send`, `done` and `gone`. Nothing here blocks. If a peer does not read its
+replies, they stay in the buffer, and the server stops reading from this peer and finally closes the connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ormahd.rpc.frames import Frames
 
 CHUNK: Final = 262_144
 IN_FLIGHT: Final = 4
-"""Requests of one connection that are answered at the same time; further ones wait in its socket."""
+"""Maximum number of requests of one connection that run at the same time; further ones wait in the socket's buffer."""
 
 
 class Channel:
@@ -26,19 +26,19 @@ class Channel:
         self.frames = Frames(limit)
         self.limit = limit
         self.in_flight = 0
-        """Requests that are being answered; changed under `lock`."""
+        """Number of requests that are being answered; changed under `lock`."""
         self.lock = threading.Lock()
         self.mask = 0
-        """The selector's events at present; the loop's own."""
+        """The events for which the socket is registered with the selector. Used by the server's loop only."""
         self.ended = False
-        """The peer sends no more."""
+        """The peer has closed its sending side, or the connection failed."""
         self.closing = False
-        """We take no more: an error that ends the connection was answered."""
+        """No further frames are read, because a fatal error was sent to the peer or the peer is gone."""
         self.closed = False
         self.discarded = 0
-        """Bytes that came after `closing`."""
+        """Number of bytes received and discarded after `closing` was set."""
         self.rested = now
-        """When something last moved."""
+        """Monotonic time of the last activity on the connection."""
         self.frame_since: float | None = None
         self.stuck_since: float | None = None
         self.linger_until: float | None = None
@@ -47,12 +47,12 @@ class Channel:
 
     @property
     def pending(self) -> int:
-        """Bytes of replies that the peer has not taken yet."""
+        """Number of reply bytes that are not sent yet."""
         return self._pending
 
     @property
     def resting(self) -> bool:
-        """True when nothing is under way: no request, no reply, no part of a frame, and nothing has arrived unread."""
+        """Whether the connection is idle: no running request, no unsent reply, no partial frame and no unread input."""
         if self.closed or self.in_flight or self._pending or self.frame_since is not None:
             return False
         try:
@@ -64,11 +64,11 @@ class Channel:
 
     @property
     def full(self) -> bool:
-        """True when no further request is taken before earlier ones are answered and their replies are read."""
+        """Whether the connection takes no further request until running requests end or unsent replies are sent."""
         return self.in_flight >= IN_FLIGHT or self._pending > self.limit
 
     def receive(self) -> bool:
-        """Take what has arrived; False when nothing will follow."""
+        """Read the bytes that have arrived. Return False if the peer has closed the connection."""
         try:
             data = self.sock.recv(CHUNK)
         except BlockingIOError:
@@ -85,7 +85,7 @@ class Channel:
         return True
 
     def send(self, data: bytes) -> None:
-        """Queue a frame and write what the peer takes at once. Any thread."""
+        """Queue a frame, and send as much of it as the socket takes without blocking. Any thread may call it."""
         with self.lock:
             if self.closed:
                 return
@@ -95,7 +95,7 @@ class Channel:
                 self._write()
 
     def flush(self) -> int:
-        """Write what the peer takes; the number of bytes that went."""
+        """Send as many queued bytes as the socket takes without blocking. Return the number of bytes sent."""
         with self.lock:
             before = self._pending
             if not self.closed:
@@ -109,7 +109,7 @@ class Channel:
                 count = self.sock.send(part)
             except BlockingIOError:
                 return
-            except OSError:  # the peer is gone: nobody will read the rest
+            except OSError:  # the peer is gone: drop the rest
                 self._out.clear()
                 self._pending = 0
                 self.ended = self.closing = True
@@ -121,7 +121,7 @@ class Channel:
                 self._out[0] = part[count:]
 
     def done(self) -> bool:
-        """One request less in flight; True when the loop has to look at this channel."""
+        """Count one request as answered. Return True if the server's loop must now handle this connection."""
         with self.lock:
             was_full = self.full
             self.in_flight -= 1
@@ -129,7 +129,7 @@ class Channel:
 
     @property
     def finished(self) -> bool:
-        """True when nothing is left to answer, to send or to wait for."""
+        """Whether the connection can be closed: it reads no further frames, and every request is answered and sent."""
         return (self.ended or self.closing) and self.in_flight == 0 and self._pending == 0
 
     def close(self) -> None:
@@ -140,15 +140,15 @@ class Channel:
             self.sock.close()
 
     def gone(self) -> bool:
-        """True when the peer has closed its end altogether, so that nobody will read a reply. Any thread."""
+        """Whether the peer has closed its end completely, so that nothing reads a reply. Any thread may call it."""
         with self.lock:
             if self.closed:
                 return True
             poller = select.poll()
-            poller.register(self.sock, 0)  # a hang-up is told unasked; a peer that only sends no more has not hung up
+            poller.register(self.sock, 0)  # POLLHUP needs no mask; a peer that only ended its sending side sets none
             return any(mask & (select.POLLHUP | select.POLLERR) for _, mask in poller.poll(0))
 
     def say_goodbye(self) -> None:
-        """Tell the peer that nothing follows, so that it reads our last reply before it sees the end."""
+        """Shut down the sending side, so that the peer reads the last reply and then the end of the stream."""
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_WR)

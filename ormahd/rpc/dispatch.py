@@ -1,4 +1,7 @@
-"""From a call to the action that answers it: limits, who asks, and the same answer to the same request id."""
+"""Dispatch a call to the action that answers it.
+
+The dispatcher checks the lengths of texts, identifies the caller, and repeats the stored answer for a repeated request id.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from ormahd.rpc.handlers import Handler, Parts, Steps, handlers, on
 
 CAPABILITIES = ("json", "msgpack", "progress", "request_id")
 MAX_NAME = 1_000
-"""Characters of an agent's name, a session's id or a path: longer is a mistake or an attack."""
+"""Maximum number of characters of short parameters such as a name or a request id.
+
+`agent`, `cwd` and `session` may have four times as many, `reason` 10,000.
+"""
 
 
 class Dispatcher:
@@ -28,10 +34,10 @@ class Dispatcher:
         self._acts: dict[str, Handler] = {method: act for method, (_, act) in self.methods.items()}
 
     def answer(self, call: api.Call, progress: Callable[[api.Progress], None]) -> api.Result:
-        """The result of one call.
+        """Return the result of one call.
 
         Raises:
-            OrmahError: with a code, what was wrong and what to do next.
+            OrmahError: the call is invalid or failed, with a code, a message and usually a hint.
         """
         if call.method not in self._acts:
             raise BadRequest(f"there is no method '{call.method[:100]}'", hint="see PROTOCOL.md")
@@ -55,7 +61,10 @@ class Dispatcher:
         return act() if request_id is None else self._once(request_id, call.method, params, act)
 
     def _once(self, request_id: str, method: str, params: Any, act: Callable[[], api.Result]) -> api.Result:
-        """The first answer to `request_id`, however often it is asked: a client that lost the reply asks again."""
+        """Run `act` once per `request_id` and return its result; repeated requests get the stored result.
+
+        So a client that lost a reply can safely send the request again.
+        """
         asked = hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
         with self.ormah.turns.take(request_id):
             before = self.ormah.mended(lambda: self.ormah.state.answer(request_id))

@@ -1,6 +1,6 @@
-"""The generated part of PROTOCOL.md: error codes and methods, as `errors.py` and `ormahd.api` have them.
+"""Generate the second part of PROTOCOL.md: error codes from `errors.py`, methods and Structs from `ormahd.api`.
 
-`python -m ormahd.rpc.document` writes it; a test fails when it is stale.
+`python -m ormahd.rpc.document` writes the file; a test fails if the file is out of date.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MARK: Final = "<!-- From here on generated: python -m ormahd.rpc.document -->\n"
 
 
 def render() -> str:
-    """The generated part, without the mark."""
+    """Return the generated part, without the mark before it."""
     return "\n".join([*_codes(), "", *_methods(), "", *_shapes()]) + "\n"
 
 
 def current() -> str:
-    """The whole document as it ought to be: the written part of the file, the mark, the generated part."""
+    """Return the whole document: the handwritten part from the file, the mark, and the newly generated part."""
     written = FILE.read_text("utf-8").partition(MARK)[0]
     return written + MARK + "\n" + render()
 
@@ -65,7 +65,7 @@ def _methods() -> Iterator[str]:
 
 
 def _shapes() -> Iterator[str]:
-    """Every Struct that a result or a parameter is made of, once, in the order in which they are met."""
+    """Yield the lines that describe every Struct used in parameters or results: each once, in order of first use."""
     yield "## Shapes"
     seen: dict[str, type[Struct]] = {}
     for params, result in api.METHODS.values():
@@ -104,7 +104,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 
 
 def _type(kind: Any) -> str:
-    """A type as a reader of any language knows it."""
+    """Return the name of a type in words that do not depend on a programming language."""
     return _named(msgspec.inspect.type_info(kind))
 
 
@@ -135,7 +135,7 @@ def _is_unset(info: msgspec.inspect.Type) -> bool:
 
 
 def _inside(shape: type[Struct]) -> Iterator[type[Struct]]:
-    """The Structs that a Struct's fields are made of, at any depth."""
+    """Yield the Structs used by the fields of a Struct, at any depth."""
     for field in msgspec.structs.fields(shape):
         yield from _structs(msgspec.inspect.type_info(field.type))
 
@@ -157,7 +157,7 @@ def _doc(shape: type[Struct]) -> str:
 
 
 def _field_docs(shape: type[Struct]) -> dict[str, str]:
-    """The texts under the fields: Python does not keep them, the source does."""
+    """Return `{field: docstring}`, parsed from the source because Python does not keep the docstrings of fields."""
     body = _classes(shape.__module__)[shape.__name__].body
     found = {}
     for before, after in itertools.pairwise(body):

@@ -1,6 +1,6 @@
-"""Frames: one byte of kind, four of length (big endian), a body (DESIGN section 7).
+"""Encode and decode frames: one byte for the kind, four bytes for the length (big endian), a body (DESIGN section 7).
 
-A pure decoder that is fed whatever a socket gave; it judges a header before it keeps a single byte of the body.
+The decoder does no I/O. It checks a frame's length as soon as the header has arrived, before it waits for the body.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ MSGPACK: Final = b"m"
 JSON: Final = b"j"
 HOOK: Final = b"h"
 MERGE: Final = b"g"
-"""From git's merge driver: see `merging`."""
+"""A frame from git's merge driver: see `merging`."""
 KINDS: Final = frozenset({MSGPACK, JSON, HOOK, MERGE})
 
 HEADER: Final = struct.Struct(">cI")
 LARGEST: Final = 1_073_741_824
-"""Largest body that a client accepts, in bytes: daemons of earlier versions could be set to send as much."""
+"""Largest body that a client accepts, in bytes. Daemons of earlier versions could be configured to send this much."""
 
 
 def pack(kind: bytes, body: bytes) -> bytes:
-    """The frame of `body`, ready to be sent."""
+    """Return the frame with this kind and body."""
     return HEADER.pack(kind, len(body)) + body
 
 
 class Frames:
-    """Cuts a stream of bytes into frames.
+    """Split a stream of bytes into frames.
 
-    `feed` takes what arrived, `next` gives the frames one by one. After an error the stream has no meaning any more:
-    the connection is to be closed.
+    `feed` adds bytes that arrived, `next` returns the frames one by one. After an error the caller must close the
+    connection, because the start of the next frame is unknown.
     """
 
     def __init__(self, limit: int = LARGEST) -> None:
@@ -43,21 +43,21 @@ class Frames:
 
     @property
     def partial(self) -> int:
-        """Bytes that wait for the rest of their frame (or for `next`)."""
+        """Number of buffered bytes that `next` has not returned yet."""
         return len(self._data)
 
     @property
     def kind(self) -> bytes | None:
-        """The kind of the frame that is arriving, when it is known to be one of ours."""
+        """The kind of the frame that is arriving; None if no byte has arrived or the first byte is no valid kind."""
         kind = bytes(self._data[:1])
         return kind if kind in KINDS else None
 
     def next(self) -> tuple[bytes, bytes] | None:
-        """The next whole frame as (kind, body), or None while it is not all there.
+        """Return the next frame as (kind, body), or None while it is incomplete.
 
         Raises:
-            BadRequest: the first byte is no kind.
-            TooLarge: the header announces a body beyond the limit.
+            BadRequest: the first byte is no valid kind.
+            TooLarge: the length in the header is over the limit.
         """
         if not self._data:
             return None

@@ -1,7 +1,7 @@
-"""Answering one request: the edge where every failure becomes a reply and a line in the log.
+"""Answer one request, and turn every failure into an error reply and a line in the log.
 
-The log holds who asked what, how long it took and how it ended. It never holds a text of a note or a query: not as a
-parameter, and not in the message of an exception either (those only at debug level).
+The log line names the caller, the method, the duration and the outcome. The log never contains the text of a note or of a
+query. Messages of exceptions, which may quote such a text, are logged at debug level only.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger("ormahd.rpc")
 
 Answer = Callable[[Call, Callable[[Progress], None]], Result]
 Hook = Callable[[bytes, Callable[[], bool]], bytes]
-"""Takes a frame's body, and what tells whether its sender has gone; gives the reply's."""
+"""(body of a hook frame, function that tells whether the sender has disconnected) -> body of the reply."""
 
 NAME_CHARACTERS: Final = 40
 _REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class Counts:
-    """What the server did since it started, by word: requests, errors, faults, connections, refused, dropped."""
+    """Counters since the server started: requests, errors, faults, connections, refused, dropped. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ class Counts:
 
 
 class Desk:
-    """Turns a call into the bytes of its reply, whatever happens."""
+    """Answer calls, hooks and merges with the bytes of a reply frame, also when they fail."""
 
     def __init__(
         self, answer: Answer, hook: Hook | None, limit: int, counts: Counts, files: BlobFiles | None = None
@@ -62,7 +62,10 @@ class Desk:
         self._counts = counts
 
     def reply(self, kind: bytes, call: Call, progress: Callable[[bytes], None]) -> tuple[bytes, Callable[[], None]]:
-        """The reply's frame, and the writing of the log line (for after it was sent). `progress` sends a frame."""
+        """Return the reply frame, and a function that writes the log line, to be called after the frame was sent.
+
+        `progress` sends a progress frame to the caller.
+        """
         begun = time.perf_counter()
         self._counts.add("requests")
 
@@ -91,8 +94,10 @@ class Desk:
         return frame, write
 
     def hook(self, body: bytes, gone: Callable[[], bool]) -> bytes:
-        """The frame for a hook: empty when nothing is to be printed, which is also the answer to every failure. Whoever has
-        `gone` while he waited for his turn (his deadline was over) is not answered at all."""
+        """Return the reply frame to a hook. Its body is empty if the hook should print nothing, and after any failure.
+
+        If the hook's process has already `gone`, because its deadline passed while it waited, the hook is not run.
+        """
         said = b""
         if self._hook is not None and not gone():
             try:
@@ -103,7 +108,10 @@ class Desk:
         return pack(HOOK, said if len(said) <= self._limit else b"")
 
     def merge(self, body: bytes) -> bytes:
-        """The frame for git's merge driver: empty when it cannot be answered, and then the driver helps itself."""
+        """Return the reply frame to git's merge driver.
+
+        After a failure its body is empty, and the driver falls back to its helper process or to git's text merge.
+        """
         begun = time.perf_counter()
         self._counts.add("requests")
         said, outcome = b"", f"internal {secrets.token_hex(4)}"
@@ -128,7 +136,7 @@ class Desk:
 
     @staticmethod
     def error(kind: bytes, id_: int | str | None, error: OrmahError) -> bytes:
-        """The frame of an error reply; an error that itself cannot be encoded becomes a plain one."""
+        """Return the frame of an error reply. If the error cannot be encoded, use only its message, made valid UTF-8."""
         try:
             return pack(kind, encode(kind, error_reply(id_, error)))
         except (TypeError, ValueError, OverflowError):
@@ -137,7 +145,7 @@ class Desk:
 
 
 def request(agent: str | None, method: str, milliseconds: float, outcome: str) -> None:
-    """The one line that a request leaves; written with others where many come (`logs.LATER`)."""
+    """Log one line about a request. The log may write it later, together with other lines (`logs.LATER`)."""
     who = _printable(agent or "-")
     log.info(
         "%s %s %.1f ms %s", who, method, milliseconds, outcome,
@@ -149,13 +157,13 @@ def request(agent: str | None, method: str, milliseconds: float, outcome: str) -
 
 
 def _printable(text: str) -> str:
-    """A caller's word, fit for one line of a log."""
+    """Return `text` for the log: unprintable characters become "?", and it is cut after NAME_CHARACTERS."""
     kept = "".join(c if c.isprintable() else "?" for c in itertools.islice(text, NAME_CHARACTERS))
     return kept if len(text) <= NAME_CHARACTERS else kept + "…"
 
 
 def _refused(exc: BaseException, incident: str) -> Unavailable:
-    """What the system refused the daemon: a file that it may not read, a folder that it may not write into."""
+    """Return the error for a file or folder that the daemon has no permission to read or write."""
     assert isinstance(exc, OSError)
     name = os.fsdecode(exc.filename) if isinstance(exc.filename, str | bytes) else "a file"
     return Unavailable(
@@ -174,5 +182,5 @@ def _apology(incident: str) -> Internal:
 
 
 def _log_fault(method: str, outcome: str, exc: BaseException) -> None:
-    """The traceback; the log leaves out the exception's words, which may quote a note, but at debug level."""
+    """Log the traceback. The log omits the exception's message except at debug level, because it may quote a note."""
     log.error("%s: %s", method, outcome, exc_info=exc)

@@ -1,4 +1,4 @@
-"""The table of methods: for each its request and the action that answers it. Nothing is decided here."""
+"""The table of methods: for each method its request type and the action that answers it."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from ormahd.whisper.types import Asked
 
 P = TypeVar("P", bound=api.Params)
 Steps = Callable[[int, int, str], None]
-"""Where progress goes: (done, total, stage)."""
+"""A function that reports progress to the caller: (done, total, stage)."""
 Handler = Callable[[Any, Caller, Steps], api.Result]
 Entry = tuple[type[api.Params], Handler]
 
 
 class Parts(Struct, frozen=True):
-    """What the handlers act on. `socket` and `clients` are what health says of the server."""
+    """The objects that the handlers use. `admin.health` shows `socket` and `clients` (number of open connections)."""
 
     ormah: Ormah
     whisper: Whisper
@@ -62,12 +62,12 @@ class Parts(Struct, frozen=True):
 
 
 def on(request: type[P], act: Callable[[P, Caller, Steps], api.Result]) -> Entry:
-    """Return an entry of the table, whose action is checked against its request."""
+    """Return an entry of the table. The signature makes the type checker verify that `act` accepts `request`."""
     return request, act
 
 
 def handlers(parts: Parts) -> dict[str, Entry]:
-    """Return {method: (its request, the action that answers it)}, but for `hello`."""
+    """Return {method: (request type, action)} for all methods except `hello`."""
     return _memories(parts) | _lists(parts) | _house(parts) | _history(parts) | _jobs(parts)
 
 
@@ -178,7 +178,7 @@ def _jobs(parts: Parts) -> dict[str, Entry]:
     }
 
 
-# Requests whose space is detected, or whose values the domain's rules check
+# Actions of requests whose space is detected from the caller, or whose values the domain models check
 
 
 def _remember(ormah: Ormah, params: api.RememberParams, caller: Caller) -> api.RememberResult:

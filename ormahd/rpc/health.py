@@ -1,4 +1,4 @@
-"""What `status` and `doctor` say of the daemon: the vault, the index, the models, the jobs and the server."""
+"""Build the replies for `status` and `doctor`: state of the vault, the index, the models, the jobs and the server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ormahd.vectors.chroma import server_of
 
 
 def health(ormah: Ormah, runner: Runner, *, socket: Path, clients: int) -> HealthResult:
-    """Return how the daemon is, after a real read of the index."""
+    """Return the health of the daemon. This reads from the index, so it fails if the index cannot be read."""
     position, nodes = ormah.index.position, ormah.index.count()
     degraded, last = ormah.degraded(), whispers.last(ormah.state, spoken=SPOKEN)
     waiting = len(conflicts.waiting(ormah.vault.root))
@@ -62,7 +62,7 @@ def _sync(ormah: Ormah, waiting: int) -> SyncHealth | None:
 
 
 def findings(ormah: Ormah, runner: Runner, *, fix: bool, progress: Callable[[int, int, str], None]) -> DoctorResult:
-    """Return everything that wants a person's eye, worst first; with `fix` after mending what needs no person."""
+    """Return problems for a person to look at, worst first. With `fix`, first repair what needs no person's decision."""
     if fix:
         admin.fix(ormah)
     return DoctorResult(sorted([*admin.doctor(ormah, progress), *runner.findings()], key=admin.worst_first))

@@ -1,9 +1,9 @@
-"""What a harness's hook says: an `h` frame, read (DESIGN section 7; each harness's own words: REFERENCE part G).
+"""Decode the `h` frame that a harness's hook sends (DESIGN section 7; the events of each harness: REFERENCE part G).
 
-The body is harness, event, directory and `ORMAH_SPACE`, each before a NUL, then the JSON that the harness wrote. The directory is
-the hook's working directory, or `project=` and the folder in which the session began, where the harness names that.
-Of that JSON the prompt must be what it ought to be; anything else of a wrong type counts as not said, because harnesses
-change and a prompt should not go unanswered for it. What a strict reader refuses is read leniently.
+The body is harness, event, directory and `ORMAH_SPACE`, each ended by a NUL, then the JSON that the harness wrote. The
+directory is the hook's working directory, or `project=` and the folder in which the session began, if the harness tells it.
+In the JSON only the prompt must have the right type. Any other field of a wrong type counts as missing, so that a change in
+a harness does not leave prompts unanswered. JSON that msgspec rejects is decoded by `lenient`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ormahd.rpc import lenient
 
 
 class HookAct(Enum):
-    """What an event is to us."""
+    """The meaning of a harness's event for Ormah."""
 
     PROMPT = "prompt"
-    """A prompt, before the agent answers it."""
+    """A person sent a prompt, and the agent has not answered yet."""
     START = "start"
-    """A session begins, goes on, or has lost its context."""
+    """A session started, was resumed, or continues with an emptied context."""
     COMPACTED = "compacted"
-    """The context is thrown away, and no start of a session will say so."""
+    """The context was compacted, and no START event follows."""
     TRANSCRIPT = "transcript"
-    """Something was said that may be worth keeping."""
+    """The transcript has grown, and may be ingested."""
 
 
 _OF_ALL: Final = {"SessionStart": HookAct.START, "SessionEnd": HookAct.TRANSCRIPT}
@@ -42,7 +42,7 @@ _CLAUDE: Final = {
 }
 HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = MappingProxyType({
     "claude-code": _CLAUDE,
-    # of the newer ones a SessionStart follows, which gives back what is due; of the older ones nothing does
+    # Newer versions of Codex send a SessionStart after PostCompact; older versions do not
     "codex": {**_CLAUDE, "PostCompact": HookAct.COMPACTED},
     "gemini": {
         **_OF_ALL,
@@ -51,15 +51,15 @@ HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = MappingProxyType({
         "PreCompress": HookAct.COMPACTED,
     },
 })  # fmt: skip
-"""Harness -> event -> what it is to us. Claude Code and Codex have the same words, Gemini CLI has its own."""
+"""{harness: {event: its meaning}}. Claude Code and Codex use the same names of events, Gemini CLI has its own."""
 
 NAME_CHARACTERS: Final = 1_000
-"""A session's id or a space with more is none."""
+"""Maximum length of a session's id or a space. A longer id is ignored, a longer space is cut."""
 PATH_CHARACTERS: Final = 4_096
 
 
 class Event(Struct, frozen=True):
-    """One event of a session. What was not said is None."""
+    """One event of a session. A field that the harness did not send is None or empty."""
 
     harness: str
     name: str
@@ -67,16 +67,16 @@ class Event(Struct, frozen=True):
     prompt: str = ""
     session_id: str | None = None
     cwds: tuple[str, ...] = ()
-    """Where the session works: as the harness says, then as the hook's process found it."""
+    """The session's working directory as the harness says, then that of the hook's process; either may be missing."""
     project: str | None = None
-    """The folder in which the session began, where the harness names it."""
+    """The folder in which the session began, if the harness tells it."""
     space: str | None = None
-    """`ORMAH_SPACE` of the session's surroundings."""
+    """The value of the environment variable `ORMAH_SPACE`."""
     transcript: str | None = None
     source: str | None = None
-    """Why a session starts: startup, resume, clear, compact."""
+    """The cause of a START event: startup, resume, clear or compact."""
     of_sub_agent: bool = False
-    """An agent wrote this to another one: no person is asking."""
+    """Whether the event comes from a sub-agent, whose prompt was written by another agent."""
 
 
 class _Said(msgspec.Struct):
@@ -93,10 +93,11 @@ _DECODER: Final = msgspec.json.Decoder(_Said)
 
 
 def read(body: bytes) -> Event:
-    """The event that a frame's body tells of.
+    """Decode the body of a hook's frame.
 
     Raises:
-        BadRequest: no such frame, no harness or event of ours, or its JSON cannot be read; no text of it is quoted.
+        BadRequest: the body has another form, the harness or event is unknown, or the JSON is invalid. The message quotes no
+            text of the JSON.
     """
     parts = body.split(b"\0", 4)
     if len(parts) != 5:
@@ -131,7 +132,7 @@ def read(body: bytes) -> Event:
 
 
 def _decoded(part: bytes) -> str:
-    """As text; what is no UTF-8 cannot be a name or a path that anybody could store."""
+    """Decode UTF-8; invalid UTF-8 gives "", because such a name or path cannot be stored."""
     try:
         return part.decode()
     except UnicodeDecodeError:
@@ -145,5 +146,5 @@ def _text(value: Any, longest: int) -> str | None:
 
 
 def _whole(text: str) -> str:
-    """Without halves of characters: they go into no file and no database."""
+    """Replace surrogates, which cannot be encoded in UTF-8, with "?"."""
     return text.encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
-"""What a harness gets back: the JSON that it wants, or nothing at all (REFERENCE part G).
+"""Build the output of a hook: JSON for the harness, or nothing (REFERENCE part G).
 
-Claude Code, Codex and Gemini CLI agree on one shape, `hookSpecificOutput` with the event's name and `additionalContext`.
-Codex refuses any further key, so there is none. Silence is no output: each of them takes that for "go on".
+Claude Code, Codex and Gemini CLI accept the same JSON: `hookSpecificOutput` with the event's name and `additionalContext`.
+Codex rejects any further key. A hook without output changes nothing: each harness continues as usual.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import msgspec
 from ormahd.whisper.render import MARK
 
 MOST_BYTES: Final = 9_600
-"""Of a context. Claude Code cuts at 10,000 characters, Codex at 2,500 tokens, which it counts as 10,000 bytes of UTF-8: for
-Chinese that is 3,300 characters."""
+"""Maximum size of the injected text, in bytes of UTF-8.
+
+Claude Code cuts at 10,000 characters, Codex at 2,500 tokens, which it estimates as 10,000 bytes.
+"""
 
 
 def context(event: str, text: str) -> bytes:
-    """The output that puts `text` before the agent; b"" where there is none."""
+    """Return the hook output that adds `text` to the agent's context; b"" if `text` is empty."""
     if not text:
         return b""
     said = {"hookEventName": event, "additionalContext": fitting(text)}
@@ -26,7 +28,7 @@ def context(event: str, text: str) -> bytes:
 
 
 def fitting(text: str) -> str:
-    """`text` with as many whole lines as a harness takes; our mark stays the last one."""
+    """Cut `text` to as many whole lines as fit into MOST_BYTES. If the last line is Ormah's end mark, it is kept."""
     text = text.encode("utf-8", "replace").decode()
     if len(text.encode()) <= MOST_BYTES:
         return text
@@ -38,7 +40,7 @@ def fitting(text: str) -> str:
 
 
 def joined(text: str, line: str) -> str:
-    """`text` with one more line, before our mark; without a text the line stands alone, with a mark of its own."""
+    """Add a line to `text`, before Ormah's end mark. If `text` is empty, return the line followed by an end mark."""
     if not text:
         return f"{line}\n{MARK} -->"
     body, _, last = text.rpartition("\n")

@@ -1,6 +1,6 @@
-"""The hooks of agents' harnesses: an `h` frame in, what the harness is to print out (DESIGN section 7, issue 4).
+"""Answer the hooks of harnesses: from the body of an `h` frame to the text that the hook prints (DESIGN section 7, issue 4).
 
-Everything here fails open: what cannot be read is answered with nothing, and one line at debug level.
+Hooks fail open: a frame that cannot be decoded gets an empty reply and one log line at debug level.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from ormahd.whisper.types import Asked
 log = logging.getLogger("ormahd.hooks")
 
 RENEWED: Final = frozenset({"startup", "clear"})
-"""Sources of a session's start whose context begins empty, whatever we know of its id."""
+"""Sources of a START event after which the context is empty, even if the session's id is known."""
 LOST: Final = "compact"
 STARTED: Final = "startup"
-"""A session begins, in the folder that it names."""
+"""The source of a START event for a new session; its folder is the one where the session began."""
 
 
 def nudge(commands: Commands) -> str:
-    """The reminder of every tenth prompt. A fact, not an order: harnesses take imperatives in injected text for an attack
-    (REFERENCE G)."""
+    """Return the reminder to store memories, shown every `nudge_interval` prompts.
+
+    It states facts, because harnesses treat commands in injected text as an attack (REFERENCE G).
+    """
     return notice(
         "what this session has brought to light and a later one will want to know (decisions and why, corrections, preferences, "
         f"what took long to find out) is kept by `{commands.remember}`. `{commands.feedback}` records that a whispered memory "
@@ -45,7 +47,7 @@ def nudge(commands: Commands) -> str:
 
 
 class Transcript(Struct, frozen=True):
-    """What ingestion is handed: something was said in this session. `path`: where the harness keeps it, as far as it says."""
+    """A notice to ingestion that a session's transcript has grown. `path`: the transcript's file, if the harness tells it."""
 
     harness: str
     event: str
@@ -55,18 +57,20 @@ class Transcript(Struct, frozen=True):
 
 
 class Hooks:
-    """Answers for one `Whisper`. Thread-safe."""
+    """Answers hooks, with whispers from one `Whisper`. Thread-safe."""
 
     def __init__(self, whisper: Whisper) -> None:
         self._whisper = whisper
         self._ormah = whisper.ormah
         self._settings = whisper.settings
         self.on_transcript: Callable[[Transcript], None] | None = None
-        """Where transcripts go, once somebody ingests them. Called in a harness's time: it takes note and returns."""
+        """Called with each Transcript while a harness waits, so it must return quickly. None: transcripts are not ingested."""
 
     def answer(self, body: bytes, gone: Callable[[], bool] = bool) -> bytes:
-        """The bytes that the hook's process prints; b"" for nothing. `gone` tells whether that process has ended meanwhile:
-        what nobody read was not said."""
+        """Return the bytes that the hook's process prints; b"" for nothing.
+
+        `gone` tells whether that process has ended meanwhile. If so, the memories of the reply are not recorded as shown.
+        """
         begun = time.perf_counter()
         try:
             event = read(body)
@@ -74,13 +78,13 @@ class Hooks:
             log.debug("a hook was left without an answer: %s", exc.message)
             return b""
         said, outcome = b"", "sub_agent"
-        if not event.of_sub_agent:  # its prompts are an agent's, and its session's id is that of the one it works for
+        if not event.of_sub_agent:  # an agent writes its prompts, and it shares the session id of its parent agent
             said, outcome = self._ormah.mended(lambda: self._act(event, gone))
         request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return said
 
     def _act(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
-        """What is to be printed, and how it went in a word."""
+        """Handle an event. Return the bytes to print, and the outcome in one word for the log."""
         if event.act is HookAct.PROMPT:
             return self._prompt(event, gone)
         if event.act is HookAct.START:
@@ -129,7 +133,10 @@ class Hooks:
             self.on_transcript(Transcript(event.harness, event.name, event.session_id, event.transcript, space))
 
     def _space(self, event: Event) -> str | None:
-        """As the session's surroundings name it, else that of the project in which the session began, wherever its agent is now."""
+        """Return the space from `ORMAH_SPACE`, else that of the project in which the session began; None means global.
+
+        The agent's current directory does not matter once the session's first directory is known.
+        """
         if event.space is not None:
             return None if event.space.casefold() == "global" else event.space
         place = event.project or next(iter(event.cwds), None)

@@ -1,7 +1,7 @@
-"""A JSON object that strict readers refuse, read as far as a few of its fields need.
+"""Read a few fields of a JSON object that a strict parser rejects.
 
-Harnesses cut strings in the middle of a character, write NaN, begin with a byte order mark or nest deeper than a parser
-goes, mostly in fields that nobody here reads. Those are skipped; only the brackets and strings in them are counted.
+Harnesses cut strings in the middle of a character, write NaN, begin with a byte order mark or nest too deeply for a parser,
+mostly in fields that Ormah does not need. This parser skips nested values: it only matches their brackets and strings.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ _WORDS: Final = {"null": None, "false": False, "true": True}
 
 
 def fields(body: bytes, wanted: Collection[str]) -> dict[str, Any]:
-    """Return those of the `wanted` fields that the object has: texts, true, false, null; of anything else its raw beginning.
+    """Return the `wanted` fields that the object has: strings, true, false and null as Python values.
 
-    Linear in the length of `body`. What is not UTF-8 becomes U+FFFD; halves of characters stay in the texts.
+    A number is returned as its text, an object or list as its opening bracket. Invalid UTF-8 becomes U+FFFD; escaped lone
+    surrogates stay in the strings. The time is linear in the length of `body`.
 
     Raises:
-        ValueError: it is no object, or it ends in the middle. No text of it is quoted.
+        ValueError: `body` is not an object, is truncated or has invalid syntax. The message quotes no text of it.
     """
     text = body.decode("utf-8-sig", "replace").strip()
     if text[:1] != "{":
@@ -47,7 +48,7 @@ def fields(body: bytes, wanted: Collection[str]) -> dict[str, Any]:
 
 
 def _value(text: str, at: int) -> tuple[Any, int]:
-    """The value that begins at `at`, and where it ends."""
+    """Return the value that begins at `at`, and the position after it."""
     if text[at : at + 1] == '"':
         return _string(text, at)
     if text[at : at + 1] in ("{", "["):
@@ -67,7 +68,7 @@ def _string(text: str, at: int) -> tuple[str, int]:
 
 
 def _behind(text: str, at: int) -> int:
-    """Where the object or list ends that begins at `at`."""
+    """Return the position after the object or list that begins at `at`."""
     depth = 0
     for found in _NESTED.finditer(text, at):
         if found[0] in ("{", "["):

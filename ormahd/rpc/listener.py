@@ -1,4 +1,4 @@
-"""The door: takes connections of our own user, up to a number, and sees that the socket's file stays where it is."""
+"""Accept connections from processes of the daemon's own user, and create the socket's file again if it was removed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from ormahd.rpc.sockets import Listening
 log = logging.getLogger("ormahd.door")
 
 GUARD_SECONDS: Final = 10.0
-"""How often the socket's file is looked at: somebody may have removed it."""
+"""Interval between two checks whether the socket's file still exists."""
 DEAF_SECONDS: Final = 1.0
-"""How long no connection is taken after descriptors or memory ran out."""
+"""How long no connection is accepted after the process ran out of file descriptors or memory."""
 _SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Door:
-    """Owned by the server's loop, as its selector is; only `path`, `intact` and `lost` are for other threads."""
+    """Accepts connections. Used by the server's loop only, except `path`, `intact`, `lost` and `hurry`: any thread.
+
+    `welcome` is called with each accepted connection, `stranger` for each connection of another user.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,7 @@ class Door:
         self._welcome = welcome
         self._stranger = stranger
         self.lost: str | None = None
-        """Why nobody can reach us any more, for people."""
+        """The reason, as a sentence for people, why clients can no longer connect; None if they can."""
         self.deaf_until: float | None = None
         self._registered = False
         self._guard_at = 0.0
@@ -72,15 +75,15 @@ class Door:
             self._registered = False
 
     def patience(self, now: float) -> float:
-        """Seconds until `look` has something to do."""
+        """Return the seconds until `look` checks the socket's file again."""
         return max(0.0, self._guard_at - now)
 
     def hurry(self) -> None:
-        """Have the next `look` see after the socket's file. Any thread."""
+        """Make the next `look` check the socket's file. Any thread may call it."""
         self._guard_at = 0.0
 
     def accept(self) -> None:
-        """Take the connections that wait."""
+        """Accept all waiting connections. Close those of other users."""
         for _ in range(sockets.BACKLOG):
             try:
                 sock, _ = self._listening.sock.accept()
@@ -95,7 +98,7 @@ class Door:
             sock.setblocking(False)
             try:
                 uid = peer_uid(sock)
-            except OSError:  # it left again
+            except OSError:  # the peer has disconnected already
                 sock.close()
                 continue
             if uid == os.geteuid():
@@ -106,7 +109,7 @@ class Door:
             sock.close()
 
     def look(self, now: float) -> None:
-        """What is to be done now and then."""
+        """Do periodic work: accept connections again after DEAF_SECONDS, and check the socket's file."""
         if self.deaf_until is not None and now >= self.deaf_until:
             self.deaf_until = None
             self._hear()
@@ -115,7 +118,7 @@ class Door:
             self._guard()
 
     def _guard(self) -> None:
-        """See that the socket's file is still ours; make it again when it is not, and can be."""
+        """Check that the socket's file is still the one that this process listens on; if not, try to create it again."""
         before, self.lost = self.lost, None
         if self.intact:
             return
@@ -130,7 +133,7 @@ class Door:
             log.error("%s", self.lost)
 
     def _replace(self, fresh: Listening) -> None:
-        self.accept()  # who connected before the file went
+        self.accept()  # clients that connected before the file was removed
         self._unhear()
         self._listening.sock.close()
         self._listening = fresh

@@ -1,8 +1,9 @@
-"""What git's merge driver asks: three versions of a file in a `g` frame, and how they go together (DESIGN section 5).
+"""Answer git's merge driver: merge three versions of a file that arrive in a `g` frame (DESIGN section 5).
 
-The driver's shim has no JSON and no msgpack, so that it starts in milliseconds: the bodies are bytes with lengths before
-them. Answering touches no lock, no file and no git: while git runs the driver it holds `index.lock`, and a write of
-ours may be waiting for that. Only where a filter applies to the file git is asked to run that, which takes no lock either.
+The bodies are byte strings with length prefixes, because the driver loads neither JSON nor msgpack so that it starts
+quickly. Answering takes no lock: while git runs the driver it holds `index.lock`, and a write of the daemon may be waiting
+for that lock. Answering also needs no file and no git process, except for a path with a git filter: there git runs the
+filter, which takes no lock either.
 """
 
 from __future__ import annotations
@@ -16,27 +17,32 @@ from ormahd.note.merge import MergeConflict, merge_file
 from ormahd.vault.conversion import BlobFiles, FilterFailed
 
 MERGED: Final = b"="
-"""The bytes that follow are the merge."""
+"""Mark of a reply: the file was merged, and its bytes follow."""
 CONFLICT: Final = b"!"
-"""Both sides changed the same thing: a person is to see both, between markers."""
+"""Mark of a reply: both sides changed the same field, and a person must choose between conflict markers."""
 REFUSED: Final = b"x"
-"""These are not versions of one note: ours stays as it is."""
+"""Mark of a reply: the file was not merged, and our version is kept unchanged.
+
+The versions are different notes, or the path has a filter and its merge conflicts or the filter failed.
+"""
 OUTCOMES: Final = {MERGED: "ok", CONFLICT: "conflict", REFUSED: "refused"}
-"""The marks in the words of the log."""
+"""{mark: its name in the log}."""
 LENGTH: Final = 4
 
 
 def answer(body: bytes, files: BlobFiles | None = None) -> bytes:
-    """The reply's body to a request's. Git hands blobs over: `files` gives those of a filtered path as files, and makes a blob of the
-    merge. What has to be chosen there is refused, because markers between encrypted texts cannot be read.
+    """Merge the versions in a request's body. Return the body of the reply.
 
     Request: path in the repository, base, ours, theirs, each after its length (4 bytes, big endian). An empty base means
-    that both sides added the file. Reply: one of the marks above, words for people (UTF-8, after their length, lines),
-    and after `MERGED` the file, after `CONFLICT` nothing or ours and theirs, each after its length, with everything merged
-    that can be, so that only what has to be chosen is left between markers.
+    that both sides added the file. Reply: one of the marks above, then lines for people (UTF-8) after their length. After
+    `MERGED` follows the merged file. After `CONFLICT` follows nothing, or ours and theirs, each after its length; in them
+    everything is merged except the conflicting fields.
+
+    Git passes blobs. For a path with a git filter, `files` converts the blobs to files and the merged file back to a blob.
+    A conflict in such a path is refused, because conflict markers between encrypted blobs are useless.
 
     Raises:
-        BadRequest: the body is not four parts.
+        BadRequest: the body does not have four parts.
     """
     path, *versions = _parts(body)
     name = path.decode("utf-8", "surrogateescape")
@@ -97,5 +103,5 @@ def _words(lines: Iterable[str]) -> bytes:
 
 
 def _shown(name: str) -> str:
-    """A path fit for a terminal, whatever its file is called."""
+    """Return a path for a terminal: unprintable characters become "?"."""
     return "".join(c if c.isprintable() else "?" for c in name)

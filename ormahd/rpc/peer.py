@@ -1,4 +1,4 @@
-"""Who is at the other end of a Unix socket, as the kernel says."""
+"""Ask the kernel for the user of the process at the other end of a Unix socket."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _UCRED = struct.Struct("iII")  # pid, uid, gid: <sys/socket.h>, unix(7)
 
 
 def peer_uid(sock: socket.socket) -> int:
-    """The user id of the process at the other end.
+    """Return the user id of the process at the other end.
 
     Raises:
-        OSError: the kernel does not say (the connection is gone already).
+        OSError: the kernel does not tell it, for example because the connection is closed already.
     """
     if hasattr(socket, "SO_PEERCRED"):
         uid: int = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[1]
