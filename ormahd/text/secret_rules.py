@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from typing import Final, NamedTuple
+
+from ormahd.model.strength import Pace
 
 
 class Span(NamedTuple):
@@ -123,9 +125,15 @@ def stands_in(password: str) -> bool:
 _URL_STAND_IN = re.compile(r"(?i)[\[<{$%*].*|x+|(?:your)?[_-]?(?:pass|passwd|password|pw|pwd|secret|token)")
 
 
-def spans(text: str) -> Iterator[Span]:
-    """Yield every secret that the rules for tokens, keys and assignments find; spans may overlap, in no order."""
-    yield from private_keys(text)
+def spans(text: str, pace: Pace) -> Iterator[Span]:
+    """Yield every secret that these rules find, with `pace` before each; spans may overlap, in no order."""
+    folded = text.casefold()
+    for needs, search in pace(_RULES):
+        if any(word in folded for word in needs):
+            yield from search(text)
+
+
+def _tokens(text: str) -> Iterator[Span]:
     for kind, hint, pattern in _TOKENS:
         for found in pattern.finditer(text) if hint in text else ():
             # a token of letters alone (Hugging Face) mixes them; words behind a prefix do not
@@ -133,31 +141,34 @@ def spans(text: str) -> Iterator[Span]:
                 yield Span(found.start(), found.end(), kind)
     for found in _NPMRC.finditer(text):
         yield Span(*found.span(1), "npm Token")
+
+
+def _passwords_of_urls(text: str) -> Iterator[Span]:
     for found in _URL_PASSWORD.finditer(text):
         if not stands_in(found[1]):
             yield Span(*found.span(1), "Basic Auth Credentials")
-    for pattern in (_BEARER, _HEADER):
-        for found in pattern.finditer(text):
-            value = _CREDENTIALS.match(text, found.end())
-            if value and (looks_real(value[0]) or (pattern is _HEADER and _CASES.search(value[0]))):
-                yield Span(value.start(), value.end(), "Authorization")
-    yield from _assignments(text)
 
 
-def _assignments(text: str) -> Iterator[Span]:
-    for pattern in (_ASSIGNED, _TOLD):
-        reach = 0
-        for found in pattern.finditer(text):
-            # The value is looked at, not consumed: in `password: token=…` the second name has its own turn.
-            place = _value(text, found.end()) if found.end() >= reach else None
-            if place is None:
-                continue
-            # Nothing real hides in a long value that is not: without this a hostile text is read again for each name.
-            reach = place[1] if place[1] - place[0] > _MAX_WORD else reach
-            value, password = text[slice(*place)], "pass" in found[0].casefold()
-            # `token: gpt-4o-mini` is a name; a password may well look like one.
-            if looks_real(value) and (password or not SLUG.fullmatch(value)):
-                yield Span(*place, "Password" if password else "Secret")
+def _credentials(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    for found in pattern.finditer(text):
+        value = _CREDENTIALS.match(text, found.end())
+        if value and (looks_real(value[0]) or (pattern is _HEADER and _CASES.search(value[0]))):
+            yield Span(value.start(), value.end(), "Authorization")
+
+
+def _assignments(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    reach = 0
+    for found in pattern.finditer(text):
+        # The value is looked at, not consumed: in `password: token=…` the second name has its own turn.
+        place = _value(text, found.end()) if found.end() >= reach else None
+        if place is None:
+            continue
+        # Nothing real hides in a long value that is not: without this a hostile text is read again for each name.
+        reach = place[1] if place[1] - place[0] > _MAX_WORD else reach
+        value, password = text[slice(*place)], "pass" in found[0].casefold()
+        # `token: gpt-4o-mini` is a name; a password may well look like one.
+        if looks_real(value) and (password or not SLUG.fullmatch(value)):
+            yield Span(*place, "Password" if password else "Secret")
 
 
 def _value(text: str, start: int) -> tuple[int, int] | None:
@@ -265,6 +276,7 @@ _PAIR: Final = re.compile(
 _CARD: Final = re.compile(
     r"(?<![\w.-])(?:\d{4}[ -]?){3}\d{1,7}(?![\w-])|(?<![\w.-])3[47]\d{2}[ -]?\d{6}[ -]?\d{5}(?![\w-])|(?<![\w.-])3[068]\d{2}[ -]?\d{6}[ -]?\d{4}(?![\w-])"
 )
+_DIGITS_OF_A_CARD: Final = re.compile(r"\d{4}")
 _ISSUER: Final = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2(?:2[2-9]|[3-6]\d|7[01]|720)\d{12,13}|3[47]\d{13}|6(?:011|5\d\d)\d{12}|3[068]\d{12}|35\d{14}|62\d{14,17}"
 )
@@ -278,8 +290,7 @@ _EXAMPLE_IBANS: Final = frozenset(
 )
 
 
-def prose_spans(text: str) -> Iterator[Span]:
-    """Yield every secret that the rules for prose find; spans may overlap, in no order."""
+def _flags(text: str) -> Iterator[Span]:
     for found in _FLAGS.finditer(text):
         name = found.lastgroup or ""
         value = found[name]
@@ -287,16 +298,27 @@ def prose_spans(text: str) -> Iterator[Span]:
         # after such a flag stands a password or a variable: a plain word is one as well, but not a word of a sentence
         if _is_real(value.rstrip(_TRAILING), least=6):
             yield Span(start, end, "Password")
+
+
+def _pairs(text: str) -> Iterator[Span]:
     for found in _PAIR.finditer(text):
         yield from _password(text, *found.span("value"))
+
+
+def _called(text: str) -> Iterator[Span]:
     for found in _CALLED.finditer(text):
         before = text[max(0, found.start() - _LONGEST) : found.start()].split()
         if before:
             yield from _password(text, found.start() - len(before[-1]), found.start())
-    yield from _labelled(text)
-    for found in _CARD.finditer(text):
+
+
+def _cards(text: str) -> Iterator[Span]:
+    for found in _CARD.finditer(text) if _DIGITS_OF_A_CARD.search(text) else ():
         if _is_card(found[0]):
             yield Span(*found.span(), "Card Number")
+
+
+def _ibans(text: str) -> Iterator[Span]:
     for found in _IBAN.finditer(text):
         if _is_iban(found[0]):
             yield Span(*found.span(), "IBAN")
@@ -438,3 +460,21 @@ def _names() -> dict[str, list[str]]:
         elif line and not line.startswith("#"):
             found[kind].append(line.casefold())
     return {kind: sorted(names, key=len, reverse=True) for kind, names in found.items()}
+
+
+_RULES: Final[tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Span]]], ...]] = (
+    (("private",), private_keys),
+    (("",), _tokens),
+    (("://",), _passwords_of_urls),
+    (("bearer",), partial(_credentials, _BEARER)),
+    (("authorization",), partial(_credentials, _HEADER)),
+    (("pass", "pwd", "pw", "secret", "token", "key", "credential"), partial(_assignments, _ASSIGNED)),
+    (("pass", "pwd"), partial(_assignments, _TOLD)),
+    (("-u", "--user", "--basic", "--proxy", "-pass", "-secret", "-token", "-api", "-auth", "-access", "-client", "mysql", "mariadb", "sshpass"), _flags),
+    (("log in", "login", "sign in", "cred", "account", "anmeldung", "zugang", "identifiant", "acceso", "доступ", "логин"), _pairs),
+    (("pass", "pin", "token", "key"), _called),
+    (("",), _labelled),
+    (("",), _cards),
+    (("",), _ibans),
+)  # fmt: skip
+"""Words of which a text must have one, folded, for a rule to find anything (a quick test before its pattern), and the rule."""

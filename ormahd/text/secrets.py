@@ -57,6 +57,9 @@ _HINTS = {
     "mailchimp": "-us", "stripe": "k_live_", "azure_storage_key": "AccountKey=", "basic_auth": "://",
 }  # fmt: skip
 """What a text must contain for a plugin to match; a quick test before the pattern."""
+_OF_A_LONG_KEY = frozenset({"cloudant", "ibm_cloud_iam", "ibm_cos_hmac", "softlayer"})
+"""Modules whose keys are runs of at least 24 letters and digits: their patterns take long, and few texts have such a run."""
+_LONG_KEY = re.compile(r"[A-Za-z0-9_-]{24}", re.IGNORECASE)
 
 WINDOW: Final = 32_000
 """Characters of a long text that are searched at once."""
@@ -88,6 +91,7 @@ class _Rule(Struct, frozen=True):
     pattern: re.Pattern[str]
     whole: bool  # the match is the secret; else its last group is
     hint: str
+    of_a_long_key: bool
     rest: re.Pattern[str]
     accept: Callable[[str], bool]
 
@@ -95,8 +99,8 @@ class _Rule(Struct, frozen=True):
 def redact(text: str, *, pace: Pace = iter) -> Redacted:
     """Replace every secret in `text` by `[redacted: <kind>]`.
 
-    Thread-safe; redacting twice changes nothing. The first call imports detect-secrets. A long text is searched in windows, with `pace`
-    between two of them, because a pattern holds the interpreter while it searches.
+    Thread-safe; redacting twice changes nothing. The first call imports detect-secrets. A pattern holds the interpreter while it searches, so
+    a long text is searched in windows, and `pace` comes before each pattern of each window.
     """
     found: list[tuple[int, Secret]] = []
     cuts: list[tuple[int, int]] = []
@@ -140,17 +144,17 @@ def _cut(
 def _spans(text: str, pace: Pace) -> Iterator[Span]:
     """Yield what all rules find in the windows of a text."""
     if len(text) <= WINDOW + MARGIN:
-        yield from _spans_of(text)
+        yield from _spans_of(text, pace)
         return
     yield from secret_rules.private_keys(text)
     for token in _JWT.finditer(text):
         if len(token[0]) > MARGIN:  # no window need hold all of it, and in part it is none
             yield from (
-                Span(token.start() + one.start, token.start() + one.end, one.kind) for one in _spans_of(token[0])
+                Span(token.start() + one.start, token.start() + one.end, one.kind) for one in _spans_of(token[0], pace)
             )
-    for start in pace(range(0, len(text), WINDOW)):
+    for start in range(0, len(text), WINDOW):
         first, last = max(0, start - MARGIN), min(len(text), start + WINDOW + MARGIN)
-        for span in _spans_of(text[first:last]):
+        for span in _spans_of(text[first:last], pace):
             begins, ends = first + span.start, first + span.end
             if start <= begins < start + WINDOW or (begins < start <= ends):
                 if ends == last:  # it may go on behind the window: half a secret is a secret
@@ -159,9 +163,9 @@ def _spans(text: str, pace: Pace) -> Iterator[Span]:
                 yield Span(begins, ends, span.kind)
 
 
-def _spans_of(text: str) -> Iterator[Span]:
+def _spans_of(text: str, pace: Pace) -> Iterator[Span]:
     """Yield what all rules find, without example keys of documentation."""
-    for span in (*_their_spans(text), *secret_rules.spans(text), *secret_rules.prose_spans(text)):
+    for span in (*_their_spans(text, pace), *secret_rules.spans(text, pace)):
         value = text[span.start : span.end]
         if "EXAMPLE" not in value and not secret_rules.is_product(text, span.end):
             yield span
@@ -185,9 +189,10 @@ def _joined(spans: list[Span]) -> Iterator[Span]:
         yield current
 
 
-def _their_spans(text: str) -> Iterator[Span]:
-    for rule in _rules():
-        if rule.hint not in text:
+def _their_spans(text: str, pace: Pace) -> Iterator[Span]:
+    has_long_key = _LONG_KEY.search(text) is not None
+    for rule in pace(_rules()):
+        if rule.hint not in text or (rule.of_a_long_key and not has_long_key):
             continue
         reach = 0
         for found in rule.pattern.finditer(text):
@@ -218,6 +223,7 @@ def _rules() -> tuple[_Rule, ...]:
                     re.compile(f"{start}(?:{bounded})", pattern.flags),
                     module in _TOKEN_PLUGINS,
                     _HINTS.get(module, ""),
+                    module in _OF_A_LONG_KEY,
                     _JWT_REST if module == "jwt" else _WORD_REST,
                     _ACCEPT.get(module, lambda _match: True) if module != "jwt" else plugin.is_formally_valid,
                 )

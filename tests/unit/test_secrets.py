@@ -291,7 +291,21 @@ def test_a_secret_is_found_wherever_it_lies_in_a_long_text(secret: str, kind: st
         assert found.text == f"{before}{short.text}{filler[:12_000]}"
 
 
-def test_between_the_windows_of_a_long_text_others_go_on() -> None:
+LARGE_TEXTS = {
+    "prose": "The quay crane is oiled at dawn. ",
+    "one line of code": "function(a,b){return a[b]||{}};",
+    "blanks": " ",
+    "Chinese": "渡轮在黎明时分离开港口。",
+    "an image": base64.b64encode(bytes(range(256))).decode(),
+    "a table": "| key | value | password |\n",
+    "one word": "password ",
+    "nested quotes": "> > - **[[a]]** [x](y.md)\n",
+    "beginnings of tokens": "eyJ",
+}
+
+
+@pytest.mark.parametrize("unit", LARGE_TEXTS.values(), ids=LARGE_TEXTS)
+def test_others_go_on_before_each_pattern_of_each_window(unit: str) -> None:
     steps: list[int] = []
 
     def pace(given: Iterable[T]) -> Iterator[T]:
@@ -299,9 +313,13 @@ def test_between_the_windows_of_a_long_text_others_go_on() -> None:
             steps.append(1)
             yield step
 
-    text = "The quay crane is oiled at dawn.\n" * 4_000
+    redact("", pace=pace)
+    patterns = len(steps)
+    assert patterns > 30
+    steps.clear()
+    text = unit * (200_000 // len(unit))
     assert redact(text, pace=pace).text == text
-    assert len(steps) >= len(text) // WINDOW
+    assert len(steps) == patterns * -(-len(text) // WINDOW)
 
 
 def test_a_token_that_is_longer_than_a_window_goes_as_a_whole() -> None:
