@@ -1,1 +1,1 @@
-"""Everything that knows git: processes, objects, refs, the index, locks, attributes, remotes."""
+"""All code that runs git: processes, objects, refs, the index, locks, attributes, remotes."""

@@ -1,7 +1,8 @@
-"""What a person's attributes say of our paths (gitattributes(5)): filters (git-crypt, transcrypt, LFS), line ends, encodings, `ident`.
+"""Read the git attributes that apply to the vault's files (gitattributes(5)): filters, line ends, encodings,
+`ident`.
 
-Git is asked (`git check-attr`), and only where an attributes file that may speak of a path has a word that matters; what it
-answered holds until one of those files, or git's configuration, is another one.
+Git itself is asked (`git check-attr`), and only for paths whose attributes files name an attribute that matters
+here. Answers are cached until one of those files, or git's configuration, changes.
 """
 
 from __future__ import annotations
@@ -25,35 +26,35 @@ _SYSTEM: Final = "/etc/gitattributes"
 _SIZE: Final = 1_000_000
 """Bytes of an attributes file that are read; git itself reads no more than 100 MB."""
 _MOST: Final = 20_000
-"""Paths that are remembered."""
+"""The number of paths whose rule is cached."""
 _State = tuple[tuple[int, int, int], ...]
 
 
 class Word(StrEnum):
-    """What an attributes file, or git's configuration, may have git do to content."""
+    """What an attributes file, or git's configuration, may make git do to the content of a file."""
 
     FILTER = "filter"
     ENCODING = "working-tree-encoding"
     IDENT = "ident"
     TEXT = "text"
-    """Line ends become LF in the history."""
+    """Line ends are converted to LF in the history."""
     CRLF = "crlf"
-    """They become CRLF in the folder."""
+    """Line ends are converted to CRLF in the folder."""
     PIPE = "pipe"
-    """Nothing: a pipe stands in the place of the file, for which git would wait for ever."""
+    """No attribute: the attributes file is a pipe, which git would wait for without end."""
 
 
 _ALL: Final = frozenset(Word) - {Word.PIPE}
 REFUSING: Final = frozenset({Word.FILTER, Word.ENCODING, Word.PIPE})
-"""Those for which a path may be one where nothing can be written."""
+"""The words for which a path may be one that Ormah cannot write to."""
 
 
 class Rule(Struct, frozen=True):
-    """What git does to the content of one path on its way between folder and history."""
+    """What git does to the content of one path, between the folder and the history."""
 
     filter: str | None = None
     missing: bool = False
-    """Whether git's configuration knows no such filter."""
+    """Whether git's configuration has no filter of the name `filter`."""
     encoding: str | None = None
     ident: bool = False
     text: bool = False
@@ -64,7 +65,7 @@ class Rule(Struct, frozen=True):
 
     @property
     def unwritable(self) -> str | None:
-        """Why nothing can be written at the path, as a clause; None: it can."""
+        """Return why Ormah cannot write to the path, as a clause; None if it can."""
         if self.pipe:
             return "git cannot be asked for its attributes: there is a pipe in the place of .gitattributes"
         if self.missing:
@@ -77,36 +78,37 @@ class Rule(Struct, frozen=True):
 
 
 class Attributes:
-    """Asks git for the attributes of our paths. Safe from any thread."""
+    """Asks git for the attributes of the vault's paths. Thread-safe."""
 
     def __init__(self, git: Git, prefix: str) -> None:
-        """`prefix`: the vault's folder within its repository, with a slash at its end, or ""."""
+        """`prefix`: the vault's folder within its repository, ending in a slash, or ""."""
         self._git = git
         self._prefix = prefix
         self._top = os.fspath(git.top)
         self._lock = threading.Lock()
         self._known: dict[str, tuple[_State, Rule | None]] = {}
-        """Of each path: how the attributes files stood that may speak of it, and what was found."""
+        """{path: (state of the attributes files that apply to it, the rule found)}."""
         self._read: dict[str, tuple[tuple[int, int, int], frozenset[Word]]] = {}
-        """Of each attributes file: how it stood, and its words."""
+        """{attributes file: (its state, the words in it)}. A state is (mtime in ns, size, inode)."""
         self._settings: Mapping[str, str] = {}
         self._everywhere: list[str] = []
         self._always: frozenset[Word] = frozenset()
         self.version = 0
-        """Another number for another configuration of git: what a filter made before it may be something else now."""
+        """Incremented when git's configuration changes: the output of a filter may then be different."""
 
     def words(self, path: str) -> frozenset[Word]:
-        """What git may do to the content of a path (relative to the vault), for all that its attributes files say; nearly always nothing."""
+        """Return what git may do to the content of a path (relative to the vault), by its attributes files alone;
+        usually nothing."""
         with self._lock:
             self._follow_settings()
             return self._look(path, {})[1]
 
     def rule(self, path: str) -> Rule | None:
-        """What git does to the content of a path; None: nothing."""
+        """Return what git does to the content of a path; None if it leaves the content alone."""
         return self.rules([path]).get(path)
 
     def rules(self, paths: Collection[str]) -> dict[str, Rule]:
-        """Those of `paths` whose content git changes, each with what it does."""
+        """Return `{path: rule}` for those of `paths` whose content git changes."""
         found: dict[str, Rule | None] = {}
         unknown: dict[str, _State] = {}
         files: dict[str, tuple[tuple[int, int, int], frozenset[Word]]] = {}
@@ -133,7 +135,7 @@ class Attributes:
         return {path: rule for path, rule in found.items() if rule is not None}
 
     def ask_of(self, paths: Iterable[str]) -> None:
-        """Ask git once for all of `paths` of which `unwritable` would ask it for each."""
+        """Ask git once for the rules that `unwritable` needs for `paths`, so that it need not ask for each path."""
         files: dict[str, tuple[tuple[int, int, int], frozenset[Word]]] = {}
         with self._lock:
             self._follow_settings()
@@ -141,12 +143,13 @@ class Attributes:
         self.rules(asked)
 
     def unwritable(self, path: str) -> str | None:
-        """Why nothing can be written at a path, as a clause; None: it can, or git's filter says when it is asked to."""
+        """Return why Ormah cannot write to a path, as a clause. None if it can, or if only running git's filter will
+        show whether it can."""
         rule = self.rule(path) if self.words(path) & REFUSING else None
         return None if rule is None else rule.unwritable
 
     def filter_of(self, path: str) -> str | None:
-        """The filter that git runs the content of a path through; None: none."""
+        """Return the name of the filter that git applies to a path, or None."""
         rule = self.rule(path)
         return None if rule is None else rule.filter
 
@@ -173,8 +176,10 @@ class Attributes:
     def _look(
         self, path: str, files: dict[str, tuple[tuple[int, int, int], frozenset[Word]]]
     ) -> tuple[_State, frozenset[Word]]:
-        """How the attributes files stand that may speak of a path, and all of their words. `files` are those that were looked at
-        already."""
+        """Return the state of all attributes files that apply to a path, and all words in them.
+
+        `files` caches what this call and earlier ones read, by attributes file.
+        """
         state = []
         words = self._always
         for file in self._files(path):
@@ -186,7 +191,8 @@ class Attributes:
         return tuple(state), words if words - {Word.CRLF} else frozenset()
 
     def _files(self, path: str) -> list[str]:
-        """The system's and the person's own, the repository's, and one in each folder on the way."""
+        """Return the attributes files that apply to a path: the system's, the person's, the repository's, and one in
+        each folder above it."""
         where = self._top
         found = [*self._everywhere, f"{where}/.gitattributes"]
         for part in (self._prefix + path).split("/")[:-1]:
@@ -222,7 +228,7 @@ class Attributes:
         return {path: self._rule(values) for path, values in said.items()}
 
     def _rule(self, said: Mapping[str, str]) -> Rule | None:
-        """What git makes of the values of attributes (git's convert.c, `convert_attrs`)."""
+        """Return the rule for these attribute values, as git's convert.c (`convert_attrs`) decides it."""
         name = said["filter"] if said["filter"] not in {*_UNSET, "set"} else None
         known = name is not None and any(key.startswith(f"filter.{name}.") for key in self._settings)
         encoding = said["working-tree-encoding"]
@@ -238,7 +244,7 @@ class Attributes:
         return None if rule == Rule() else rule
 
     def _line_ends(self, said: Mapping[str, str]) -> tuple[bool, bool]:
-        """Whether line ends become LF in the history, and CRLF in the folder."""
+        """Return whether line ends become LF in the history, and whether they become CRLF in the folder."""
         text = said["text"] if said["text"] in {"set", "unset", "auto", "input"} else said["crlf"]
         if text == "unset":
             return False, False
@@ -250,14 +256,15 @@ class Attributes:
 
 
 def _words_of(lines: Iterable[str]) -> frozenset[Word]:
-    """What the lines of an attributes file may set. An attribute that is only taken back (`-text`) sets nothing."""
+    """Return what the lines of an attributes file may set. A line that only unsets an attribute (`-text`) sets
+    nothing."""
     found = set()
     for line in lines:
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
         if words[0].startswith("[attr]"):
-            return _ALL  # under a name of the person's own
+            return _ALL  # a macro: it may stand for any attribute
         for word in words[1:]:
             name, _, value = word.partition("=")
             if name == "eol":

@@ -1,4 +1,7 @@
-"""Many questions to git at once, from a child of its own: the long-lived one is for what somebody waits for."""
+"""Ask git about many objects at once, in a git process of its own.
+
+The long-lived git process in `repository.py` stays free for questions that a caller waits for.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ CHUNK = 1 << 16
 
 
 def read_blobs(git: Git, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """(id, bytes) of each blob, in order, as they come; leaving early ends the command. Raises GitFailed for a missing one."""
+    """Yield `(id, bytes)` of each blob, in the given order. Closing the iterator ends the git command.
+
+    Raises GitFailed for a missing blob.
+    """
     if not oids:
         return
     with _asked(git, ["cat-file", "--batch", "--buffer"], oids) as child:
@@ -30,7 +36,7 @@ def read_blobs(git: Git, oids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
 
 
 def ask_many(git: Git, arguments: Sequence[str], names: Sequence[str]) -> Iterator[bytes]:
-    """The NUL-separated records of a command that takes `names` on its standard input, as they come."""
+    """Yield the NUL-separated records of a git command that reads `names` from its standard input. Raises GitFailed."""
     if not names:
         return
     with _asked(git, arguments, names) as child:
@@ -49,13 +55,16 @@ def ask_many(git: Git, arguments: Sequence[str], names: Sequence[str]) -> Iterat
 
 @contextlib.contextmanager
 def _asked(git: Git, arguments: Sequence[str], names: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A command that is told the names, a line each, by a thread: neither side waits for the other's full pipe."""
+    """Run a git command whose standard input gets the names, one per line, from a thread.
+
+    Writing in a thread keeps both processes from blocking on full pipes.
+    """
     child = git.start(*arguments)
     stdin = child.stdin
     assert stdin is not None
 
     def tell() -> None:
-        with contextlib.suppress(BrokenPipeError):  # it was left early
+        with contextlib.suppress(BrokenPipeError):  # the command was ended early
             stdin.write("".join(f"{name}\n" for name in names).encode())
             stdin.close()
 

@@ -1,4 +1,4 @@
-"""A repository as purging reads it: all of its objects in one pass, all changes of all commits in another."""
+"""Read a repository for a purge: all its objects in one pass, and the changes of all commits in another."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from msgspec import Struct
 from ormahd.git.process import CONFIG, GitFailed, call, environment, executable
 
 OURS = ("refs/heads/", "refs/tags/", "refs/ormah/")
-"""Refs whose history is this repository's own, and is rewritten."""
+"""Prefixes of refs whose history belongs to this repository; a purge rewrites it."""
 REMOTE = "refs/remotes/"
-"""What was last seen of others: dropped, because it holds the old history; a fetch brings it again."""
+"""Prefix of remote-tracking refs. A purge deletes these refs, because they hold the old history; a fetch restores
+them."""
 
 
 class Object(NamedTuple):
@@ -27,16 +28,16 @@ class Object(NamedTuple):
 
 
 class Commit(Struct, frozen=True):
-    """A commit with what it changed against its first parent, or with `merge` against any of them."""
+    """A commit with its changes against its first parent; with `merge`, against all parents."""
 
     oid: str
     parents: tuple[str, ...]
     changes: tuple[tuple[str, str, str], ...]
-    """(path, blob before, blob after); null ids where there was no file."""
+    """(path, blob before, blob after) of each change; a null id where there was no file."""
 
 
 class Store:
-    """A repository by its git directory alone: nothing here needs files or an index."""
+    """A repository accessed by its git directory alone, without working tree or index."""
 
     def __init__(self, git_dir: Path) -> None:
         self.git_dir = git_dir
@@ -46,7 +47,7 @@ class Store:
 
     @classmethod
     def make(cls, place: Path, object_format: str) -> Store:
-        """A new bare repository in `place`, with nothing in it that a template would bring."""
+        """Create a bare repository in `place`, without git's templates."""
         call(
             ["init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", str(place)],
             cwd=place.parent,
@@ -55,22 +56,23 @@ class Store:
         return cls(place)
 
     def run(self, *arguments: str, input: bytes | None = None, ok: Iterable[int] = (0,)) -> bytes:  # noqa: A002
-        """What a git command printed; raises GitFailed."""
+        """Return the output of a git command; raises GitFailed."""
         return call([*self._options, *arguments], cwd=self.git_dir, input=input, ok=ok)
 
     def refs(self) -> dict[str, str]:
-        """{full name: object id} of every ref, symbolic ones left out."""
+        """Return `{full name: object id}` of every ref, except symbolic refs."""
         out = self.run("for-each-ref", "--format=%(objectname) %(refname) %(symref)")
         rows = (os.fsdecode(line).split(" ") for line in out.splitlines())
         return {name: oid for oid, name, symref in rows if not symref}
 
     def symbolic(self) -> list[str]:
-        """The names of symbolic refs (`refs/remotes/origin/HEAD`)."""
+        """Return the names of symbolic refs (such as `refs/remotes/origin/HEAD`)."""
         out = self.run("for-each-ref", "--format=%(refname) %(symref)")
         return [name for name, symref in (os.fsdecode(line).split(" ") for line in out.splitlines()) if symref]
 
     def objects(self, oids: Iterable[str] | None = None, *, trees: bool = False) -> Iterator[Object]:
-        """Commits, tags and blobs (and `trees`): those named, or all that the repository has, reachable or not."""
+        """Yield commits, tags and blobs (with `trees` also trees): those of the given ids, or all objects, reachable
+        or not."""
         if oids is None:
             listed = self.run(
                 "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname) %(objecttype)"
@@ -84,7 +86,7 @@ class Store:
                 while header := out.readline():
                     words = header.split()
                     if words[1:] == [b"missing"]:
-                        continue  # the commit of a submodule
+                        continue  # a submodule's commit: it is in another repository
                     if len(words) != 3:
                         raise GitFailed(["cat-file", "--batch"], 1, header.decode("utf-8", "replace"))
                     data = out.read(int(words[2]))
@@ -92,7 +94,10 @@ class Store:
                     yield Object(words[0].decode(), words[1].decode(), data)
 
     def commits(self, *revisions: str) -> Iterator[Commit]:
-        """Every commit that `revisions`, or else branches, tags and refs of ours reach, newest first, with its changes."""
+        """Yield every commit reachable from `revisions`, newest first, with its changes.
+
+        Without `revisions`: every commit reachable from branches, tags and `refs/ormah/`.
+        """
         command = ["log", "-z", "--raw", "--no-abbrev", "--no-renames", "-m", "--root", "--topo-order", "--no-color",
                    "--no-show-signature", "--format=%x1f%H %P", *(revisions or ("--branches", "--tags", "--glob=refs/ormah/")), "--"]  # fmt: skip
         found: tuple[str, tuple[str, ...]] | None = None
@@ -114,7 +119,7 @@ class Store:
             yield Commit(*found, tuple(changes))
 
     def bytes(self) -> int:
-        """On disk, all objects."""
+        """Return the size of all objects on disk, in bytes."""
         found = dict(line.split(b": ") for line in self.run("count-objects", "-v").splitlines())
         return 1024 * (int(found[b"size"]) + int(found[b"size-pack"]))
 
@@ -130,7 +135,8 @@ def _records(out: IO[bytes]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _running(command: list[str], cwd: Path, stdin: IO[bytes] | int) -> Iterator[IO[bytes]]:
-    """The standard output of a git command; raises GitFailed at the end when it failed."""
+    """Run a git command and give its standard output; raises GitFailed at the end of the block if the command
+    failed."""
     with tempfile.TemporaryFile() as complaint:
         child = subprocess.Popen(
             [executable(), *command], cwd=cwd, env=environment(), stdin=stdin, stdout=subprocess.PIPE, stderr=complaint

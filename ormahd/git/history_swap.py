@@ -1,9 +1,12 @@
-"""From the old history to the new one, so that a kill at any instant leaves the one or the other whole.
+"""Replace the repository's history by the purged one, so that a crash at any instant leaves one of the two whole.
 
-The new objects are put beside the old ones first; then the journal promises the rest; then the refs move, each by
-compare-and-swap; then what nothing leads to any more is dropped by git itself (`repack -a -d`, `prune`). At every moment
-the repository is complete for whoever looks at it, and after a crash the next start does what was promised and is left.
-The journal stays until index and state are cleaned too (`finish`).
+1. The packs of the new history are copied in beside the old objects.
+2. A journal records which refs will move.
+3. The refs move by compare-and-swap.
+4. `git repack -a -d` and `git prune` delete what is no longer reachable.
+
+Readers find a complete repository at every moment. After a crash, the next start finishes what the journal records.
+The journal is kept until index and state are cleaned as well (`finish`).
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from ormahd.note.forgetting import Forgotten
 from ormahd.process.disk import sync, sync_directory, write_durably
 
 FOLDER = "ormah-purge"
-"""In the git directory: on the same file system as the objects, and nothing that a person or an editor looks into."""
+"""The purge's folder in the git directory: on the file system of the objects, and out of sight of people and
+editors."""
 CLONE = "clone.git"
 JOURNAL = "journal.json"
 
@@ -36,17 +40,20 @@ SCRATCH = (
     "ORIG_HEAD", "FETCH_HEAD", "AUTO_MERGE", "COMMIT_EDITMSG", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG", "NOTES_EDITMSG",
     "gc.log", "logs", "rr-cache", "lost-found", "objects/info/commit-graph", "objects/info/commit-graphs",
 )  # fmt: skip
-"""What git keeps of earlier states beside refs and objects: reflogs, messages, recorded conflicts, lists of commits."""
+"""Files in which git keeps earlier states besides refs and objects: reflogs, messages, recorded conflict
+resolutions, commit graphs."""
 
 PATIENCE = 20.0
-"""Seconds that a git of a killed life may take to end."""
+"""Seconds to wait for a git process of a daemon that was killed."""
 
 At = Callable[[str], None]
 
 
 class Journal(Struct, frozen=True):
-    """What is promised. `refs`: {name: (old id, new id)}; `drop`: refs that go, {name: id}; `symbolic`: those that go
-    and only name another."""
+    """The record of a purge that must be completed.
+
+    `refs`: {name: (old id, new id)}. `drop`: refs to delete, {name: id}. `symbolic`: symbolic refs to delete.
+    """
 
     refs: Mapping[str, tuple[str, str]]
     drop: Mapping[str, str]
@@ -68,7 +75,7 @@ def folder_of(git: Git) -> Path:
 
 
 def read_journal(git: Git) -> Journal | None:
-    """What was promised and is not finished, or None."""
+    """Return the journal of an unfinished purge, or None."""
     try:
         return Journal.decode((folder_of(git) / JOURNAL).read_bytes())
     except FileNotFoundError:
@@ -76,8 +83,10 @@ def read_journal(git: Git) -> Journal | None:
 
 
 def switch(git: Git, clone: Store, journal: Journal, at: At) -> None:
-    """Give the repository the clone's history. The caller sees to it that nobody writes. Raises Conflict, with nothing
-    changed, when a ref is not where the clone was made from."""
+    """Give the repository the history of `clone`. The caller makes sure that nothing else writes.
+
+    Raises Conflict, with no ref moved, if a ref has moved since the clone was made.
+    """
     _adopt_packs(git, clone)
     at("purge-packs")
     write_durably(folder_of(git) / JOURNAL, journal.encode())
@@ -92,7 +101,7 @@ def switch(git: Git, clone: Store, journal: Journal, at: At) -> None:
 
 
 def clean(git: Git, at: At) -> None:
-    """Drop the old history. Can be repeated; what is reachable, staged or not, stays."""
+    """Delete the old history; reachable and staged objects stay. Can be repeated."""
     for name in SCRATCH:
         path = git.common / name
         if path.is_dir() and not path.is_symlink():
@@ -114,20 +123,23 @@ def clean(git: Git, at: At) -> None:
 
 
 def finish(git: Git) -> None:
-    """Everything else is cleaned too: nothing is left to be remembered of it."""
+    """Delete the journal and its folder, once index and state are cleaned as well."""
     folder = folder_of(git)
     (folder / JOURNAL).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_clean(git: Git) -> bool:
-    """Whether the promised part of the repository is done, so that only `finish` is left."""
+    """Whether the repository's part of the purge is complete, so that only `finish` is left."""
     return not (folder_of(git) / CLONE).exists()
 
 
 def recover(git: Git, at: At) -> str | None:
-    """After a crash, before anything is written: what was not promised is dropped, what was is done. A sentence when a
-    person has to do something about it. The journal of a promise stays for whoever cleans index and state."""
+    """Complete or drop a purge that a crash interrupted. Runs before anything is written to the vault.
+
+    A purge without a journal is dropped; one with a journal is completed. Its journal stays until the caller has
+    cleaned index and state. Returns a sentence if a person has to act.
+    """
     if not folder_of(git).is_dir():
         return None
     journal = read_journal(git)
@@ -159,7 +171,8 @@ def recover(git: Git, at: At) -> str | None:
 
 
 def _unlock(git: Git, journal: Journal) -> None:
-    """Locks of refs that a git of ours left when it was ended with us: younger than the promise, and nobody's."""
+    """Delete ref locks that a killed git process of the purge left: those younger than the journal. No other git is
+    running."""
     since = (folder_of(git) / JOURNAL).stat().st_mtime_ns
     names = ["HEAD", "packed-refs", "index.ormah-purge", *journal.refs, *journal.drop]
     for path in (git.common / f"{name}.lock" for name in names):
@@ -169,7 +182,8 @@ def _unlock(git: Git, journal: Journal) -> None:
 
 
 def _adopt_packs(git: Git, clone: Store) -> None:
-    """The clone's packs beside our own, durably; the index of each comes last, because by it git finds a pack."""
+    """Copy the clone's packs into the repository, durably. Each pack's index comes last, because git finds a pack by
+    its index."""
     source, target = clone.git_dir / "objects/pack", git.common / "objects/pack"
     target.mkdir(parents=True, exist_ok=True)
     for file in sorted(source.glob("pack-*"), key=lambda path: path.suffix == ".idx"):
@@ -178,8 +192,8 @@ def _adopt_packs(git: Git, clone: Store) -> None:
             continue
         try:
             os.link(file, new)
-        except OSError:  # a file system without links
-            part = target / f"tmp_{file.name}"  # `git prune` tidies what is called so
+        except OSError:  # a file system without hard links
+            part = target / f"tmp_{file.name}"  # `git prune` deletes files with this prefix
             shutil.copyfile(file, part)
             os.replace(part, new)
         with open(new, "rb") as opened:
@@ -190,7 +204,7 @@ def _adopt_packs(git: Git, clone: Store) -> None:
 def _move_refs(
     git: Git, refs: Mapping[str, tuple[str, str]], drop: Mapping[str, str], symbolic: tuple[str, ...]
 ) -> None:
-    """All of them, or none, each from where it is known to be. Raises GitFailed."""
+    """Move or delete all refs in one transaction, each only if it is still at its old id. Raises GitFailed."""
     lines = ["start"]
     lines += [f"update {name} {new} {old}" for name, (old, new) in refs.items() if old != new]
     lines += [f"delete {name} {oid}" for name, oid in drop.items()]
@@ -203,7 +217,7 @@ def _move_refs(
 
 
 def _plain_index(git: Git) -> None:
-    """The index without what it remembers of solved conflicts, and in one piece; entries, staged or not, as they are."""
+    """Rewrite git's index without resolve-undo data and not split; the entries, staged or not, stay as they are."""
     index, copy = git.git_dir / "index", git.git_dir / "index.ormah-purge"
     if not index.exists():
         return
@@ -221,7 +235,7 @@ def _plain_index(git: Git) -> None:
 
 
 def _reaches(git: Git, commit: str, old: str) -> bool:
-    """Whether the history of `commit` has `old` in it; one that is gone is in none."""
+    """Whether `old` is an ancestor of `commit`; False if `old` does not exist."""
     try:
         git.run("merge-base", "--is-ancestor", old, commit)
     except GitFailed:

@@ -1,7 +1,8 @@
-"""The person's index: held while we commit, and told of our paths afterwards, with their staged work untouched.
+"""Update git's index after a commit by Ormah, leaving what the person has staged untouched.
 
-A commit that moves HEAD but not the index makes the person's next `git commit` delete our notes. So the new index is
-made beside the old one while `index.lock` is ours, and renamed over it as soon as the branch has moved.
+A commit that moves HEAD but not the index would make the person's next `git commit` delete the new notes. So the new
+index is written to another file while Ormah holds `index.lock`, and renamed over the old one as soon as the branch
+has moved.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from ormahd.process.disk import read_small, sync_directory, write_small
 _numbers = itertools.count()
 
 MARK = "ormah "
-"""How the content of an `index.lock` of ours begins; the vault's id and the op follow. Git never reads it."""
+"""How the content of an `index.lock` by Ormah begins; the vault's id and the op follow. Git never reads it."""
 
 
 class IndexLock:
-    """`index.lock`, with our mark in it from the first moment on (it is linked into place, complete), so that after a
-    crash it can be told from a lock of git's own."""
+    """The file `index.lock`, with a mark that tells it, after a crash, from a lock of git's own.
+
+    The file is linked into place with its content, so that it never exists without the mark.
+    """
 
     def __init__(self, git: Git, vault_id: str) -> None:
         self.path = git.git_dir / "index.lock"
@@ -36,11 +39,12 @@ class IndexLock:
         self._claimed: set[bytes] = set()
 
     def claim(self, op: str) -> None:
-        """A lock that names this op is ours, whatever the vault was called when it was taken."""
+        """Treat a lock that names this op as ours, even if the vault had another id when the lock was taken."""
         self._claimed.add(op.encode())
 
     def take(self, op: str) -> bool:
-        """False when somebody holds it. One that a crash of ours left is taken over: nobody came between."""
+        """Take the lock. False if another program holds it. A lock that this vault's daemon left in a crash is taken
+        over."""
         if self.ours():
             return True
         content = self._mark + f"{op} pid {os.getpid()}\n".encode()
@@ -49,7 +53,7 @@ class IndexLock:
             os.link(self._twin, self.path)
         except FileExistsError:
             return False
-        except OSError:  # a file system without links
+        except OSError:  # a file system without hard links
             try:
                 fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
             except FileExistsError:
@@ -62,7 +66,7 @@ class IndexLock:
         return True
 
     def ours(self) -> bool:
-        """Whether the lock that is there bears our mark. Since only one daemon has the vault, it is then ours."""
+        """Whether the lock file bears our mark. Only one daemon has the vault at a time, so the lock is then ours."""
         try:
             found = read_small(self.path)
         except OSError:
@@ -78,13 +82,16 @@ class IndexLock:
 
 
 class NextIndex:
-    """The index with our paths in it, made by `git update-index` beside our other work. Only with the lock held."""
+    """The next index file, with the committed paths, written by `git update-index` while the daemon does other work.
+
+    Used only while the index lock is held.
+    """
 
     def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None]) -> None:
-        """`entries`: path relative to the top -> what HEAD will have there (None: nothing)."""
+        """`entries`: {path relative to the top: its entry in the new HEAD; None: no file}."""
         self._git = git
         self.entries = entries
-        # A name of its own each time: the orphan of a killed life may still be writing under another one.
+        # A new name each time: an orphaned git of a killed daemon may still be writing to an earlier one.
         self._file = git.git_dir / f"index.ormah-{vault_id}-{os.getpid()}-{next(_numbers)}"
         self._index = git.git_dir / "index"
         self._child: subprocess.Popen[bytes] | None = None
@@ -93,7 +100,7 @@ class NextIndex:
         if not os.path.lexists(self._index):
             git.mender.index(
                 head=git.head()
-            )  # else ours would be all that is in it, and the next commit delete the rest
+            )  # else the new index holds only our paths, and the next commit deletes the rest
         try:
             self._begin()
         except OSError:  # git does not start
@@ -101,7 +108,7 @@ class NextIndex:
             raise
 
     def _begin(self) -> None:
-        """Have git begin."""
+        """Start `git update-index` on a copy of the index."""
         git, entries = self._git, self.entries
         with contextlib.suppress(FileNotFoundError):
             _twin(self._index, self._file)
@@ -114,7 +121,7 @@ class NextIndex:
         self._input = b"".join(lines)
         assert self._child.stdin
         with contextlib.suppress(BrokenPipeError):
-            # What fits the pipe goes now, so that git works while we do; the rest follows in `ready`.
+            # What fits the pipe is sent now, so that git works at the same time; `ready` sends the rest.
             os.set_blocking(self._child.stdin.fileno(), False)
             sent = os.write(self._child.stdin.fileno(), self._input) if self._input else 0
             self._input = self._input[sent:]
@@ -123,13 +130,14 @@ class NextIndex:
                 self._child.stdin.close()
 
     def ready(self) -> None:
-        """Wait until it is written. Raises GitFailed, with nothing changed."""
+        """Wait until the new index file is written; it is not yet in place. Raises GitFailed, leaving the repository
+        unchanged."""
         try:
             self._ended()
         except GitFailed:
             if not self._git.mender.index(head=self._git.head()):
                 raise
-            self._file.unlink(missing_ok=True)  # a second name of what was set aside
+            self._file.unlink(missing_ok=True)  # a hard link to the index that was set aside
             self._begin()
             self._ended()
 
@@ -144,11 +152,11 @@ class NextIndex:
             raise GitFailed(["update-index"], child.returncode, complaint.decode("utf-8", "replace"))
 
     def publish(self) -> None:
-        """Put it in the old one's place, durably (its content is)."""
+        """Rename the new index over the old one, and fsync the folder. Git has fsynced the file's content."""
         self.ready()
         if self._file.exists():
             os.replace(self._file, self._index)
-            # Where git had nothing to change both are still names of one file, and renaming such does nothing.
+            # If git changed nothing, both names are links to one file, and renaming between those does nothing.
             self._file.unlink(missing_ok=True)
             sync_directory(self._git.git_dir)
 
@@ -160,8 +168,11 @@ class NextIndex:
 
 
 def _without_filters(git: Git) -> list[str]:
-    """Options by which git runs no filter of the person's. Where a file of theirs is as young as the index, `update-index` compares it
-    with its blob: one that a filter cannot convert would end it, and what is only held for changed is looked at again."""
+    """Return options that disable every filter the person has configured.
+
+    `update-index` may compare a file as young as the index with its blob, and a failing filter would end it. Without
+    filters such a file only counts as changed, and git compares it again later.
+    """
     names = {key[len("filter.") :].rpartition(".")[0] for key in git.settings() if key.startswith("filter.")}
     settings = [f"filter.{name}.{key}" for name in sorted(names) for key in ("clean=", "process=", "required=false")]
     return [word for setting in settings for word in ("-c", setting)]
@@ -175,14 +186,14 @@ def _communicate(child: subprocess.Popen[bytes], rest: bytes) -> tuple[bytes, by
 
 
 def discard(git: Git, vault_id: str) -> None:
-    """Remove what an interrupted update left."""
+    """Delete the files of an interrupted index update."""
     for path in [*git.git_dir.glob(f"index.ormah-{vault_id}*"), git.git_dir / f"ormah-{vault_id}.lock"]:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
 
 
 def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
-    """{path: blob id} of what the index has now of `paths` (relative to the top)."""
+    """Return `{path: blob id}` of the index's entries for `paths` (relative to the top)."""
     found: dict[bytes, str] = {}
     for at in range(0, len(paths), 500):
         names = [os.fsdecode(path) for path in paths[at : at + 500]]
@@ -194,7 +205,7 @@ def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
 
 
 def _twin(index: Path, copy: Path) -> None:
-    """git never writes into an index in place, so that a second name for it is as good as a copy."""
+    """Hard-link the index to another name. This serves as a copy, because git never writes into an index in place."""
     try:
         os.link(index, copy)
     except FileNotFoundError:

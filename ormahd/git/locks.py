@@ -1,4 +1,4 @@
-"""Whether somebody else is at work in the repository, and which locks a crash left behind."""
+"""Find out whether another program is at work in the repository, and remove locks that a crash left behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ormahd.git.repository import Git
 from ormahd.model.change import Clock
 
 STALE = timedelta(minutes=10)
-"""A lock of somebody else's is removed only when it is older than this and no process has to do with it (DESIGN 5)."""
+"""A lock of another program is removed only if it is older than this and no process uses it (DESIGN 5)."""
 
 _OPERATIONS = {
     "MERGE_HEAD": "a merge is under way",
@@ -28,7 +28,7 @@ _OPERATIONS = {
 }
 
 _REFS = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
-"""Those of them that git keeps as refs, where refs are no files."""
+"""The operations among these that git keeps as refs; with `reftable` they are not files."""
 _MESSAGES = ("MERGE_MSG", "COMMIT_EDITMSG")
 _READERS = {
     b"fsmonitor--daemon",
@@ -46,12 +46,12 @@ _READERS = {
 
 
 def ref_locks(git: Git) -> list[Path]:
-    """The lock files that stand in the way of moving HEAD."""
+    """Return the paths of the lock files that would block moving HEAD."""
     return git.ref_files.locks(git.branch())
 
 
 def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
-    """Why we must wait, as a clause for people, or None. `held`: index.lock is ours at the moment."""
+    """Return why a write must wait, as a clause for people, or None. `held`: the caller holds index.lock."""
     if why := under_way(git):
         return why
     if not held and os.path.lexists(lock.path) and not lock.ours():
@@ -63,16 +63,17 @@ def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
 
 
 def under_way(git: Git) -> str | None:
-    """The operation that a person has begun and not ended, as a clause, or None: HEAD and folder are half done."""
+    """Return which git operation a person has begun and not ended, as a clause, or None. HEAD and folder may not
+    agree during one."""
     for name, why in _OPERATIONS.items():
         if os.path.lexists(git.git_dir / name):
             return why
-    if not git.ref_files.plain:  # there these are refs, and no files
+    if not git.ref_files.plain:  # with reftable, these are refs and not files
         for name in _REFS:
             if git.resolve(name) is not None:
                 return _OPERATIONS[name]
-    # While the message of a commit (or of a revert: it leaves no mark) is typed, git holds no lock; a commit of ours in
-    # between would make theirs fail, or take its changes away. Only a message younger than HEAD can be of such a one.
+    # While a person types the message of a commit or revert, git holds no lock. A commit by Ormah meanwhile would make
+    # theirs fail, or undo its changes. Only a message file younger than HEAD's last move can belong to such a commit.
     moved = git.ref_files.moved_ns()
     if any(_mtime(git.git_dir / name) > moved for name in _MESSAGES) and _git_at_work(git):
         return "the message of a commit is being written"
@@ -87,10 +88,11 @@ def _mtime(path: Path) -> int:
 
 
 def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2.0) -> list[str]:
-    """Remove what a crash of ours left beside the index lock; sentences on what was done. Only while we hold the vault.
+    """Delete the ref locks that our own git left in a crash. Return a sentence for each. Only while we hold the
+    vault.
 
-    `moving`: the commits to which we were moving a ref when we stopped. A ref's lock with such a commit in it is of our
-    own `git update-ref`, and an empty one too when no other git is at work; an orphan of ours that still lives gets
+    `moving`: the commits to which a ref was being moved at the crash. A ref lock that contains one of them is by our
+    own `git update-ref`; so is an empty one, if no other git is at work. A git process of ours that still runs gets
     `patience` seconds to end by itself.
     """
     discard(git, vault_id)
@@ -102,7 +104,7 @@ def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2
     for path in locks:
         with contextlib.suppress(FileNotFoundError):
             text = path.read_text("ascii", "replace").strip()
-            # In a lock of the tables of all refs stand names of tables, whatever made it.
+            # A reftable lock holds names of tables, and so does not tell which program made it.
             if text in moving or ((not text or not git.ref_files.plain) and not in_use(git, path)):
                 path.unlink()
                 said.append(f"removed the {path.name} that we held when we were stopped")
@@ -110,7 +112,7 @@ def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2
 
 
 def clear_stale(git: Git, lock: IndexLock, clock: Clock) -> list[str]:
-    """Remove locks of others that are older than STALE and that no process has to do with."""
+    """Delete locks of other programs that are older than STALE and that no process uses. Return a sentence for each."""
     said = []
     for path in [lock.path, *ref_locks(git)]:
         try:
@@ -128,7 +130,7 @@ def clear_stale(git: Git, lock: IndexLock, clock: Clock) -> list[str]:
 
 
 def in_use(git: Git, path: Path) -> bool:
-    """Whether some process has the file open, or a git runs inside this repository. Unknown counts as yes."""
+    """Whether a process has the file open, or a git runs inside this repository. True if that cannot be found out."""
     proc = Path("/proc")
     if not (proc / "self" / "fd").is_dir():
         return _in_use_by_lsof(path)
@@ -147,7 +149,7 @@ def in_use(git: Git, path: Path) -> bool:
 
 
 def _git_at_work(git: Git) -> bool:
-    """Whether a git that may change something runs inside this repository. Unknown counts as no."""
+    """Whether a git that may write runs inside this repository. False if that cannot be found out."""
     inside = [os.path.realpath(git.top), os.path.realpath(git.git_dir), os.path.realpath(git.common)]
     proc = Path("/proc")
     if not (proc / "self" / "fd").is_dir():
@@ -167,15 +169,18 @@ def _is_inside(cwd: str, places: list[str]) -> bool:
 
 
 def _may_lock(process: Path) -> bool:
-    """Whether a git may hold a lock: it is not one that only reads (a `git log` stands in its pager for hours), and not
-    our own child (`Git.start`; its parent stands in /proc after the name in brackets)."""
+    """Whether a git process may hold a lock.
+
+    Not if it only reads (a `git log` may stay open in a pager for hours), nor if it is a child of ours
+    (`Git.start`). The parent's pid follows the name in parentheses in /proc/PID/stat.
+    """
     parent = int((process / "stat").read_text("utf-8", "replace").rsplit(")", 1)[-1].split()[1])
     words = set((process / "cmdline").read_bytes().split(b"\0"))
     return not (words & _READERS or (parent == os.getpid() and b"--git-dir" in words))
 
 
 def _folders_by_lsof() -> list[str]:
-    """Where the gits of this system run."""
+    """Return the working directories of all git processes."""
     lsof = shutil.which("lsof")
     if lsof is None:
         return []

@@ -1,8 +1,9 @@
-"""Mends what git keeps beside its objects, where git cannot read it: after a power cut, by a sync tool, by a person's hand.
+"""Repair git's own files, other than objects, that git cannot read: after a power cut, a sync tool, or an edit by
+hand.
 
-What was there is set aside before anything is put in its place (`ormah-damaged` in git's folder), and each mend is a sentence for log
-and `doctor`. Refs come from the reflog, which is the one thing that is read here as a file: git shows the reflog of no ref that it
-cannot read. Objects are never touched.
+A damaged file is first moved to `ormah-damaged` in the git directory, and each repair is a sentence for the log and
+`doctor`. Refs are restored from their reflogs. These are read as files, because git does not show the reflog of a
+ref that it cannot read. Objects are never touched.
 """
 
 from __future__ import annotations
@@ -31,29 +32,30 @@ _DAMAGE: Final = re.compile(
     r"commit-graph|multi-pack-index|mmap failed|HEAD missing|Failed to resolve HEAD|bad default revision|invalid sha1 pointer|"
     r"unknown repository extension|expected git repo version"
 )
-"""What git says where it is worth looking. Others (a lock, a full disk, a wrong revision) are no damage."""
+"""Error messages of git that may be caused by a damaged file. Other errors (a lock, a full disk, a wrong revision)
+are not."""
 _INDEX: Final = re.compile(
     r"index file|bad index|index entry|unordered stage|cache entry|index uses|unable to map index|/index:|bad signature 0x|sharedindex"
 )
 _ENTRY: Final = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40}|[0-9a-f]{64}) [^\n\t]*\d+ [+-]\d{4}(?:\t([^\n]*))?$")
-"""A line of a reflog: to which commit, and why."""
+"""A line of a reflog: the new commit, and the reason."""
 _PACKED: Final = re.compile(rb"^([0-9a-f]{40}|[0-9a-f]{64}) (refs/[^\s\x00-\x1f]+)$")
 _HEAD: Final = re.compile(rb"^(?:ref:\s*refs/heads/[!-~\x80-\xff]+|[0-9a-f]{40}|[0-9a-f]{64})\s*$")
 _WENT: Final = re.compile(rb"^checkout: moving from \S+ to (\S+)$")
 _DERIVED: Final = ("objects/info/commit-graph", "objects/info/commit-graphs", "objects/pack/multi-pack-index")
-"""What git makes of objects to be quicker."""
+"""Files that git derives from the objects to be faster."""
 _QUIET: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-"""A fault of the person's own configuration is none of the repository's."""
+"""Environment without the person's own configuration: a fault in it is not the repository's."""
 MOST: Final = 1_000_000
 """Bytes of a reflog that are read, from its end."""
 WHOLE: Final = 64
-"""Files of which it is remembered that they are whole."""
+"""The number of files that are remembered as undamaged."""
 
 log = logging.getLogger(__name__)
 
 
 class Mender:
-    """Of one repository. Safe from any thread; only `index` wants git's index.lock held."""
+    """Repairs one repository. Thread-safe; only `index` requires the caller to hold git's index.lock."""
 
     def __init__(self, top: Path, git_dir: Path, common: Path, refs: RefFiles) -> None:
         self._top = top
@@ -63,9 +65,9 @@ class Mender:
         self._lock = threading.RLock()
         self._at_work = False
         self.mends = 0
-        """How often something was mended."""
+        """The number of repairs so far."""
         self._whole: dict[Path, object] = {}
-        """By file, what told those from others that were whole when they were read last."""
+        """{file: its inode, size and times when it was last found undamaged}."""
         self._files = [git_dir / name for name in ("HEAD", "index", "ORIG_HEAD", "FETCH_HEAD", "logs/HEAD")] + [
             common / name
             for name in ("config", "packed-refs", "info/exclude", "info/attributes", "shallow", *_DERIVED)
@@ -75,14 +77,15 @@ class Mender:
     # When to look
 
     def odd(self, branch: str | None = None) -> bool:
-        """Whether the configuration is gone, or something stands in the place of a file of git's that would hold up each process that opens it."""
+        """Whether the configuration is gone, or a file of git's was replaced by something, such as a pipe, that
+        would block git."""
         if not os.path.lexists(self._common / "config"):
             return self._common.is_dir()
         files = self._files if branch is None or not self._refs.plain else [*self._files, *self._of(branch)]
         return any(_is_odd(file) for file in files)
 
     def odd_refs(self) -> list[Path]:
-        """What is no file among the files of refs and of their logs."""
+        """Return the paths below `refs` and `logs` that are neither files nor folders."""
         found = []
         for folder in ("refs", "logs") if self._refs.plain else ():
             for where, _, inside in os.walk(self._common / folder):
@@ -90,7 +93,7 @@ class Mender:
         return found
 
     def sound(self) -> bool:
-        """Whether git takes it for a repository, and knows on which branch it is."""
+        """Whether git accepts the repository and can read which branch HEAD is on."""
         if not (self._common / "config").exists():
             return False
         try:
@@ -101,7 +104,7 @@ class Mender:
         return True
 
     def after(self, failed: GitFailed) -> bool:
-        """Mend what made a command fail; whether it is worth another try."""
+        """Repair what may have made a command fail. Return whether to retry the command."""
         return _DAMAGE.search(failed.stderr) is not None and self.look()
 
     @staticmethod
@@ -109,13 +112,14 @@ class Mender:
         return _INDEX.search(failed.stderr) is not None
 
     def look(self) -> bool:
-        """Mend what git cannot read, but its index; whether anything was mended."""
+        """Repair the files of the repository that git cannot read, except git's index file. Return whether anything
+        was repaired."""
         with self._lock:
             if self._at_work or not self._common.is_dir():
                 return False
             self._at_work = True
             try:
-                mended = sum([step() for step in self._steps()])  # all of them, in order
+                mended = sum([step() for step in self._steps()])  # run every step, in order
                 self.mends += mended
                 return mended > 0
             except (OSError, GitFailed) as exc:
@@ -126,16 +130,16 @@ class Mender:
 
     def _steps(self) -> list[Callable[[], bool]]:
         plain = [self._packed_refs, self._broken_refs] if self._refs.plain else []
-        # What is derived goes before refs: a commit that only a damaged list hides is there.
+        # Derived files come before refs: a commit that only a damaged list hides does exist.
         return [self._kinds, self._config, self._head, self._derived, *plain]
 
-    # What is looked at
+    # The steps
 
     def _kinds(self) -> bool:
-        """Folders, pipes, devices and links to nowhere in the place of files."""
+        """Set aside folders, pipes, devices and dangling links that are in the place of files."""
         files = [file for file in self._files if _is_odd(file)]
         files += [file for file in self.odd_refs() if file not in files]
-        mended = [self._aside(file, "is no file that git can read") for file in files]  # before git is asked anything
+        mended = [self._aside(file, "is no file that git can read") for file in files]  # before any git command
         branch = self._branch() if self._refs.plain else None
         folders = [file for file in (self._of(branch) if branch else ()) if file.is_dir()]
         mended += [self._aside(folder, "is no file that git can read") for folder in folders]
@@ -155,7 +159,7 @@ class Mender:
             try:
                 self._git("config", "--file", str(config), "--list", at=False)
                 if config.stat().st_size or not self._is_extended():
-                    return False  # git takes an empty one for what it would write itself
+                    return False  # for a plain repository, an empty configuration is valid
             except GitFailed as exc:
                 if "config" not in exc.stderr:
                     raise
@@ -182,7 +186,7 @@ class Mender:
         return True
 
     def _find_branch(self) -> None:
-        """Have HEAD name the branch that it was on, as its reflog knows."""
+        """Point HEAD at the branch that its reflog names last, or else at the most likely other one."""
         entries = list(self._entries("HEAD"))
         known = {name for name in self._logged("refs/heads") if name}
         out = self._git("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads").decode(
@@ -218,7 +222,7 @@ class Mender:
         return True
 
     def _broken_refs(self) -> bool:
-        """The branch that HEAD is on, and others whose file is there and cannot be read."""
+        """Restore the branch that HEAD is on, and other refs whose file exists but cannot be read."""
         branch = self._branch()
         packed = self._common / "packed-refs"
         emptied = packed.exists() and not packed.stat().st_size
@@ -227,7 +231,7 @@ class Mender:
         return sum([self._restore(name) for name in doubtful]) > 0
 
     def _restore(self, name: str) -> bool:
-        """Have a ref that git cannot read be what its reflog says last."""
+        """Set a ref that git cannot read to the last commit in its reflog. Return whether it was set."""
         with contextlib.suppress(GitFailed):
             self._git("rev-parse", "--quiet", "--verify", f"{name}^{{commit}}")
             return False
@@ -252,7 +256,7 @@ class Mender:
         return True
 
     def _derived(self) -> bool:
-        """Git makes these anew when it packs."""
+        """Delete damaged derived files; git rebuilds them when it packs."""
         bad = [file for file in self._made() if not self._is_whole(file)]
         for name in {_DERIVED[2] if file.name == "multi-pack-index" else "commit-graph" for file in bad}:
             for path in (self._common / one for one in (_DERIVED[2:] if name == _DERIVED[2] else _DERIVED[:2])):
@@ -261,7 +265,7 @@ class Mender:
         return bool(bad)
 
     def derived_is_sound(self) -> bool:
-        """Whether what git made to be quicker is what it wrote: with it damaged, objects that are there seem to be gone."""
+        """Whether the derived files are undamaged: with a damaged one, existing objects can seem to be missing."""
         return all(self._is_whole(file) for file in self._made())
 
     def _made(self) -> list[Path]:
@@ -269,7 +273,8 @@ class Mender:
         return [file for file in (self._common / _DERIVED[0], *graphs, self._common / _DERIVED[2]) if file.exists()]
 
     def _is_whole(self, file: Path) -> bool:
-        """Whether a file ends with the checksum of the rest. One that was whole, and was not written to since, is not read again."""
+        """Whether a file ends with the checksum of the rest. A file found whole earlier and unchanged since is not
+        read again."""
         try:
             found = file.stat()
             mark = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -286,7 +291,7 @@ class Mender:
             or hashlib.new("sha256" if size == 32 else "sha1", memoryview(data)[:-size]).digest() != data[-size:]
         ):
             return False
-        if len(self._whole) >= WHOLE:  # git gives its graphs another name whenever it writes them
+        if len(self._whole) >= WHOLE:  # git gives each new commit graph a new name
             self._whole.clear()
         self._whole[file] = mark
         return True
@@ -294,7 +299,8 @@ class Mender:
     # The index, with its lock held
 
     def index_is_sound(self) -> bool:
-        """Whether git's index is there and is what git wrote. Git itself does not look at its checksum, and goes on with rubbish."""
+        """Whether git's index exists and is undamaged. Git itself does not verify its checksum, and would use a
+        damaged one."""
         index = self._git_dir / "index"
         if _is_odd(index) or not index.exists():
             return False
@@ -305,14 +311,15 @@ class Mender:
                 return False
         except OSError:
             return False
-        try:  # written without a checksum (index.skipHash)
+        try:  # an index written without a checksum (index.skipHash)
             self._git("ls-files", "--stage", "-z")
         except GitFailed:
             return False
         return True
 
     def index(self, *, head: str | None) -> bool:
-        """Make git's index anew from the commit `head` and the files, where git cannot read it; whether that was done."""
+        """Rebuild git's index from the commit `head` and the files, if git cannot read it. Return whether it was
+        rebuilt."""
         index = self._git_dir / "index"
         if head is None:
             return False
@@ -335,7 +342,7 @@ class Mender:
             self.mends += 1
         return True
 
-    # How
+    # Helpers
 
     def _git(
         self, *arguments: str, at: bool = True, env: dict[str, str] | None = None, ok: tuple[int, ...] = (0,)
@@ -346,13 +353,13 @@ class Mender:
         return call(arguments, options=options, cwd=self._top if at else Path("/"), env=_QUIET | (env or {}), ok=ok)
 
     def _init(self, branch: str) -> None:
-        """Have git lay what is missing of a repository; all that is there stays."""
+        """Have git create the missing parts of a repository; existing files stay."""
         kinds = ["--object-format=sha256"] if self._is_sha256() else []
         kinds += [] if self._refs.plain else ["--ref-format=reftable"]
         call(["init", "--quiet", "--template=", f"--initial-branch={branch}", *kinds], cwd=self._top, env=_QUIET)
 
     def _is_extended(self) -> bool:
-        """Whether the repository is of a kind that stands in its configuration, and nowhere else."""
+        """Whether the repository has an object or ref format that only its configuration records."""
         return not self._refs.plain or self._is_sha256()
 
     def _is_sha256(self) -> bool:
@@ -375,7 +382,7 @@ class Mender:
         return (self._git_dir if name == "HEAD" else self._common) / "logs" / name
 
     def _logged(self, under: str) -> Iterator[str]:
-        """Branches, and what is stashed, that have a reflog. What was seen of other repositories a fetch brings again."""
+        """Yield the branches, and `refs/stash`, that have a reflog. A fetch restores remote-tracking refs."""
         root = self._common / "logs"
         for where, _, inside in os.walk(root / under):
             for name in inside:
@@ -384,7 +391,7 @@ class Mender:
                     yield ref
 
     def _entries(self, name: str) -> Iterator[tuple[str, bytes]]:
-        """(commit, why) of a reflog, newest first; lines that are none are passed over."""
+        """Yield (commit, reason) of a reflog, newest first; malformed lines are skipped."""
         file = self._logs(name)
         if not file.is_file():
             return
@@ -421,7 +428,8 @@ class Mender:
 
 
 def mend_place(folder: Path) -> bool:
-    """Mend the repository that `folder` lies in, before anything is asked of git there; whether anything was mended."""
+    """Repair the repository that contains `folder`, before any git command runs there. Return whether anything was
+    repaired."""
     top = next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
     if top is None or (top / ".git").is_symlink() or not (top / ".git" / "objects").is_dir():
         return False
@@ -432,7 +440,7 @@ def mend_place(folder: Path) -> bool:
 
 
 def _is_odd(file: Path) -> bool:
-    """Whether something is there that is neither a regular file nor a link to one."""
+    """Whether the path exists and is neither a regular file nor a link to one."""
     try:
         mode = os.lstat(file).st_mode
     except OSError:
@@ -441,5 +449,5 @@ def _is_odd(file: Path) -> bool:
 
 
 def _names_ref(file: Path) -> bool:
-    """Whether it is a link of the kind by which git once made one ref name another."""
+    """Whether the file is a symbolic link of the old kind by which one ref names another."""
     return file.is_symlink() and os.readlink(file).startswith("refs/")

@@ -1,4 +1,4 @@
-"""Commit messages: sentences for people, trailers for programs, and no way to forge one from outside text."""
+"""Write and read commit messages: sentences for people, trailers for programs. Outside text cannot forge a trailer."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from ormahd.note.forgetting import GONE, Forgotten
 from ormahd.text.quoting import shortened
 
 MAX_SUBJECT = 200
-"""Characters; git's own tools cut at about 70 for display, so that this only guards against floods."""
+"""Characters of a subject; only a bound on very long ones, since git's tools cut at about 70 for display."""
 MAX_NODES = 1000
-"""Up to this many ids are listed; a larger op (an import) has `Ormah-Node-Count` instead: its paths name the notes."""
+"""The number of note ids that are listed. A larger op (an import) has `Ormah-Node-Count` instead; its paths name the
+notes."""
 NODES_A_LINE = 16
 
 FIRST = ("Ormah-Part", "first")
-"""The trailer of a commit that goes before an op's own: it has the same op, and its files as the person had them."""
+"""The trailer of a commit that precedes the op's main commit: it has the same op id, and records the person's files
+as they were."""
 
 FILES, TAKEN, LEFT = "Ormah-Files", "taken in", "left"
-"""The trailer of an op that took in files of the person, or left them to the person, and its two values."""
+"""The trailer of an op that took in files of the person, or left them as they were; and its two values."""
 
 FOLLOWS = "Ormah-Follows"
-"""The trailer of an op that does what a commit made by hand left to be done; it names that commit."""
+"""The trailer of an op that completes a commit made by hand; its value is that commit."""
 
 _PREFIX = "Ormah-"
 _FORGED = re.compile(rf"^(?={_PREFIX}[A-Za-z-]*\s*:)", re.IGNORECASE | re.MULTILINE)
@@ -37,7 +39,7 @@ _REVERTS = re.compile(r"This reverts commit [0-9a-f]{40,64}")
 
 
 class Message(Struct, frozen=True):
-    """A commit message taken apart. `trailers` holds every value of a key, in order."""
+    """A parsed commit message. `trailers`: {key: all its values, in order}."""
 
     subject: str
     body: str
@@ -53,7 +55,7 @@ class Message(Struct, frozen=True):
 
 
 def one_line(text: str) -> str:
-    """Text from outside as one line: whatever breaks lines or cannot stand in a commit becomes a space."""
+    """Return outside text as one line: line breaks and unprintable characters become spaces."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
@@ -68,7 +70,7 @@ def compose(
     nodes: Sequence[str] = (),
     trailers: Iterable[tuple[str, str]] = (),
 ) -> str:
-    """The message of an op, ending in a newline. `trailers` are further `Ormah-…` lines."""
+    """Return the message of an op, ending in a newline. `trailers` are further `Ormah-…` lines."""
     head = one_line(subject) or str(kind)
     head = shortened(head, MAX_SUBJECT)
     lines = [("Ormah-Op", op), ("Ormah-Kind", str(kind)), ("Ormah-Source", one_line(source))]
@@ -98,8 +100,11 @@ def _guard(text: str) -> str:
 
 
 def parse(text: str) -> Message:
-    """Take a message apart; one that is not ours has no trailers. Only the last paragraph can hold trailers; others
-    than ours may stand among them (`Signed-off-by`, `cherry picked from`) and are left out."""
+    """Parse a message; one that Ormah did not write has no trailers.
+
+    Only the last paragraph can hold trailers. Other trailers in it (`Signed-off-by`, `cherry picked from`) are
+    skipped.
+    """
     lines = text.rstrip("\n").split("\n")
     start = _trailers_from(lines)
     trailers: dict[str, tuple[str, ...]] = {}
@@ -113,13 +118,13 @@ def parse(text: str) -> Message:
 
 
 def _trailers_from(lines: Sequence[str]) -> int:
-    """The number of the first line of the trailers; that of all lines where there are none."""
+    """Return the index of the first trailer line, or the number of lines if there are no trailers."""
     start = max((at + 1 for at, line in enumerate(lines) if not line.strip()), default=0)
     return start if start > 1 and all(_TRAILER.match(line) for line in lines[start:]) else len(lines)
 
 
 def is_structure(text: str) -> bool:
-    """Whether a text stands in the trailers of every op, whatever it is about."""
+    """Whether a text occurs in the trailers of every op: it is then not specific to a memory."""
     keys = "\n".join(
         ["Ormah-Op: ", "Ormah-Kind: ", "Ormah-Source: ", "Ormah-Run: ", "Ormah-Nodes: ", *Kind, "agent:", "job:"]
     )
@@ -127,18 +132,22 @@ def is_structure(text: str) -> bool:
 
 
 class Kept(StrEnum):
-    """What of a message's words stays when a memory is purged; what names it goes from those as well."""
+    """How much of a commit message stays when a memory is purged. Words that identify the memory are removed in any
+    case."""
 
     ALL = "all"
     SUBJECT = "subject"
-    """It is about another memory, whose link to this one its body tells of."""
+    """For an op about another memory, whose body mentions a link to the purged one."""
     NOTHING = "nothing"
-    """It is about this one."""
+    """For an op about the purged memory."""
 
 
 def purged(text: str, forgotten: Forgotten, kept: Kept) -> str:
-    """A message without a memory. The line by which git says what a commit reverts stays, and where words go, of the
-    trailers only ours do."""
+    """Return a message without the words of a purged memory.
+
+    Git's line `This reverts commit …` stays. Where words are removed, only Ormah's trailers and `(cherry picked …)`
+    stay.
+    """
     lines = text.rstrip("\n").split("\n")
     start = _trailers_from(lines)
     whole = kept is not Kept.ALL
@@ -155,7 +164,7 @@ def purged(text: str, forgotten: Forgotten, kept: Kept) -> str:
             if line == "Ormah-Nodes:":
                 continue
         elif line.startswith(_PREFIX) and forgotten.node_id and forgotten.mentions(line.encode("utf-8", "replace")):
-            continue  # such as the part of it that an undo took back
+            continue  # for example the trailer of a partial undo
         trailers.append(line)
     if words and words[-1] and trailers:
         words.append("")

@@ -1,5 +1,7 @@
-"""The git of another machine: what it has, taking it in, handing ours out. Every command here may be slow or hang, asks
-nobody for a password, and is ended when the other side falls silent. Nothing here touches the person's files.
+"""Run git's network commands: list a remote's branches, fetch, push.
+
+Any of them may be slow or hang. They never ask for a password, and are ended if the remote falls silent. None
+changes the person's files.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ from ormahd.git.remote import Remote, shown, unlocked, value
 from ormahd.git.repository import Git
 
 Progress = Callable[[int, int, str], None]
-"""(done, total, stage): how far a transfer is, in per cent."""
+"""(done, total, stage): the progress of a transfer, in per cent."""
 
 TERM_SECONDS: Final = 2.0
-"""How long a git that is told to end may take to remove its locks, before it is killed."""
+"""Seconds that a git process has after SIGTERM to remove its locks, before SIGKILL."""
 LOOK_SECONDS: Final = 0.25
 REMOTE_LINES, REMOTE_CHARACTERS = 12, 300
-"""Of what a remote says when it refuses a push: lines, and characters of each."""
+"""The number of lines, and of characters in each, that are quoted from a remote that refuses a push."""
 
 _QUIET: Final = {
     "GCM_INTERACTIVE": "never",
@@ -38,7 +40,7 @@ _QUIET: Final = {
     "SSH_ASKPASS": "",
     "SSH_ASKPASS_REQUIRE": "never",
 }
-"""Whoever could be asked is not; `ext::` and other programs in place of a transport are refused."""
+"""Environment that disables every password prompt, and refuses `ext::` and other programs as a transport."""
 
 _CHECKED: Final = {
     "fetch.fsckObjects": "true",
@@ -51,7 +53,8 @@ _CHECKED: Final = {
     "protocol.ext.allow": "never",
     "submodule.recurse": "false",
 }
-"""What comes in is looked at before it is ours (a tree with `..` or `.git` in it never is); old clients' harmless sins pass."""
+"""Options that have git check incoming objects (a tree with `..` or `.git` is refused); harmless faults of old
+clients only warn."""
 
 _PERCENT = re.compile(rb"([A-Z][a-z]+(?: [a-z]+)*): +(\d+)% ")
 _REFUSED_TREE = re.compile(r"object ([0-9a-f]{40,64}): (\w+): (.*)")
@@ -61,11 +64,11 @@ _DENIED = ("authentication failed", "permission denied", "could not read usernam
 
 
 class Unreachable(Unavailable):
-    """The remote does not answer, or not in time. Nothing is lost by it, and a later sync brings all."""
+    """The remote does not answer, or not in time. Nothing is lost; a later sync transfers everything."""
 
 
 class Heads(Struct, frozen=True):
-    """What a remote has: its branches (full name to commit), and the one that it calls its own."""
+    """The branches of a remote (full name to commit), and its default branch."""
 
     branches: Mapping[str, str]
     default: str | None
@@ -75,13 +78,14 @@ class Network:
     """Runs git's network commands for one repository."""
 
     def __init__(self, git: Git, *, silence: float, closing: threading.Event) -> None:
-        """`silence`: seconds that the other side may say nothing; `closing` ends what is under way."""
+        """`silence`: seconds without output after which a command is ended. `closing`: set to end a running command."""
         self._git = git
         self._silence = silence
         self._closing = closing
 
     def heads(self, url: str) -> Heads:
-        """What the remote at an address has. Raises Unreachable, BadRequest (no address that we use)."""
+        """Return the branches of the remote at `url`. Raises Unreachable; BadRequest for an address that cannot be
+        used."""
         out = self._talk(["ls-remote", "--symref", "--", url, "HEAD", "refs/heads/*"], url, lambda *_: None)
         default = None
         branches: dict[str, str] = {}
@@ -94,9 +98,9 @@ class Network:
         return Heads(branches, default if default in branches else next(iter(branches), None))
 
     def fetch(self, remote: Remote, progress: Progress) -> str | None:
-        """Take in what the remote's branch has; its commit, or None when the remote has no such branch.
+        """Fetch the remote's branch. Return its commit, or None if the remote has no such branch.
 
-        Raises Unreachable; Conflict when what it has is refused (no tree of files that could be ours).
+        Raises Unreachable; Conflict if git refuses the received objects as invalid.
         """
         command = [
             "fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc",
@@ -120,9 +124,9 @@ class Network:
         return self._git.resolve(remote.tracking)
 
     def push(self, remote: Remote, commit: str, progress: Progress) -> bool:
-        """Hand out a commit; False when the remote has moved meanwhile, and ours does not go on from it.
+        """Push a commit. False if the remote's branch has moved, so that the push is not a fast-forward.
 
-        Raises Unreachable; Conflict when the remote refuses.
+        Raises Unreachable; Conflict if the remote refuses.
         """
         command = [
             "push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--no-follow-tags",
@@ -152,7 +156,7 @@ class Network:
     # One command
 
     def _surroundings(self) -> dict[str, str]:
-        """The environment in which nobody is asked: the person's own ssh command gets the option for it."""
+        """Return an environment without prompts; `BatchMode` is added to the person's own ssh command."""
         found = environment(_QUIET)
         if "GIT_SSH" not in found:
             ssh = found.get("GIT_SSH_COMMAND") or value(self._git, "core.sshCommand") or "ssh"
@@ -161,7 +165,8 @@ class Network:
         return found
 
     def _talk(self, command: Sequence[str], url: str, progress: Progress) -> bytes:
-        """What a network command printed. Raises Unreachable, BadRequest, GitFailed (with what it said, both streams)."""
+        """Return the output of a network command. Raises Unreachable, BadRequest, GitFailed (with both output
+        streams)."""
         options = [part for key, value in _CHECKED.items() for part in ("-c", f"{key}={value}")]
         child = self._git.start(*options, *command, env=self._surroundings(), new_session=True)
         try:
@@ -210,7 +215,7 @@ class Network:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a git and all that it has started: asked first, so that it takes its locks away."""
+    """End a git process and all its children: SIGTERM first, so that it can remove its locks, then SIGKILL."""
     for number, patience in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, None)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, number)
@@ -248,7 +253,8 @@ _AWAY = ("could not read from remote repository", "does not appear to be a git r
 
 
 def _remote_lines(said: str) -> list[str]:
-    """What the remote itself said (`remote: ...` in git's output), harmless for a terminal, at most `REMOTE_LINES`."""
+    """Return the remote's own messages (`remote: ...` in git's output), without control characters, at most
+    `REMOTE_LINES`."""
     found = [line.removeprefix("remote:").strip() for line in re.split(r"[\r\n]", said) if line.startswith("remote:")]
     printable = (
         "".join(one if one.isprintable() else " " for one in line)[:REMOTE_CHARACTERS].rstrip() for line in found

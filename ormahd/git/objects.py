@@ -1,8 +1,7 @@
-"""Objects as we write them: blobs with exactly the file's bytes, the trees above them, and commits, all fsynced.
+"""Write git objects: blobs with a file's exact bytes, the trees above them, and commits, all fsynced.
 
-Written here and not by `git commit` because that walks and refreshes the whole index for one note (35 ms at 10,000
-notes), runs filters over our bytes and fsyncs nothing by default. Only the trees on a changed path are read and made
-anew. Many objects at once become one pack (`pack.py`).
+`git commit` is not used because it refreshes the whole index, runs filters over the content, and by default fsyncs
+nothing. Only the trees on a changed path are read and rewritten. Many objects at once become one pack (`pack.py`).
 """
 
 from __future__ import annotations
@@ -23,30 +22,33 @@ from ormahd.git.repository import Git
 from ormahd.process.disk import Flusher, sync, sync_directory, write_all
 
 PACK_FROM = 20
-"""Objects in one go (four ops) from which a pack is cheaper than that many files and flushes: 1.6 ms instead of 8.6, and 2.8 instead
-of 37 for 90 of them."""
+"""The number of objects from which one pack is faster to write than loose files."""
 LINES_KEPT = 40_000
-"""Lines of all parsed trees that are kept in memory (7 MB at most, where no two of them share any): all of a vault of 20,000 notes. With
-all of 100,000 an import left 25 MB more behind six seconds later, holes that nothing else could be put into; to read a tree again takes a tenth of a millisecond."""
+"""Lines of parsed trees that are cached (7 MB at most): all trees of a vault of 20,000 notes. A larger cache leaves
+the heap fragmented, and parsing a tree again is fast."""
 
 FILE, EXECUTABLE, LINK, TREE, GITLINK = b"100644", b"100755", b"120000", b"40000", b"160000"
 
 
 class Entry(Struct, frozen=True):
-    """One line of a tree: mode as git writes it, and the object's id in hex."""
+    """One line of a tree: the mode as git writes it, and the object's id in hex."""
 
     mode: bytes
     oid: str
 
 
 class Tree:
-    """A tree as git has it: a line for each name, in git's order. A version of a large one shares the lines of the one before;
-    lists of bytes, because nothing of them has to be looked at when Python collects garbage."""
+    """A git tree: one line per name, in git's order.
+
+    Lists of bytes, because Python's garbage collector does not visit them. A copy shares its lines with the
+    original.
+    """
 
     __slots__ = ("_oid_bytes", "keys", "lines")
 
     def __init__(self, keys: list[bytes], lines: list[bytes], oid_bytes: int) -> None:
-        """`keys`: what git sorts by, the name, of a tree with a slash after it; `lines`: mode, name and id as git has them."""
+        """`keys`: what git sorts by, the name, with a slash after a tree's name. `lines`: mode, name and id in git's
+        format."""
         self.keys = keys
         self.lines = lines
         self._oid_bytes = oid_bytes
@@ -79,7 +81,7 @@ class Tree:
         return Tree(self.keys.copy(), self.lines.copy(), self._oid_bytes)
 
     def put(self, name: bytes, entry: Entry | None) -> None:
-        """Set a name, or remove it; only in a copy that nobody else has."""
+        """Set or remove the entry of a name. Only for a copy that no other code uses."""
         for key in (name, name + b"/"):
             at = bisect_left(self.keys, key)
             if at < len(self.keys) and self.keys[at] == key:
@@ -95,19 +97,19 @@ class Tree:
 
 
 class Objects:
-    """Reads trees and blobs of the history, collects new objects, and makes them durable in one go."""
+    """Reads trees and blobs of the history, collects new objects, and writes them durably in one go."""
 
     def __init__(self, git: Git, flusher: Flusher, packed: Callable[[], None] = lambda: None) -> None:
-        """`packed` is called after a pack was written."""
+        """`packed` is called after a pack is written."""
         self._git = git
         self._flusher = flusher
         self._packed = packed
         self._trees: OrderedDict[str, Tree] = OrderedDict()
         self._lines = 0
         self._root: tuple[str | None, str] = (None, "")
-        """The commit whose tree was asked for last, and that."""
+        """The commit that `root` was last asked about, and its tree."""
         self._replaced: list[str] = []
-        """Trees that were edited since the last `drop_replaced`."""
+        """Ids of the trees that were edited since the last `drop_replaced`."""
         self._lock = threading.Lock()
         self.directory: Path = git.common / "objects"
 
@@ -117,7 +119,7 @@ class Objects:
     # Reading
 
     def tree(self, oid: str, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> Tree:
-        """A tree, parsed. `fresh` holds objects that are not written yet."""
+        """Return a parsed tree. `fresh` holds objects that are not written yet."""
         with self._lock:
             if oid in self._trees:
                 self._trees.move_to_end(oid)
@@ -134,7 +136,8 @@ class Objects:
         return kept
 
     def drop_replaced(self) -> None:
-        """The branch has moved: keep what stands now. Who looks back at what was before reads it again, from the history."""
+        """Drop old versions of edited trees from the cache, once the branch has moved. They can still be read from
+        the history."""
         replaced, self._replaced = self._replaced, []
         with self._lock:
             for oid in replaced:
@@ -142,7 +145,7 @@ class Objects:
                 self._lines -= len(tree) if tree is not None else 0
 
     def root(self, commit: str | None, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> str | None:
-        """The tree of a commit."""
+        """Return the id of a commit's tree; None for no commit."""
         if commit is None:
             return None
         known, tree = self._root
@@ -153,7 +156,7 @@ class Objects:
         return tree
 
     def find(self, root: str | None, path: bytes, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> Entry | None:
-        """What a path (relative to the top) names in a tree."""
+        """Return the entry of a path (relative to the top) in the tree `root`, or None."""
         oid = root
         *folders, name = path.split(b"/")
         for folder in folders:
@@ -164,7 +167,7 @@ class Objects:
         return None if oid is None else self.tree(oid, fresh).get(name)
 
     def passable(self, root: str | None, path: bytes) -> None:
-        """Raise Conflict when a submodule or a link is in the way of a file at `path`."""
+        """Raise Conflict if a submodule or a link is at `path` or above it."""
         *folders, _ = names = path.split(b"/")
         oid = root
         for depth, name in enumerate(names):
@@ -178,12 +181,12 @@ class Objects:
             oid = entry.oid if entry is not None and entry.mode == TREE and depth < len(folders) else None
 
     def file(self, root: str | None, path: bytes) -> Entry | None:
-        """The regular file that a tree has at `path`, or None."""
+        """Return the entry of the regular file at `path`, or None."""
         entry = self.find(root, path)
         return None if entry is None or entry.mode in {LINK, TREE, GITLINK} else entry
 
     def reopen(self) -> None:
-        """Forget the trees that were read: the history was replaced."""
+        """Clear the cached trees, because the history was replaced."""
         self._root = (None, "")
         with self._lock:
             self._trees.clear()
@@ -192,7 +195,8 @@ class Objects:
     # Building: `fresh` collects {oid: (kind, data)}
 
     def edit(self, root: str | None, changes: Mapping[bytes, Entry | None], fresh: dict[str, tuple[str, bytes]]) -> str:
-        """The tree `root` with `changes` (None: removed) made; only trees on their paths are new."""
+        """Return the id of the tree `root` with `changes` made (None: removed). Only trees on the changed paths are
+        new."""
         parted = {tuple(path.split(b"/")): entry for path, entry in changes.items()}
         return self._edit(root, parted, fresh) or self._add("tree", b"", fresh)
 
@@ -237,7 +241,7 @@ class Objects:
         message: str,
         fresh: dict[str, tuple[str, bytes]],
     ) -> str:
-        """`author` and `committer` as `Name <mail> seconds +0000`."""
+        """Add a commit and return its id. `author` and `committer`: `Name <mail> seconds +0000`."""
         lines = [
             f"tree {tree}",
             *(f"parent {parent}" for parent in parents),
@@ -246,7 +250,7 @@ class Objects:
         ]
         text = "\n".join(lines) + "\n\n" + message
         commit = self._add("commit", text.encode("utf-8", "replace"), fresh)
-        self._root = commit, tree  # most likely the next one that is asked about
+        self._root = commit, tree  # probably the next commit that is asked about
         return commit
 
     def _add(self, kind: str, data: bytes, fresh: dict[str, tuple[str, bytes]]) -> str:
@@ -257,7 +261,7 @@ class Objects:
     # Writing
 
     def write(self, fresh: Mapping[str, tuple[str, bytes]]) -> None:
-        """Make objects durable: as loose files, or as one pack when there are many."""
+        """Write objects durably: as loose files, or as one pack if there are many."""
         if len(fresh) >= PACK_FROM:
             write_pack(self._git, fresh, self._flusher)
             self._packed()
@@ -271,10 +275,10 @@ class Objects:
     def _write_loose(self, oid: str, kind: str, data: bytes) -> None:
         path = self._loose(oid)
         try:
-            # There already, perhaps by the person's own `git add`, which does not flush.
+            # The object exists, perhaps from the person's own `git add`, which does not fsync.
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            temporary = self.directory / f"tmp_obj_{secrets.token_hex(8)}"  # git's own name for it: `git gc` tidies it
+            temporary = self.directory / f"tmp_obj_{secrets.token_hex(8)}"  # git's own prefix: `git gc` deletes leftovers
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
             try:
                 write_all(fd, deflated(kind, f"{kind} {len(data)}\0".encode() + data))
@@ -290,7 +294,7 @@ class Objects:
 
 
 def _rename_into(temporary: Path, path: Path) -> None:
-    """Rename into a folder that a `git gc` beside us removes whenever it finds it empty."""
+    """Rename a file into its folder; retry because a concurrent `git gc` deletes empty folders."""
     for attempt in range(20):
         path.parent.mkdir(exist_ok=True)
         try:

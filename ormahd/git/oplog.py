@@ -1,7 +1,7 @@
-"""The ops of HEAD's history, held in memory: what is asked of all of them is answered without asking git again.
+"""The ops in HEAD's history, held in memory, so that questions about all of them need no git command.
 
-An entry holds ids and names, no text: 20,000 ops take about 10 MB and are read in half a second, once. Later only what
-is new since is read (`git log OLD...HEAD`); a history that was rewritten is read anew.
+An entry holds ids and names, no text: about 0.5 kB. The log is read once; later only new commits are read (`git log
+OLD...HEAD`). If the history was rewritten, the whole log is read again.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from ormahd.git.repository import Git
 from ormahd.model.change import Kind
 
 UNDOES = "Ormah-Undoes"
-"""The trailer that names what an op takes back whole: ops or commits."""
+"""The trailer that names the ops or commits that an op undoes as a whole."""
 UNDOES_PART = "Ormah-Undoes-Part"
-"""The trailer of an op that takes back a part of another: op, node id and, for one edge alone, its key."""
+"""The trailer of an op that undoes a part of another: the op, a node id and, for a single edge, the edge's key."""
 
 UNTOLD = frozenset({Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE, Kind.RELEASE, Kind.SPACE})
-"""Kinds of ops that name memories which were there before, or came from elsewhere."""
+"""Kinds of ops that do not create the memories that they name."""
 
 _FORMAT = "--format=%m%x1f%H%x1f%P%x1f%ct%x1f%B"
 _REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
 
 
 class Part(NamedTuple):
-    """What a partial undo takes back: of `op` the change to one note, or to one of its edges (`supports:1a2b3c4d`)."""
+    """What a partial undo takes back: the change that `op` made to one note, or to one of its edges
+    (`supports:1a2b3c4d`)."""
 
     op: str
     node_id: str
@@ -44,8 +45,11 @@ class Part(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One commit that touched the vault. `op`, `kind` and `run` are None for a commit made by hand, whose source is
-    "person". `time`: seconds since 1970. `undoes`: ops and commits."""
+    """One commit that touched the vault.
+
+    `op`, `kind` and `run` are None for a commit made by hand, whose source is "person". `time`: seconds since 1970.
+    `undoes`: ops and commits.
+    """
 
     commit: str
     op: str | None
@@ -57,11 +61,11 @@ class Entry(NamedTuple):
     undoes: tuple[str, ...]
     parts: tuple[Part, ...]
     first: bool = False
-    """Whether this is the commit that goes before the op's own: it has the files as the person had them."""
+    """Whether this commit precedes the op's main commit: it records the person's files as they were."""
     files: str | None = None
-    """What the op did to files of the person: took them in again, or left them (`message.FILES`)."""
+    """What the op did to files of the person: took them in, or left them (`message.FILES`)."""
     follows: str | None = None
-    """The commit made by hand that the op completes (`message.FOLLOWS`)."""
+    """The commit made by hand that this op completes (`message.FOLLOWS`)."""
 
     @property
     def name(self) -> str:
@@ -69,20 +73,20 @@ class Entry(NamedTuple):
 
 
 class View(Struct, frozen=True, dict=True):
-    """The history as it was at `head`. `entries`: newest first, an op always before those it builds on."""
+    """The history as of `head`. `entries`: newest first; an op always comes before the ops that it builds on."""
 
     head: str | None
     entries: Sequence[Entry]
     taken_back: Mapping[str, str]
-    """Op or commit -> the op or commit that took it back and was not itself taken back."""
+    """{op or commit: the op or commit that undid it, and was not itself undone}."""
     parts: Mapping[Part, str]
-    """The same for parts."""
+    """{part: the op that undid it, and was not itself undone}."""
     firsts: Mapping[str, str]
-    """Commits that go before an op's own, and are no entries -> the op."""
+    """{commit that precedes an op's main commit, and is not in `entries`: the op}."""
 
     @functools.cached_property
     def came_by(self) -> Mapping[str, str | None]:
-        """By which kind of op each memory came that an op names (None: by a commit made by hand)."""
+        """Return `{node id: kind of the op that created the memory}`; None for a commit made by hand."""
         found: dict[str, str | None] = {}
         for entry in reversed(self.entries):
             if entry.kind not in UNTOLD:
@@ -96,8 +100,10 @@ class View(Struct, frozen=True, dict=True):
 
 
 class OpLog:
-    """The history of one repository, as far as it touches the folder `prefix` ("" or a path with a slash at its end).
-    Safe for many threads: each gets a `View` that does not change."""
+    """The part of a repository's history that touches the folder `prefix` ("" or a path ending in a slash).
+
+    Thread-safe: each caller gets a `View` that does not change.
+    """
 
     def __init__(self, git: Git, prefix: str) -> None:
         self._git = git
@@ -106,7 +112,7 @@ class OpLog:
         self._view = View(None, (), {}, {}, {})
 
     def view(self) -> View:
-        """The history at today's HEAD."""
+        """Return the history as of the current HEAD."""
         head = self._git.head()
         view = self._view
         if view.head == head:
@@ -118,16 +124,16 @@ class OpLog:
             return self._view
 
     def until(self, time: datetime) -> View:
-        """The history without what came after `time`: what was taken back later stands in it."""
+        """Return the history without the ops after `time`: what these undid counts as not undone."""
         view = self.view()
         return _resolved(view.head, [one for one in view.entries if one.time <= time.timestamp()], view.firsts)
 
     def recent(self, count: int) -> View:
-        """The history, or only its newest `count` entries as long as nobody has asked for more since the start."""
+        """Return the history, or only its newest `count` entries if the whole history was not read yet."""
         if self._view.head is not None:
             return self.view()
         head = self._git.head()
-        # Twice as many are read: of those that go before others none is in the view.
+        # Read twice as many, because the view leaves out commits that precede an op's main commit.
         read = [] if head is None else [entry for _, entry in self._read(head, f"-{2 * count}")]
         view = _resolved(head, read, {})
         return replace(view, entries=view.entries[:count])
@@ -142,7 +148,7 @@ class OpLog:
         return [entry for _, entry in self._read(head, "--date-order")]
 
     def _grown(self, old: View, head: str) -> Sequence[Entry] | None:
-        """The old entries and the new ones; None when some of the old ones are not part of the history any more."""
+        """Return old and new entries together; None if some old entries are not in the history any more."""
         fresh: list[Entry] = []
         merged = False
         try:
@@ -151,17 +157,17 @@ class OpLog:
                     return None
                 merged = merged or mark.endswith("+")
                 fresh.append(entry)
-        except GitFailed:  # the old head is gone from the repository
+        except GitFailed:  # the old head is not in the repository any more
             return None
         found = [*fresh, *old.entries]
         if not merged:
             return found
-        by_commit = {entry.commit: entry for entry in found}  # two lines of history: git says how they go together
+        by_commit = {entry.commit: entry for entry in found}  # branches were merged: take git's order
         order = self._git.run("rev-list", "--date-order", head, *self._below).decode().split()
         return [by_commit[commit] for commit in order if commit in by_commit]
 
     def _read(self, revision: str, *options: str) -> Iterator[tuple[str, Entry]]:
-        """(`<` or `>`, with a `+` for a merge; entry)."""
+        """Yield (mark, entry): the mark is `<` or `>` as printed by git, with a `+` for a merge."""
         for record in self._git.log(_FORMAT, *options, revision, *self._below):
             mark, commit, parents, seconds, text = os.fsdecode(record).lstrip("\n").split("\x1f", 4)
             yield mark + ("+" if " " in parents else ""), _entry(commit, int(seconds), text)
@@ -185,8 +191,10 @@ def _interned(text: str | None) -> str | None:
 
 
 def _resolved(head: str | None, found: Sequence[Entry], firsts: Mapping[str, str]) -> View:
-    """What is undone: of several undos of one thing the latest counts, and only while it is not undone itself. Undos come
-    after what they undo, so that on the way back they are met first."""
+    """Work out what is undone: the latest undo of a thing counts, unless it was itself undone.
+
+    An undo is newer than what it undoes, so that going through the newest entries first meets it first.
+    """
     latest: dict[str | Part, tuple[str, bool]] = {}
     entries = [entry for entry in found if not entry.first]
     firsts = {**firsts, **{entry.commit: entry.op for entry in found if entry.first and entry.op}}

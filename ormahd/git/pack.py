@@ -1,8 +1,7 @@
-"""Many objects in one pack, as git has it (gitformat-pack(5)): no object of ours is a delta of another.
+"""Write many objects as one pack (gitformat-pack(5)), without deltas.
 
-The pack and its index are written here, which a process of `git index-pack` takes three times as long for (90 objects: 8.5
-ms, not 2.8; under 32 writers it was 22 of the 140 ms that a batch takes). Only where the repository names objects by sha256
-does git index it.
+The pack and its index are written here because starting `git index-pack` takes longer. Only in a sha256 repository
+does git write the index.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from ormahd.process.disk import Flusher, sync_directory, write_and_sync
 
 CODES = {"commit": 1, "tree": 2, "blob": 3}
 STORED = {"commit": 1024, "tree": 4096}
-"""Bytes up to which objects are stored, not compressed: a commit of an op has 550, a folder of 60 notes 4,000."""
+"""Up to this many bytes, objects of a kind are stored uncompressed: most commits, and trees of small folders."""
 
 
 def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> None:
-    """Make objects, {oid: (kind, bytes)}, durable as one pack."""
+    """Write objects, {oid: (kind, bytes)}, durably as one pack."""
     folder = git.common / "objects" / "pack"
     if git.object_format != "sha1":
         body = b"".join(_parts(fresh))
@@ -33,7 +32,7 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
         sync_directory(folder)
         return
     with importing:
-        from gitdb.pack import IndexWriter  # 0.05 s, and only where many write at once
+        from gitdb.pack import IndexWriter  # slow to import, and needed only for packs
 
     index = IndexWriter()
     body, *parts = _parts(fresh)
@@ -53,7 +52,7 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
     }
     try:
         flusher.each(lambda path: _write(path, files[path][0]), list(files))
-        for path, (_, name) in files.items():  # the index last: with it the pack is there
+        for path, (_, name) in files.items():  # the index last: git finds a pack by its index
             os.rename(path, name)
     finally:
         for path in files:
@@ -62,7 +61,7 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
 
 
 def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
-    """What the pack is made of: its header, then each object."""
+    """Return the parts of the pack: its header, then each object."""
     parts = [b"PACK" + (2).to_bytes(4, "big") + len(fresh).to_bytes(4, "big")]
     for kind, data in fresh.values():
         size = len(data)
@@ -79,9 +78,11 @@ def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
 
 
 def deflated(kind: str, data: bytes) -> bytes:
-    """`data` as zlib has it (RFC 1950); `kind` is that of the object. Small commits and trees are stored as they are, as git itself does
-    it with `core.compression=0`: they are five of an op's six objects, compressing one takes 12 to 30 us, with the interpreter given
-    away meanwhile, and saves 200 bytes of a commit and a third of a tree, which is stored as a delta once it is packed anew."""
+    """Return `data` in zlib format (RFC 1950); `kind` is that of the object.
+
+    Small commits and trees are stored uncompressed, as git does with `core.compression=0`. Compressing each takes
+    time and releases the GIL, and saves little; a later repack stores them as deltas.
+    """
     size = len(data)
     if size > STORED.get(kind, 0):
         return zlib.compress(data, 1)

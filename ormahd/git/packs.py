@@ -1,8 +1,7 @@
-"""One index over many packs: git's own multi-pack-index, written anew whenever enough packs have come.
+"""Keep git's multi-pack-index up to date, so that a new git process does not open the index of every pack.
 
-Each batch of ops leaves a pack, and every git that starts opens the index of each of them: beside a thousand packs, which
-32 writers leave in a minute and a half, moving the branch took 19 ms instead of 4. Putting the packs together costs seconds
-and waits for quiet (`git_tidy`); listing what is in them takes a twentieth of a second.
+Each batch of ops leaves a pack. Repacking takes seconds and waits until the daemon is idle (`git_tidy`); writing
+this index is fast.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from ormahd.git.repository import Git
 from ormahd.process import priority
 
 EVERY = 32
-"""Packs that may stand beside the index."""
+"""The number of packs outside the index from which it is written again."""
 NICE = 5
 
 log = logging.getLogger(__name__)
 
 
 class PackIndex:
-    """Of one repository. Safe from any thread."""
+    """Maintains the multi-pack-index of one repository. Thread-safe."""
 
     def __init__(self, git: Git, lineage: threading.Lock) -> None:
-        """`lineage` is held by whoever replaces packs: an index that is written meanwhile would name what is gone."""
+        """`lineage` is held by any code that replaces packs: an index written meanwhile would name deleted packs."""
         self._git = git
         self._lineage = lineage
         self._lock = threading.Lock()
@@ -34,7 +33,7 @@ class PackIndex:
         self._closed = False
 
     def came(self) -> None:
-        """A pack of ours was written. Returns at once; what it may begin goes on beside the caller."""
+        """Count a new pack. Returns at once; the index may be written in a thread."""
         with self._lock:
             self._new = self._unlisted() if self._new is None else self._new + 1
             if self._new < EVERY or self._closed or (self._thread is not None and self._thread.is_alive()):
@@ -44,7 +43,7 @@ class PackIndex:
             self._thread.start()
 
     def close(self) -> None:
-        """Wait for what was begun; nothing begins from here on."""
+        """Wait for a running write; no other starts after this."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -52,7 +51,7 @@ class PackIndex:
             thread.join()
 
     def _unlisted(self) -> int:
-        """Packs that no index has, as far as their number tells: those of an earlier life are counted once."""
+        """Return how many packs are newer than the multi-pack-index, to count those of an earlier process once."""
         folder = self._git.common / "objects" / "pack"
         listed = folder / "multi-pack-index"
         since = listed.stat().st_mtime_ns if listed.exists() else 0
@@ -61,10 +60,10 @@ class PackIndex:
     def _write(self) -> None:
         priority.step_back(NICE)
         if not self._lineage.acquire(blocking=False):
-            return  # it will be written when as many more have come
+            return  # try again after as many more packs
         try:
             self._git.run("multi-pack-index", "write", "--no-progress")
-        except OrmahError as exc:  # only slower; a person's own gc may have taken a pack from under it
+        except OrmahError as exc:  # without the index git is only slower; a person's own gc may have deleted a pack
             log.info("the packs were not listed in one index: %s", exc.message)
         finally:
             self._lineage.release()

@@ -1,7 +1,7 @@
-"""The one place that starts git: with an environment and a configuration of our own, whatever the caller's are.
+"""Start git: every git process of Ormah gets its environment and configuration here, whatever the caller's are.
 
-The caller's `GIT_DIR`, `GIT_INDEX_FILE` and the like would send our commits into another repository when the daemon was
-started from a git hook; GitPython's own children inherit them, which is why it only opens and reads here.
+A caller's `GIT_DIR` or `GIT_INDEX_FILE` would send commits to another repository if a git hook had started the
+daemon. GitPython's children inherit these variables; it is therefore used only to open and read.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from pathlib import Path
 from ormahd.errors import Unavailable
 
 importing = threading.Lock()
-"""Held while GitPython or gitdb is imported. They import each other in a circle: of two threads that enter it at different places,
-one meets a module of which only half is there."""
+"""Held while GitPython or gitdb is imported. Their imports are circular, so that two threads importing at different
+places could see an incomplete module."""
 
 _KEPT = {
     "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS",
     "GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM",
 }  # fmt: skip
-"""Of the caller's `GIT_*` only these reach our git: where configuration and transport are, never which repository."""
+"""The only `GIT_*` variables that our git gets from the environment: they locate configuration and transport, never
+a repository."""
 
 CONFIG = {
     "core.hooksPath": "/dev/null",
@@ -40,12 +41,15 @@ CONFIG = {
     "advice.detachedHead": "false",
     "log.showSignature": "false",
 }
-"""What our git runs with, whatever the person has configured: git 2.39 fsyncs nothing of this by default; hooks,
-signing and automatic gc belong to the person's own commands."""
+"""Configuration of every git that Ormah runs, whatever the person has configured.
+
+By default git 2.39 fsyncs none of these. Hooks, signing and automatic gc are left to the person's own commands.
+"""
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of every git that we start: the caller's, without what would redirect or prompt."""
+    """Return the environment of every git that Ormah starts: the caller's, without variables that redirect or
+    prompt."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") or key in _KEPT}
     env |= {
         "LC_ALL": "C",
@@ -60,10 +64,10 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def executable() -> str:
-    """Which git: the variable is GitPython's own, so that both start the same one."""
+    """Return the path of git. The variable is GitPython's own, so that both use the same git."""
     name = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE") or "git"
     found = _find(name, os.environ.get("PATH"))
-    if not os.access(found, os.X_OK):  # it was installed somewhere else since
+    if not os.access(found, os.X_OK):  # git was installed elsewhere meanwhile
         _find.cache_clear()
         found = _find(name, os.environ.get("PATH"))
     return found
@@ -71,12 +75,12 @@ def executable() -> str:
 
 @functools.lru_cache(maxsize=8)
 def _find(name: str, path: str | None) -> str:
-    """Where a program lies. Else each start of it tries folder after folder while the whole process stands still."""
+    """Return a program's path, cached, so that starting it does not search PATH each time."""
     return shutil.which(name, path=path) or name
 
 
 class GitFailed(Unavailable):
-    """A git command that ended badly; `status` and `stderr` are git's own."""
+    """A git command that failed; `status` and `stderr` are git's."""
 
     def __init__(self, command: Sequence[str], status: int, stderr: str) -> None:
         said = stderr.strip() or f"exit status {status}"
@@ -98,7 +102,7 @@ def call(
     ok: Iterable[int] = (0,),
     options: Sequence[str] = (),
 ) -> bytes:
-    """Run git once (with `options` before the command): what it printed. Raises GitFailed with git's own words."""
+    """Run git once (with `options` before the command) and return its output. Raises GitFailed with git's message."""
     try:
         done = subprocess.run(
             [executable(), *options, *arguments],

@@ -1,5 +1,7 @@
-"""Where git keeps refs: names of files that are watched, waited for, flushed and compared by time. What is in them git alone reads and
-writes, because there are two formats: a file a ref beside `packed-refs` (`files`), and tables of all of them (`reftable`).
+"""The paths where git keeps refs, for watching, waiting on locks, fsync and comparing times.
+
+Only git reads and writes their content, because there are two formats: one file per ref and `packed-refs` (`files`),
+or tables of all refs (`reftable`).
 """
 
 from __future__ import annotations
@@ -9,22 +11,22 @@ from pathlib import Path
 from typing import Final
 
 FILES: Final = "files"
-"""git's name of the first format. git before 2.45 knows no other."""
+"""Git's name of the first format, and the only one before git 2.45."""
 
 
 class RefFiles:
-    """Of one repository."""
+    """The ref files of one repository."""
 
     def __init__(self, git_dir: Path, common: Path, ref_format: str) -> None:
         self._git_dir = git_dir
         self._common = common
         self.plain = ref_format == FILES
-        """Whether each ref is a file. Otherwise nothing of a ref's name is a file's."""
+        """Whether each ref is a file. Otherwise no file is named after a ref."""
         self._head = git_dir / "HEAD" if self.plain else git_dir / "reftable" / "tables.list"
 
     def mark(self) -> object:
-        """Return what is another value whenever HEAD names another branch than before: taken from times and sizes, in one call of
-        the system. None: it cannot be said, so git has to be asked."""
+        """Return a value that changes whenever HEAD names another branch: HEAD's times, size and inode. None if it
+        cannot be read: the caller then has to ask git."""
         try:
             found = os.stat(self._head)
         except OSError:
@@ -32,7 +34,7 @@ class RefFiles:
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
     def locks(self, branch: str | None) -> list[Path]:
-        """Return the lock files that stand in the way of moving HEAD."""
+        """Return the lock files that would block moving HEAD."""
         if not self.plain:
             return [folder / "tables.list.lock" for folder in self._stacks()]
         locks = [self._git_dir / "HEAD.lock", self._common / "packed-refs.lock"]
@@ -53,12 +55,12 @@ class RefFiles:
         return self._git_dir if name is None else (self._common / name).parent
 
     def moved_ns(self) -> int:
-        """Return when HEAD moved last, in nanoseconds; -1 where that is not known."""
+        """Return when HEAD moved last, in nanoseconds; -1 if that is not known."""
         try:
             return os.stat(self._git_dir / "logs" / "HEAD" if self.plain else self._head).st_mtime_ns
         except OSError:
             return -1
 
     def _stacks(self) -> list[Path]:
-        """The folders of tables: a linked worktree has one of its own beside the common one."""
+        """Return the folders of reftables: a linked worktree has its own besides the common one."""
         return list(dict.fromkeys((self._git_dir / "reftable", self._common / "reftable")))

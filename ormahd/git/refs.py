@@ -1,4 +1,4 @@
-"""Moving the branch: compare-and-swap, flushed, and read back."""
+"""Move the branch: by compare-and-swap, fsynced, and read back."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from ormahd.process.disk import sync_directory
 class Moved(Enum):
     YES = auto()
     RACED = auto()
-    """HEAD is not at the commit that ours was built on: build again."""
+    """HEAD is not at the expected commit: the caller has to build its commit again."""
     HELD = auto()
-    """Somebody holds the lock of the ref."""
+    """Another program holds the lock of the ref."""
 
 
 class HeadMover:
-    """A git that moves what HEAD names (the branch, or HEAD itself where it is detached), with a line in the reflog. It starts when
-    it is made and then waits to be told from where to where, so that nobody has to wait for its start. Told nothing, it does nothing.
+    """A git process that moves what HEAD names (the branch, or a detached HEAD), with a line in the reflog.
+
+    It is started early, so that `move` does not wait for the start of a process. Without a command it changes
+    nothing.
     """
 
     def __init__(self, git: Git, *, who: Identity, seconds: int, reason: str) -> None:
@@ -36,7 +38,8 @@ class HeadMover:
         self._child: subprocess.Popen[bytes] | None = git.start("update-ref", "-m", reason, "--stdin", env=env)
 
     def move(self, old: str | None, new: str) -> Moved:
-        """From the commit `old` (None: no commit yet) to `new`; once only. YES only after it was read back."""
+        """Move HEAD from the commit `old` (None: no commit yet) to `new`; callable once. Returns YES only after
+        reading HEAD back."""
         git, child = self._git, self._child
         if child is None:
             raise Internal("HEAD is moved once by each of these")
@@ -57,25 +60,25 @@ class HeadMover:
         return Moved.YES if _arrived(git, new) else Moved.RACED
 
     def drop(self) -> None:
-        """Nothing is to be moved."""
+        """End the process without moving anything."""
         child, self._child = self._child, None
         if child is not None:
             child.communicate()
 
 
 def _arrived(git: Git, new: str) -> bool:
-    """Whether HEAD is at `new`, or already further on."""
+    """Whether HEAD is at `new`, or at a descendant of it."""
     head = git.head()
     return head is not None and is_ancestor(git, new, head)
 
 
 def within(git: Git, commit: str, head: str | None) -> bool:
-    """Whether HEAD's history has the commit."""
+    """Whether the commit is HEAD or an ancestor of it."""
     return head is not None and is_ancestor(git, commit, head)
 
 
 def is_ancestor(git: Git, commit: str, of: str) -> bool:
-    """Whether the history of `of` holds `commit` (or is it)."""
+    """Whether `commit` is an ancestor of `of`, or equal to it."""
     if commit == of:
         return True
     try:
@@ -88,13 +91,14 @@ def is_ancestor(git: Git, commit: str, of: str) -> bool:
 
 
 def is_of(git: Git, commit: str, op: str) -> bool:
-    """Whether a commit is one of the op's."""
+    """Whether a commit belongs to the op."""
     text = git.run("log", "-1", "--format=%B", commit).decode("utf-8", "replace")
     return message.parse(text).trailer("Ormah-Op") == op
 
 
 def find_commit(git: Git, op: str, *, since: str | None = None) -> str | None:
-    """The commit that holds an op: on any branch, or only among those that HEAD has more than the commit `since`."""
+    """Return the commit of an op, or None: on any branch, or with `since` only among HEAD's commits that `since`
+    lacks."""
     where = ["--branches", "HEAD"] if since is None else ["HEAD", f"^{since}"]
     for record in git.log(*where, "--fixed-strings", f"--grep=Ormah-Op: {op}", "--format=%H%n%B"):
         commit, _, text = record.decode("utf-8", "replace").partition("\n")

@@ -1,4 +1,4 @@
-"""Which remote a vault is synced with, as git's configuration says, and the refs that we keep of it."""
+"""Read and write which remote a vault is synced with, in git's configuration, and its remote-tracking ref."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from ormahd.git.repository import Git
 
 
 class Remote(Struct, frozen=True):
-    """Where to sync with: a remote's name, its address, and the branch there. `known`: it is configured, so that git
-    goes by its name (and by what else is configured for it)."""
+    """What to sync with: a remote's name, its address, and its branch.
+
+    `known`: it is configured in git, so that git is given its name and applies its other settings.
+    """
 
     name: str
     url: str
@@ -30,18 +32,19 @@ class Remote(Struct, frozen=True):
 
     @property
     def tracking(self) -> str:
-        """Where we keep what the remote's branch was when last seen."""
+        """The name of the remote-tracking ref."""
         return f"refs/remotes/{self.name}/{self.branch.removeprefix('refs/heads/')}"
 
 
 def shown(url: str) -> str:
-    """An address, or a text with addresses in it, without passwords. Over https a name alone may be a token."""
+    """Return an address, or a text with addresses, without passwords. Over https the user name is dropped too: it
+    may be a token."""
     without = re.sub(r"(ssh://[^/@:\s']*):[^/@\s']*@", r"\1@", url)
     return re.sub(r"(https?://)[^/@\s']*@", r"\1", without)
 
 
 def configured(git: Git, name: str) -> str | None:
-    """The address of a remote; None: there is no such remote."""
+    """Return the address of a remote; None if there is no such remote."""
     try:
         return git.run("remote", "get-url", "--", name).decode("utf-8", "surrogateescape").strip() or None
     except GitFailed as exc:
@@ -51,8 +54,8 @@ def configured(git: Git, name: str) -> str | None:
 
 
 def find(git: Git, name: str) -> Remote:
-    """The remote to sync the current branch with: what the branch is configured to follow, else the branch of the same
-    name of the remote `name`.
+    """Return the remote to sync the current branch with: its configured upstream, else the same branch of the remote
+    `name`.
 
     Raises:
         Conflict: HEAD is on no branch. NotFound: there is no such remote.
@@ -76,8 +79,10 @@ def find(git: Git, name: str) -> Remote:
 
 @contextmanager
 def as_before(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
-    """After the block what we keep of the remote's branch is what it was, also after an error, unless the block calls what it is given:
-    nothing then leads to what was fetched in it."""
+    """Restore the remote-tracking ref after the block, also on an error, unless the block calls the given function.
+
+    With the ref restored, no ref leads to the commits that the block fetched.
+    """
     before, kept = git.resolve(remote.tracking), False
 
     def keep() -> None:
@@ -99,7 +104,7 @@ def value(git: Git, key: str) -> str | None:
 
 
 def follow(git: Git, remote: Remote) -> None:
-    """Write the remote into the repository's configuration, and that the current branch follows it."""
+    """Write the remote into the repository's configuration, as the upstream of the current branch."""
     branch = git.branch()
     assert branch is not None
     short = branch.removeprefix("refs/heads/")
@@ -123,7 +128,8 @@ def _config_lock(git: Git) -> Path:
 
 
 def unlocked(git: Git, lock: Path, act: Callable[[], object]) -> None:
-    """Do something that takes `lock` (of a ref, or of git's configuration); one that a killed git left is removed once."""
+    """Call `act`, which takes the lock file `lock`. A lock that a killed git left is deleted, and `act` is called
+    once more."""
     try:
         act()
     except GitFailed as exc:

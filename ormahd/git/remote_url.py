@@ -1,4 +1,5 @@
-"""Where a git remote leads, however its address is written: host and path, so that two clones of one repository agree. Pure."""
+"""Normalise the address of a git remote to host and path, so that two clones of one repository get the same key.
+Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +11,23 @@ from msgspec import Struct
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _SCP: Final = re.compile(r"(?:[^@/\s]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\s\\]{2,}):(?!//)(.*)", re.DOTALL)
-"""`git@host:path`. A single letter before the colon is a drive of Windows."""
+"""`git@host:path`. A single letter before the colon is a Windows drive."""
 _HOST: Final = re.compile(r"(?:[^@/]*@)?(\[[^\]]*\]|[^/:]*)(?::\d*)?(?:/(.*))?", re.DOTALL)
 _SAME_HOST: Final = {
     "ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com", "altssh.bitbucket.org": "bitbucket.org",
     "ssh.dev.azure.com": "dev.azure.com", "vs-ssh.visualstudio.com": "dev.azure.com",
 }  # fmt: skip
-"""Hosts by which the same repositories are reached where port 22 is closed, or by ssh."""
+"""Alternative hosts of the same repositories: for ssh, or for networks that block port 22."""
 _LEADS: Final = re.compile(r"^(?:v3|scm)/(?=[^/]+/[^/]+)")
-"""What Azure puts before the path of an ssh address, and Bitbucket Server before that of an https address."""
+"""The path prefix that Azure uses in ssh addresses (`v3`), and Bitbucket Server in https addresses (`scm`)."""
 
 
 class Remote(Struct, frozen=True):
-    """`key` is the same for every way to write the address; `name` is the last part of its path as it was written, `owners` are
-    what stands before it, nearest first, then the host. `local`: a path on this machine instead (`key` is that path)."""
+    """A normalised address.
+
+    `key`: equal for all spellings of the address. `name`: the last part of its path, as written. `owners`: the parts
+    before it, nearest first, then the host. `local`: a path on this machine; `key` is that path.
+    """
 
     key: str
     name: str
@@ -32,9 +36,9 @@ class Remote(Struct, frozen=True):
 
 
 def read_remote(address: str) -> Remote | None:
-    """Where `address` leads; None where it leads nowhere that can be named.
+    """Parse `address`; None if it has no host or no path.
 
-    User, password, port, `.git`, slashes at the end and the case of letters are left out.
+    User, password, port, `.git`, trailing slashes and the case of letters are ignored.
     """
     address = address.strip()
     scheme = _SCHEME.fullmatch(address)

@@ -1,6 +1,6 @@
-"""The repository as we read it: what kind of one it is, and a child that answers questions about its objects.
+"""Read a git repository: its properties, and its objects through a long-lived git process.
 
-Everything that imports GitPython or runs git is in the files `git*.py` of this room.
+All code that runs git or imports GitPython is in this package.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from ormahd.process.disk import is_pipe
 _GLOB = re.compile(r"[*?\[\\]")
 SHOW_REFS = "--show-ref-format"
 _ANY_PATHSPEC = {"GIT_LITERAL_PATHSPECS": "0"}
-"""`check-ignore` knows no literal pathspecs; its paths get `./` before them, so that none of them is magic."""
+"""`check-ignore` does not accept literal pathspecs. Its paths are prefixed with `./`, so that none has pathspec
+magic."""
 
 
 class Identity(Struct, frozen=True):
-    """Who stands in a commit, without a time."""
+    """The author or committer of a commit, without a time."""
 
     name: str
     email: str
 
     @classmethod
     def named(cls, name: str, email: str) -> Identity:
-        """With whatever git would not take out of the name."""
+        """Return an identity without the characters that git would not accept in a name."""
         return cls(_ident_part(name) or "ormahd", email)
 
     def line(self, seconds: int) -> str:
@@ -45,7 +46,7 @@ class Identity(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where a repository keeps its things; `common` differs from `git_dir` in a linked worktree."""
+    """The folders of a repository. `common` differs from `git_dir` in a linked worktree."""
 
     top: Path
     git_dir: Path
@@ -53,11 +54,11 @@ class Place(Struct, frozen=True):
     bare: bool
     object_format: str
     ref_format: str
-    """How refs are kept: `files`, or `reftable`."""
+    """The format of refs: `files` or `reftable`."""
 
 
 def locate(folder: Path) -> Place | None:
-    """The repository that `folder` is or lies in, or None. Raises where git refuses it (ownership, damage)."""
+    """Return the repository that contains `folder`, or None. Raises if git refuses it (wrong owner, damage)."""
     try:
         out = call(
             [
@@ -80,7 +81,7 @@ def locate(folder: Path) -> Place | None:
             ) from exc
         raise
     bare, object_format, git_dir, common, refs = os.fsdecode(out).rstrip("\n").split("\n")
-    refs = FILES if refs == SHOW_REFS else refs  # a git that does not know the question repeats it
+    refs = FILES if refs == SHOW_REFS else refs  # an older git prints the unknown option back
     if bare == "true":
         return Place(Path(git_dir), Path(git_dir), Path(git_dir), True, object_format, refs)
     try:
@@ -94,14 +95,14 @@ def locate(folder: Path) -> Place | None:
 
 def ignored_around(place: Place, folder: Path) -> bool:
     """Whether the repository around `folder` ignores it."""
-    # Something inside it: a rule for folders (`/vault/`) does not match a folder that is still to be made.
+    # Ask about a file inside it: a rule for folders (`/vault/`) does not match a folder that does not exist yet.
     inside = "./" + os.path.relpath(folder / "note.md", os.path.realpath(place.top))
     out = call(["check-ignore", "--", inside], cwd=place.top, env=_ANY_PATHSPEC, ok=(0, 1))
     return bool(out)
 
 
 class Git:
-    """One repository, read. Safe for many threads; `close` leaves no child behind."""
+    """Access to one repository. Thread-safe; `close` ends its child process."""
 
     def __init__(self, place: Place) -> None:
         self.top = place.top
@@ -121,10 +122,11 @@ class Git:
         self._branch: tuple[object, str | None] | None = None
         self.mender = Mender(self.top, self.git_dir, self.common, self.ref_files)
         self.mend_index: Callable[[], bool] | None = None
-        """Makes git's index anew where git cannot read it, while no op is being written; whether it was done. Set by the vault."""
+        """Rebuilds git's index if git cannot read it, while no op is being written; returns whether it did. Set by
+        the vault."""
 
     def oid(self, kind: str, data: bytes) -> str:
-        """The id that git gives an object with these bytes."""
+        """Return the id that git gives an object with these bytes."""
         made = hashlib.sha256 if self.object_format == "sha256" else hashlib.sha1
         return made(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
 
@@ -133,8 +135,11 @@ class Git:
             self._drop_child()
 
     def check(self) -> None:
-        """Open the repository with GitPython too, as programs do that read a vault beside us. Raises Unavailable where it does
-        not open there. Not at the start: importing it takes 50 ms, and starts git once."""
+        """Open the repository with GitPython too, as other programs that read a vault do. Raises Unavailable if that
+        fails.
+
+        Not called at the daemon's start, because importing GitPython is slow.
+        """
         with importing:
             import git as gitpython
 
@@ -146,7 +151,7 @@ class Git:
             ) from exc
 
     def reopen(self) -> None:
-        """Look at the repository anew: objects that are gone from it cannot be read any longer."""
+        """Restart the long-lived process, so that objects deleted from the repository are not found any more."""
         with self._asking:
             self._drop_child()
 
@@ -159,24 +164,25 @@ class Git:
         env: Mapping[str, str] | None = None,
         ok: Iterable[int] = (0,),
     ) -> bytes:
-        """What a git command printed; exit statuses outside `ok` raise GitFailed, but not before what git cannot read was mended."""
+        """Return the output of a git command. Exit statuses outside `ok` raise GitFailed, after one repair and
+        retry."""
         self.look_out()
         mends = self.mender.mends
         try:
             return call(arguments, options=self._options, cwd=self.top, input=input, env=env, ok=ok)
         except GitFailed as exc:
-            if not self.mended(exc) and self.mender.mends == mends:  # another thread may just have done it
+            if not self.mended(exc) and self.mender.mends == mends:  # another thread may have repaired it
                 raise
         return call(arguments, options=self._options, cwd=self.top, input=input, env=env, ok=ok)
 
     def mended(self, failed: GitFailed) -> bool:
-        """Mend what made a command fail; whether it is worth another try."""
+        """Repair what made a command fail. Return whether to retry the command."""
         if self.mender.blames_index(failed):
             return self.mend_index is not None and self.mend_index()
         return self.mender.after(failed)
 
     def look_out(self) -> None:
-        """Set aside what would hold up a git that opens it, before one is started: a pipe in the place of a file."""
+        """Set aside files that would block git, such as a pipe in the place of a file. Called before git is started."""
         known = self._branch
         if self.mender.odd(None if known is None else known[1]):
             self.mender.look()
@@ -184,8 +190,11 @@ class Git:
     def start(
         self, *arguments: str, env: Mapping[str, str] | None = None, new_session: bool = False
     ) -> subprocess.Popen[bytes]:
-        """A running git command with pipes on all three ends; the caller waits for it. `new_session`: it is not ended
-        with us by a signal to our group, and can be ended with all that it starts."""
+        """Start a git command with pipes on all three streams; the caller waits for it.
+
+        `new_session`: the process gets its own process group, so that signals to ours do not end it, and it can be
+        ended with all its children.
+        """
         self.look_out()
         return subprocess.Popen(
             [executable(), *self._options, *arguments],
@@ -198,7 +207,7 @@ class Git:
         )
 
     def stream(self, *arguments: str) -> Iterator[bytes]:
-        """The NUL-separated records of a command, as they come; leaving early ends the command."""
+        """Yield the NUL-separated records of a command. Closing the iterator ends the command."""
         child = self.start(*arguments)
         assert child.stdin is not None
         assert child.stdout is not None
@@ -222,11 +231,11 @@ class Git:
             status = child.wait()
         if status:
             failed = GitFailed(arguments, status, complaint)
-            self.mended(failed)  # so that it goes well the next time
+            self.mended(failed)  # so that the next call succeeds
             raise failed
 
     def log(self, *arguments: str) -> Iterator[bytes]:
-        """`git log -z …` record by record, newest first; nothing where there is no commit yet."""
+        """Yield the records of `git log -z …`, newest first; none if there is no commit yet."""
         if self.head() is None:
             return
         yield from self.stream("log", "-z", "--no-color", "--no-show-signature", *arguments)
@@ -234,7 +243,7 @@ class Git:
     # Questions to the long-lived child
 
     def _ask(self, question: str, *, contents: bool) -> tuple[str, str, bytes] | None:
-        """(oid, kind, bytes) of what `question` names; None when it is missing."""
+        """Return (oid, kind, bytes) of the object that `question` names; None if it is missing."""
         line = ("contents " if contents else "info ") + question + "\n"
         with self._asking:
             for attempt in (1, 2):
@@ -288,7 +297,8 @@ class Git:
         return complaint
 
     def head(self) -> str | None:
-        """The commit that HEAD names now, or None on a branch without commits. Raises Unavailable where git cannot say."""
+        """Return the commit that HEAD names, or None on a branch without commits. Raises Unavailable if git cannot
+        tell."""
         self.look_out()
         found = self._ask("HEAD", contents=False)
         if found is None and not self._is_unborn():
@@ -303,7 +313,8 @@ class Git:
         return found[0] if found else None
 
     def _is_unborn(self) -> bool:
-        """Whether HEAD is on a branch that never had a commit: one that was lost has a reflog still, or a file that cannot be read."""
+        """Whether HEAD is on a branch that never had a commit. A branch that was lost still has a reflog or an
+        unreadable file."""
         branch = self.branch()
         if branch is None or not branch.startswith("refs/heads/") or self.ref_files.has_file(branch):
             return False
@@ -316,14 +327,15 @@ class Git:
         return False
 
     def resolve(self, revision: str) -> str | None:
-        """The full id of what a revision names, or None. A revision with a line break names nothing."""
+        """Return the full id of the object that a revision names, or None. A revision with a line break names
+        nothing."""
         found = None if "\n" in revision or not revision.strip() else self._ask(revision, contents=False)
         return found[0] if found else None
 
     def read(self, oid: str, kind: str) -> bytes:
-        """The content of an object that must be there."""
+        """Return the content of an object; raises Unavailable if it is missing."""
         found = self._ask(oid, contents=True)
-        if found is None and self.mender.look():  # a list of what is in the packs may be at fault
+        if found is None and self.mender.look():  # a damaged multi-pack-index may hide it
             self.reopen()
             found = self._ask(oid, contents=True)
         if found is None or found[1] != kind:
@@ -334,8 +346,11 @@ class Git:
         return found[2]
 
     def branch(self) -> str | None:
-        """The full name of the branch that HEAD is on (`refs/heads/main`), also before its first commit; None: detached. Git is
-        asked when HEAD may have changed since, not for each commit: a git that starts takes 2 ms."""
+        """Return the full name of the branch that HEAD is on (`refs/heads/main`), even before its first commit;
+        None: detached.
+
+        Cached until HEAD's file changes, to save starting git for each commit.
+        """
         mark, known = self.ref_files.mark(), self._branch
         if known is not None and mark is not None and known[0] == mark:
             return known[1]
@@ -344,14 +359,16 @@ class Git:
         return branch
 
     def identity(self) -> Identity | None:
-        """The person's git identity, where they have set one."""
+        """Return the person's git identity, or None if it is not configured."""
         values = self.settings()
         name, email = (_ident_part(values.get(key, "")) for key in ("user.name", "user.email"))
         return Identity(name, email) if name and email else None
 
     def settings(self) -> Mapping[str, str]:
-        """The person's configuration of git, by key as git prints it (`filter.lfs.clean`); of several values the last. Read again,
-        and another object, when a configuration file changes."""
+        """Return the person's git configuration as `{key as git prints it: last value}` (`filter.lfs.clean`).
+
+        Cached: the same object until a configuration file changes.
+        """
         if self._settings is not None and self._settings[0] == self._config_state(self._config_files):
             return self._settings[1]
         out = self.run("config", "--list", "-z", "--show-origin")
@@ -362,7 +379,7 @@ class Git:
         fields = os.fsdecode(out).split("\0")
         for origin, entry in zip(fields[::2], fields[1::2], strict=False):
             if origin == "command line:":
-                continue  # what we give to every git of ours
+                continue  # our own `CONFIG`
             key, line, value = entry.partition("\n")
             values[key] = value if line else "true"
             if origin.startswith("file:"):
@@ -372,7 +389,7 @@ class Git:
         return values
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """A setting that is on or off, as git reads such words; `key` in small letters."""
+        """Return a boolean setting, parsed as git does; `key` in lower case."""
         said = self.settings().get(key)
         return default if said is None else said.lower() not in {"false", "no", "off", "0", ""}
 
@@ -388,7 +405,7 @@ class Git:
         return state
 
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Those of `paths` (posix, relative to the top) that the person's ignore rules leave out of git."""
+        """Return those of `paths` (posix, relative to the top) that the person's ignore rules exclude."""
         plain: list[str] = []
         odd: list[str] = []
         blocked: set[str] = set()
@@ -398,11 +415,11 @@ class Git:
                 blocked.add(path)
             else:
                 (odd if _GLOB.search(path) else plain).append(path)
-        # As patterns, the odd ones would match other paths of the index.
+        # Paths with glob characters would match other paths in the index.
         return blocked | self._ignored(plain) | self._ignored(odd, "--no-index")
 
     def _is_piped(self, folder: str, known: dict[str, bool]) -> bool:
-        """Whether the `.gitignore` of a folder, or of one above it, is a pipe: git would wait for it for ever."""
+        """Whether the `.gitignore` of a folder, or of one above it, is a pipe, which git would wait for without end."""
         if folder not in known:
             here = is_pipe(self.top / folder / ".gitignore")
             known[folder] = here or (folder != "" and self._is_piped(folder.rpartition("/")[0], known))
@@ -416,7 +433,7 @@ class Git:
         return {os.fsdecode(path[2:]) for path in out.split(b"\0") if path}
 
     def listing(self, revision: str = "HEAD", under: str = "") -> dict[str, str]:
-        """{path relative to the top: blob id} of the regular files of a commit, below `under`."""
+        """Return `{path relative to the top: blob id}` of the regular files of a commit, below `under`."""
         if revision == "HEAD" and self.head() is None:
             return {}
         found = {}
@@ -430,7 +447,7 @@ class Git:
 
 
 def _ident_part(text: str) -> str:
-    """A name as git would write it: without the characters that structure a commit's header."""
+    """Return a name as git writes it: without the characters that structure a commit's header."""
     return " ".join("".join(" " if c in "<>\n\0" else c for c in text).split()).strip(" .,;:\"'")
 
 

@@ -1,4 +1,4 @@
-"""Packing what our commits leave: each writes about eight loose objects, and thousands of those make git slow."""
+"""Pack the loose objects and small packs that our commits leave: git becomes slow with thousands of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ormahd.git.repository import Git
 from ormahd.process.disk import sync_directory
 
 LOOSE = 6000
-"""Loose objects from which packing is worth it (git's own `gc.auto` is 6,700)."""
+"""The number of loose objects from which packing is worthwhile (git's own `gc.auto` is 6,700)."""
 PACKS = 100
-"""Packs from which the small ones are put together: git looks an object up in one after the other."""
+"""The number of packs from which small ones are combined: git searches packs one after the other."""
 
 
 def loose_objects(git: Git) -> int:
-    """About how many there are, from one of the 256 folders, as git itself estimates it."""
+    """Return the approximate number of loose objects, estimated from one of the 256 folders, as git does."""
     try:
         return 256 * len(os.listdir(git.common / "objects" / "17"))
     except FileNotFoundError:
@@ -26,9 +26,9 @@ def packs(git: Git) -> int:
 
 
 def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
-    """Pack loose objects, and small packs with them, when there are many of either; True when it was done.
+    """Pack loose objects and small packs if there are many of either. Return whether it was done.
 
-    Safe beside our writer and the person's git: nothing that is not in a pack is removed, and unreachable objects stay.
+    Safe beside our writer and the person's git: only packed objects are deleted, and unreachable objects stay.
     """
     if loose_objects(git) <= beyond and packs(git) <= PACKS:
         return False
@@ -39,7 +39,8 @@ def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
 
 
 def write_graph(git: Git) -> None:
-    """Have git note which commit is on which, and what paths each changed: what became of one note is then a matter of
-    milliseconds among 30,000 commits, where it takes half a second, for our questions and for the person's `git log`. Only
-    what came since the last time is added."""
+    """Have git write its commit-graph with changed paths, which makes the history of one note much faster.
+
+    Helps Ormah's queries and the person's `git log`. Only commits since the last call are added.
+    """
     git.run("commit-graph", "write", "--reachable", "--changed-paths", "--split", "--no-progress")
