@@ -278,7 +278,7 @@ class Objects:
             # The object exists, perhaps from the person's own `git add`, which does not fsync.
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            temporary = self.directory / f"tmp_obj_{secrets.token_hex(8)}"  # git's own prefix: `git gc` deletes leftovers
+            temporary = self.directory / f"tmp_obj_{secrets.token_hex(8)}"  # git's prefix: `git gc` deletes leftovers
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
             try:
                 write_all(fd, deflated(kind, f"{kind} {len(data)}\0".encode() + data))
