@@ -1,5 +1,5 @@
-"""Ranking: which memories answer a question, best first, and why. Shared by recall and whisper.
+"""Ranking: find the memories that answer a query, best first, and record why. Used by recall and whisper.
 
-The pipeline reads: hear → gather → fuse → shape → activate → renew → cut (`search.py`). Everything but `gather` and the
-edges that `activate` asks for is pure; clock, strength and models are arguments.
+The stages are hear → gather → fuse → shape → activate → renew → cut (see `search.py`). Only `gather`, `activate` and
+`renew` read the index. Clock, strength and models are passed as arguments.
 """

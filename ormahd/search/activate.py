@@ -1,4 +1,4 @@
-"""Activate: what the best results are connected with comes to mind too (seeds: spreading activation)."""
+"""Spreading activation: add memories that are connected by edges to the best results (the seeds)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from ormahd.search.trace import Trace
 from ormahd.settings import ActivationSettings
 
 CONFLICTS_SHARE = 5
-"""One place in so many is kept for what contradicts a result."""
+"""One result in this many may be a memory that contradicts another result."""
 LEAST = 2
-"""Results from which there is such a place: who asks for one wants the best."""
+"""Fewest requested results for which a place is reserved for a contradiction."""
 
 
 def activate(index: Searchable, results: Sequence[Trace], chosen: Filter, settings: ActivationSettings) -> list[Trace]:
-    """Neighbours of the best results, one edge away in either direction, as results of their own; best first.
+    """Return memories one edge away from the best results, in either direction, that are not results themselves; best first.
 
-    Score = seed's score × edge's weight × factor of its type × decay; of several ways the best one; the best
-    `max_per_seed` of each seed. A direct hit is never one of them; filters and expiry hold for them as for all.
+    Score = score of the seed × weight of the edge × factor of the edge's type × decay. A memory reached by several
+    edges keeps the best score. Each seed adds at most `max_per_seed` memories. The filter and expiry apply as for
+    direct results.
     """
     seeds = list(results[: settings.seed_count])
     if not seeds or not settings.max_per_seed:
@@ -60,9 +61,10 @@ def _best(
 
 
 def seat(merged: Sequence[Trace], limit: int) -> list[Trace]:
-    """The `limit` best of results and activated ones (best first); what contradicts one of them has a place among them.
+    """Return the `limit` best of `merged` (best first), with places reserved for memories that contradict one of them.
 
-    However many answer a question, who reads the answer learns that something speaks against it. At most one place in five.
+    The reader of the answer thus learns of contradictions even when there are many results. At most one place in
+    `CONFLICTS_SHARE` is used for this; a contradiction takes the place of the last result that is not one.
     """
     shown = list(merged[:limit])
     there = {trace.node_id for trace in shown}

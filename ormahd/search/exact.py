@@ -1,7 +1,7 @@
-"""Exact: which notes have the names that a question spells out, letter by letter, and what that is worth.
+"""Exact names: which notes contain the names that a question spells out literally, and how much that changes their scores.
 
-The rarer the name, the more it counts: for the notes that have it, and against those that do not where another one does. What no note
-has tells nothing about their order.
+The rarer a name, the larger its effect. Notes with the name are raised, and notes without it are lowered if another
+note has it. A name that no note contains has no effect.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from ormahd.text.facts import ExactToken, exact_tokens
 from ormahd.text.words import fold
 
 RARE = 0.05
-"""Share of the notes up to which a word is rare."""
+"""Largest share of notes that may contain a rare word."""
 FEW = 2
-"""Notes up to which it is rare in any vault."""
+"""A word that at most this many notes contain is rare in a vault of any size."""
 COMMON = 60
-"""Notes with a name from which it names none of them."""
+"""Names found in more notes than this are ignored: they do not single out a note."""
 BOOST = 3.0
-"""Largest boost, to a note with all of the names, where they are rare; in the exponent, as the title's."""
+"""Largest boost, for a note that contains all names when they are rare. It is part of an exponent, like the title boost."""
 MISSING = 0.35
-"""Largest share that a note without them loses."""
+"""Largest share of its score that a note without the names loses."""
 PLAIN = 0.5
-"""What a number or a word with a hyphen counts, against 1 for a name: they are often written in another way."""
+"""Weight of a number or hyphenated word, against 1 for other names: notes often spell these differently."""
 
 
 class Exact(Struct, frozen=True):
-    """By node: `boost`, for the names it has; and for those without any the factor `without`."""
+    """Effect of the names on each node: `boost` and `factor` for nodes with a name; the factor `without` for all others."""
 
     boost: Mapping[str, float] = field(default_factory=dict)
     factor: Mapping[str, float] = field(default_factory=dict)
     without: float = 1.0
 
     def of(self, node_id: str) -> tuple[float, float]:
-        """(boost, factor)."""
+        """Return (boost, factor) of a node."""
         return self.boost.get(node_id, 0.0), self.factor.get(node_id, self.without)
 
 
@@ -46,7 +46,7 @@ NOTHING = Exact()
 
 
 def look(index: Searchable, heard: Heard) -> Exact:
-    """Which notes have the names in the question."""
+    """Find the notes that contain the names in the question, and weigh them."""
     tokens = exact_tokens(heard.text)
     if not tokens:
         return NOTHING
@@ -57,7 +57,7 @@ def look(index: Searchable, heard: Heard) -> Exact:
 
 
 def rare_words(index: Searchable, topic: frozenset[str]) -> frozenset[str]:
-    """The words that few notes have, or none at all; all of them where each is common."""
+    """Return the words of `topic` that few notes or no note contain; all words if none is rare."""
     if not topic:
         return topic
     counts, files = index.frequencies(sorted(topic))
@@ -65,7 +65,8 @@ def rare_words(index: Searchable, topic: frozenset[str]) -> frozenset[str]:
 
 
 def weigh(found: Sequence[tuple[ExactToken, frozenset[str]]], files: int) -> Exact:
-    """What the names are worth. `found`: each with the nodes that have it, at least one."""
+    """Compute the boosts and factors. `found`: each name with the nodes that contain it, at least one. `files`: notes
+    in the vault."""
     worth = [(_rarity(len(ids), files) * (PLAIN if token.plain else 1.0), token, ids) for token, ids in found]
     total = sum(weight for weight, _, _ in worth)
     if not total:
@@ -83,7 +84,11 @@ def weigh(found: Sequence[tuple[ExactToken, frozenset[str]]], files: int) -> Exa
 
 
 def _having(index: Searchable, token: ExactToken, heard: Heard) -> frozenset[str]:
-    """Full text search finds its parts in this order; whether they are the name, the text itself tells."""
+    """Return the nodes whose text contains the name.
+
+    Full text search finds notes with the parts of the name in sequence; the text itself is then checked for the exact
+    spelling.
+    """
     ids = [node_id for node_id, _ in index.begin_text([token.text], COMMON, heard.chosen)()]
     rows = index.notes(ids, connections=False)
     return frozenset(
@@ -93,5 +98,5 @@ def _having(index: Searchable, token: ExactToken, heard: Heard) -> frozenset[str
 
 
 def _rarity(notes: int, files: int) -> float:
-    """1 for a name that one note of many has, nearing 0 for one that all have."""
+    """Return 1 for a name that one note of many contains, falling to 0 for a name that all notes contain."""
     return math.log(1.0 + files / notes) / math.log(1.0 + max(files, 1)) if notes < files or files == 1 else 0.0

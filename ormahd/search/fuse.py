@@ -1,4 +1,4 @@
-"""Fuse: two ranked lists become one (weighted reciprocal rank fusion), normalised to 0..1."""
+"""Fuse two ranked lists into one by weighted reciprocal rank fusion, with scores normalised to 0..1."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ormahd.search.gather import Gathered
 from ormahd.settings import SearchSettings
 
 VECTOR_WEIGHT = 0.6
-"""Weight of meaning; only its ratio to `search.fts_weight` matters (the seeds')."""
+"""Weight of the vector list. Only its ratio to `search.fts_weight` matters."""
 MIN_SPREAD = 0.05
-"""Spread of fused scores, as a share of the largest, below which min-max would blow up noise (the seeds')."""
+"""Least spread of fused scores, as a share of the largest, for min-max normalisation: below it, noise would be amplified."""
 
 
 class Fused(Struct, frozen=True):
-    """A candidate after fusion. Ranks count from 1; None: not on that list."""
+    """A candidate after fusion. Ranks count from 1; None: the candidate is not on that list."""
 
     node_id: str
     words_rank: int | None
@@ -24,15 +24,18 @@ class Fused(Struct, frozen=True):
     meaning_rank: int | None
     rrf: float
     rrf_norm: float
-    """Min-max over the candidates, or divided by the largest where they hardly differ."""
+    """`rrf` min-max normalised over the candidates, or divided by the largest if the scores hardly differ."""
     rrf_share: float
-    """Divided by the largest: what counts for a candidate that has no similarity."""
+    """`rrf` divided by the largest. Used for a candidate without vectors."""
 
 
 def fuse(
     gathered: Gathered, *, question: bool, keep: int, settings: SearchSettings, exact: Collection[str] = ()
 ) -> list[Fused]:
-    """The best `keep` of both lists: sum of weight / (k + rank). Those in `exact` stay, wherever they stand."""
+    """Return the best `keep` candidates of both lists, by the sum of weight / (k + rank).
+
+    Candidates in `exact` are kept whatever their rank.
+    """
     words_weight, meaning_weight = settings.fts_weight, VECTOR_WEIGHT
     if question:
         words_weight *= settings.question_fts_weight_scale
@@ -58,7 +61,7 @@ def fuse(
 
 
 def normalise(values: Sequence[float], min_spread: float) -> list[float]:
-    """To 0..1: min-max when the spread exceeds `min_spread` of the largest, else divided by the largest."""
+    """Scale to 0..1: min-max if the spread exceeds `min_spread` of the largest value, otherwise division by the largest."""
     high, low = max(values, default=0.0), min(values, default=0.0)
     if high <= 0.0:
         return [0.0 for _ in values]

@@ -1,7 +1,8 @@
-"""Gather candidates by words and by meaning, wide enough that a filter never leaves too few; and score them by late interaction.
+"""Gather candidates by full text and by vectors, and score them by late interaction (MaxSim).
 
-MaxSim is computed twice, because neither weighting is best on every text: tokens weighted by inverse document frequency (best on
-short dialogue), and all tokens alike (best on long messages).
+More candidates are fetched than are asked for, so that filters do not leave too few. MaxSim is computed twice because
+neither weighting is best for every text: with tokens weighted by inverse document frequency (best for short
+dialogue), and with equal weights (best for long messages).
 """
 
 from __future__ import annotations
@@ -22,18 +23,20 @@ from ormahd.text.standing import Compared
 Float = NDArray[np.float32]
 
 LEAST_WEIGHT = 1e-4
-"""So that a question of words that every note has is still compared by them."""
+"""Added to each token's weight, so that a question made only of words that every note contains can still be compared."""
 POWER = 2.0
-"""The mean over a question's tokens is a root mean square: what matches closely counts more than what hardly does, as
-most words of a long prompt are beside the point. Measured against the plain mean: a point of any@10 on prompts that
-are no questions and of mean reciprocal rank on long notes, half a point less on dialogue."""
+"""Exponent of the mean over a question's tokens (2: root mean square). Close matches count more than weak ones,
+because most words of a long prompt do not matter."""
 SCANNED = 400_000
-"""Tokens whose cosines are there at once: 50 MB, and 1.6 MB of cosines with each token of the question."""
+"""Tokens of notes whose cosines are computed at once; bounds the memory needed."""
 
 
 class Stored(Protocol):
-    """Token vectors of notes, one after the other (`index.embedding_cache.TokenVectors`): note `ids[i]` has the rows
-    `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, d / 2], of `embedding.token_vectors.pack`). Notes without tokens are left out."""
+    """Token vectors of notes, concatenated (`index.embedding_cache.TokenVectors`).
+
+    Note `ids[i]` has the rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, d / 2], made by
+    `embedding.token_vectors.pack`). Notes without tokens are left out.
+    """
 
     @property
     def ids(self) -> Sequence[str]: ...
@@ -44,21 +47,22 @@ class Stored(Protocol):
 
 
 class Late(Struct, frozen=True):
-    """Per note: MaxSim weighted by rarity, MaxSim unweighted (both a mean cosine, up to 1), and its tokens."""
+    """Late interaction of a question with each note: `rare` (tokens weighted by rarity) and `plain` (unweighted),
+    both at most 1."""
 
     rare: Float
     plain: Float
     lengths: NDArray[np.int64]
-    """Tokens of the note; 0: its token vectors are not there."""
+    """Number of tokens of each note; 0: its token vectors are not stored."""
 
 
 def token_weights(idf: Float) -> Float:
-    """What each token of a question counts: its inverse document frequency, and a little where it is in every note."""
+    """Return the weight of each token of a question: its inverse document frequency plus `LEAST_WEIGHT`."""
     return np.asarray(idf + LEAST_WEIGHT, np.float32)
 
 
 def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: Stored) -> Late:
-    """Compare a question's tokens (unit, float32[m, d]) with those of each note in `ids`."""
+    """Compare a question's tokens (unit vectors, float32[m, d]) with the tokens of each note in `ids`."""
     rare, plain = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.float32)
     lengths = np.zeros(len(ids), np.int64)
     row = {one: at for at, one in enumerate(ids)}
@@ -81,7 +85,7 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: Stored) -
 
 
 MIN_POOL = 100
-"""Candidates by words and by meaning each, at least: a Chroma filter is met by fetching wide (DESIGN 9)."""
+"""Least number of candidates fetched from each list. Fetching many compensates for filters applied afterwards."""
 
 
 class Query(Protocol):
@@ -95,34 +99,34 @@ class Query(Protocol):
     def tokens(self) -> Float: ...
     @property
     def wide(self) -> Float:
-        """The tokens' vectors before they were made small: unit, float32[m, dimensions]."""
+        """The token vectors before they were shortened: unit vectors, float32[m, dimensions]."""
         ...
 
 
 EmbedQuery = Callable[[str], Query | None]
-"""A question's vectors, or None while the model is not there."""
+"""Return a question's vectors, or None while the model is not loaded."""
 
 
 class Searchable(Protocol):
-    """What ranking asks of the index. All of it is reading, from any thread."""
+    """What ranking needs from the index. All methods only read, and may be called from any thread."""
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]: ...
     def newest(self, chosen: Filter, limit: int) -> list[str]: ...
     def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]: ...
     def notes(self, ids: Sequence[str], *, connections: bool = ...) -> dict[str, NodeRow]: ...
     def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
-        """In how many files each term stands, and how many files there are."""
+        """Return the number of files that contain each term, and the number of all files."""
         ...
 
     def edges_of(self, ids: Sequence[str]) -> list[EdgeRow]: ...
     def begin_text(
         self, query: str | Sequence[str], limit: int, chosen: Filter = ...
     ) -> Callable[[], list[tuple[str, float]]]:
-        """Begin `search_text`, beside what the caller does next; calling what is returned waits for it."""
+        """Start a full text search in the background. Calling the returned function waits for the result."""
         ...
 
     def search_vectors(self, vector: Float, limit: int, chosen: Filter = ...) -> list[tuple[str, float]]:
-        """The nearest nodes that the filter lets through, as many as there are: fetched wider, or scored exactly."""
+        """Return the nearest nodes that pass the filter, up to `limit`, as (node id, cosine)."""
         ...
 
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]: ...
@@ -133,19 +137,19 @@ class Searchable(Protocol):
 
 
 class Meaning(Struct, frozen=True):
-    """A question as vectors: as the model pools it, and pooled by what its tokens tell."""
+    """A question as vectors: `vector`, as the model pools it, and `focus`, pooled by the rarity of its tokens."""
 
     vector: Float
     focus: Float
-    """Mean of the token vectors, weighted like `weights`. "What did Ana say about boats" looks less like every line of
-    Ana's. Short dialogue, any@10 of the cosine alone: .55 as pooled, .64 so; long notes and short facts: the same."""
+    """Mean of the token vectors, weighted by `weights`. It stresses rare words: otherwise "what did Ana say about
+    boats" resembles every line that Ana said."""
     tokens: Float
     weights: Float
-    """Per token, its inverse document frequency in the vault."""
+    """Weight of each token: its inverse document frequency in the vault, plus `LEAST_WEIGHT`."""
 
 
 class Gathered(Struct, frozen=True):
-    """The two lists, each best first, and everything that is known of the notes on them."""
+    """The candidates found by words and by vectors, each list best first as (node id, score)."""
 
     by_words: list[tuple[str, float]]
     by_meaning: list[tuple[str, float]]
@@ -166,7 +170,8 @@ def understand(index: Searchable, query: Query) -> Meaning:
 
 
 def pool_size(heard: Heard, least: int) -> int:
-    """Candidates of each kind: the seeds' 3 or 10 times the limit, at least `least`."""
+    """Return the number of candidates to fetch from each list: 3 times the limit, or 10 times with a time window, at
+    least `least`."""
     times = 10 if heard.windowed or heard.chosen.created_after is not None else 3
     return max(times * heard.limit, least)
 
@@ -174,7 +179,10 @@ def pool_size(heard: Heard, least: int) -> int:
 def gather(
     index: Searchable, heard: Heard, embed: EmbedQuery, settings: SearchSettings, least: int = MIN_POOL
 ) -> Gathered:
-    """Ask for notes by words and by meaning, at least `least` of each. Without vectors words answer alone, and `degraded` says so."""
+    """Search by words and by vectors for at least `least` candidates each.
+
+    If the question has no vectors, only the words are searched, and `degraded` contains "vectors".
+    """
     pool = pool_size(heard, least)
     by_words = index.begin_text(heard.terms, pool, heard.chosen)
     query = embed(heard.text)

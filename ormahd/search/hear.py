@@ -1,6 +1,6 @@
-"""Read a question: its words, the types it asks for by name, whether it is a question, its filters and the period it names.
+"""Parse a query: its words, the memory types it names, whether it is a question, its filters, and the period it names.
 
-A named type is no filter: what was decided may stand in a fact.
+A named type is not a filter: a decision may be recorded in a memory of type fact.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ormahd.text.words import (
 )
 
 SHORT: Final = 2_000
-"""Characters that are looked at: a longer text tells something and asks at its beginning, if at all."""
+"""Characters of a text that are searched for types. A longer text usually states its request at the beginning."""
 WORDS: Final[Mapping[NodeType, frozenset[str]]] = {
     NodeType.DECISION: frozenset(
         ["decide", "decides", "decided", "decision", "decisions", "agreed", "chose", "chosen", "entscheiden", "entschieden", "entscheidung", "entscheidungen", "beschlossen", "choisi", "decidimos", "decidido", "decisiones", "decisione", "decisioni", "deciso", "decisao", "decisoes", "besloten", "beslissing", "beslissingen"]
@@ -38,15 +38,16 @@ WORDS: Final[Mapping[NodeType, frozenset[str]]] = {
         ["prefer", "prefers", "preferred", "preference", "preferences", "bevorzuge", "bevorzugt", "vorliebe", "vorlieben", "prefere", "prefiere", "prefiero", "preferencia", "preferencias", "preferisco", "preferisce", "preferenze", "voorkeur", "voorkeuren"]
     ),
 }  # fmt: skip
-"""As `words` cuts them: folded, without accents. English, German, French, Spanish, Italian, Portuguese, Dutch."""
+"""Words that name a type, in the form that `words` returns: folded, without accents. English, German, French,
+Spanish, Italian, Portuguese, Dutch."""
 _WHO: Final = frozenset(["who", "whom", "whose", "wer", "wem", "wen", "qui", "quien", "quienes", "chi", "quem"])
-"""A question that begins so asks for a person."""
+"""First words of questions that ask for a person."""
 NAMING: Final = frozenset().union(*WORDS.values())
-"""Every word that names a kind."""
+"""All words that name a type."""
 
 
 def kinds(text: str) -> frozenset[NodeType]:
-    """The types that a text names; none where it names none."""
+    """Return the memory types that a text names; empty if it names none."""
     said = words(text[:SHORT])
     found = {kind for kind, named in WORDS.items() if not named.isdisjoint(said)}
     if said and said[0] in _WHO and is_question(text):
@@ -63,7 +64,7 @@ _IDLE = frozenset(
         *("talk", "talked", "tell", "things", "thing", "update", "updates", "work", "worked", "working"),
     ]
 )
-"""With these words alone a question has no topic: "what did we do yesterday" asks for a time."""
+"""Words without a topic: a question made only of them, such as "what did we do yesterday", asks for a time."""
 _IDLE_ELSEWHERE = frozenset(
     [
         *("il", "on", "s"),
@@ -76,40 +77,44 @@ _IDLE_ELSEWHERE = frozenset(
         *("travaille", "uns", "va", "war", "waren", "was", "wir", "wurde"),
     ]
 )
-"""The same in German, Spanish and French."""
+"""The words of `_IDLE` in German, Spanish and French."""
 _IDLE_HAN = frozenset("我们你咱了做干些什么事情的吗呢啊发生过有哪是都在那这决定说聊讨论工作完成哪里吧与和")
-"""Characters of Chinese questions that ask for no topic; the words of a text are pairs of characters."""
+"""Characters of Chinese questions without a topic. Chinese text is split into pairs of characters."""
 
 
 class Heard(Struct, frozen=True):
-    """A question, understood. `chosen` is what may be found at all: the caller's filters, nothing expired."""
+    """A parsed query. `chosen` is the filter on results: the caller's filters, and no expired memory."""
 
     text: str
     terms: tuple[str, ...]
-    """What full text search looks for: words without stop words; `about_self` where the user is meant."""
+    """Terms for full text search: words without stop words, and `about_self` if the query mentions the user."""
     topic: frozenset[str]
-    """Words of three letters or more that a title can share."""
+    """Words of three letters or more, compared with titles."""
     question: bool
     chosen: Filter
     limit: int
     space: str | None
-    """Where the caller works; None when spaces were asked for explicitly: then no space is favoured."""
+    """Space of the caller, which is favoured. None if the query filters by space: then no space is favoured."""
     period: Period | None
-    """The period that the text names, when the caller gave none."""
+    """The period that the text names, if the caller gave no bounds."""
     only_time: bool
-    """Nothing but a time is asked for: the newest of the window answer, whatever they are about."""
+    """Whether the query asks for a time and nothing else. The newest memories of that time are then returned."""
     now: datetime
     kinds: frozenset[NodeType] = frozenset()
-    """Types that the question names: a little favoured."""
+    """Types that the question names; memories of them are slightly favoured."""
 
     @property
     def windowed(self) -> bool:
-        """True when the caller's own bounds narrow the time."""
+        """Whether the filter has a bound on time."""
         return self.chosen.created_after is not None or self.chosen.created_before is not None
 
 
 def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: SearchSettings) -> Heard:
-    """Understand a query. A period in the text only favours, unless the text asks for nothing else: then it filters."""
+    """Parse a query.
+
+    A period named in the text only favours its memories, unless the text asks for nothing else or
+    `search.time_phrases` is "filter": then it filters.
+    """
     period = None
     if settings.time_phrases != "off" and query.created_after is None and query.created_before is None:
         period = find_period(query.query, now)
@@ -143,12 +148,12 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: Sear
 
 
 def topics(text: str) -> frozenset[str]:
-    """The words of a question that say what it is about: none where it asks for a time, or for the user, alone."""
+    """Return the words that say what a question is about; empty if it asks only for a time or about the user."""
     return frozenset(words(text)) - STOP_WORDS - _IDLE - QUESTION_WORDS - IDENTITY_WORDS
 
 
 def subject(text: str) -> frozenset[str]:
-    """The same without words that say of what kind the answer is: "what did we decide last week" asks for a time and a kind."""
+    """Return `topics` without words that name a type: "what did we decide last week" has no subject."""
     return frozenset(
         word for word in topics(text) - FUNCTION_WORDS - NAMING - _IDLE_ELSEWHERE if not _IDLE_HAN.issuperset(word)
     )

@@ -1,8 +1,8 @@
-"""Renew: of two memories on one thing the newer comes first, and the older one is marked.
+"""Find memories that a newer memory replaces, put the newer one first, and mark the older one.
 
-Ranking compares each result with a question; here the best results are compared with each other, and with what is near them among
-all that was gathered. What is known goes before what the words say: an `evolved_from` edge, a contradiction that is drawn, a
-person's word that both hold.
+The best results are compared with each other and with similar candidates. Recorded knowledge takes precedence over a
+comparison of the texts: an `evolved_from` edge, a `contradicts` edge, or a person's statement that both memories
+hold.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from ormahd.search.trace import Trace
 from ormahd.text.standing import Compared
 
 FIRST = 10
-"""Results that are compared with others: those that somebody reads."""
+"""Number of top results that are compared with other candidates: the ones likely to be read."""
 PARTNERS = 3
-"""Younger memories that each of those is compared with: the nearest."""
+"""Number of newer memories that each of these is compared with, nearest first."""
 PAIRS = 12
-"""Pairs of one question that are compared, the nearest ones: reading two texts for the first time takes a millisecond."""
+"""Largest number of pairs compared for one query, nearest first: comparing two texts for the first time is slow."""
 NEAREST = 12
-"""Neighbours that a memory which no question brought is compared with."""
+"""Neighbours fetched by vector for a memory that no query found."""
 NEAR = 0.25
-"""Least cosine of two that are compared."""
+"""Least cosine of two memories that are compared."""
 BEHIND = 0.999
-"""Of the newer memory's score, what the older one keeps: right behind it."""
+"""Factor on the newer memory's score that gives the older one's: it is placed directly behind."""
 BOTH = frozenset({EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM})
-"""Edges between two memories that both stand."""
+"""Types of edge that say that both memories still hold."""
 
 Holds = Callable[[str, str], bool]
-"""Whether somebody decided that both of two memories hold, in whichever order they are named."""
+"""Whether a person decided that both memories hold; the order of the two ids does not matter."""
 Reworded = Callable[[str, str, float], bool]
-"""Whether the memory that was made first (of older, newer, cosine) was edited since to say what it says."""
+"""Whether the memory created first (of older, newer, cosine) got its present wording by a later edit."""
 
 
 def nobody(_older: str, _newer: str) -> bool:
-    """Nothing was decided."""
+    """Default for `holds`: no person decided anything."""
     return False
 
 
 def never(_older: str, _newer: str, _cosine: float) -> bool:
-    """Nothing was edited."""
+    """Default for `reworded`: no memory was edited."""
     return False
 
 
@@ -56,9 +56,12 @@ def replaced(
     holds: Holds = nobody,
     reworded: Reworded = never,
 ) -> dict[str, str]:
-    """Of these memories those that a newer one replaced, each with the newest such: {older: newer}. `pool`: candidates that
-    may be the newer one; what an edge names may also be another one that the filter lets through. `holds`: what somebody decided
-    on two memories. `reworded`: an edit makes a memory the newer one."""
+    """Return `{older: newer}` for those of the memories `ids` that a newer one replaced, each with the newest such memory.
+
+    `pool`: candidates that may be the newer memory; an edge may also name another memory that passes the filter.
+    `holds`: what a person decided about two memories. `reworded`: whether an edit makes the memory created first the
+    newer one.
+    """
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
     found = _by_edges(index, ids, {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM}, chosen)
@@ -80,8 +83,10 @@ def replaced(
 def _between(
     told: Mapping[tuple[str, str], Compared], ids: Collection[str], pool: Mapping[str, Candidate]
 ) -> set[tuple[str, str]]:
-    """Pairs (older, newer) that both replaced the same words of a third memory, by different ones: of these too one replaced the
-    other, also where their own words leave that open."""
+    """Return pairs (older, newer) that replaced the same words of a third memory by different words.
+
+    The newer one of such a pair replaced the other, even if a comparison of their own texts does not show it.
+    """
     found = set()
     for (first, middle), said in told.items():
         for (again, last), other in told.items():
@@ -96,7 +101,7 @@ def _between(
 def replaced_of_all(
     index: Searchable, ids: Sequence[str], chosen: Filter, holds: Holds = nobody, reworded: Reworded = never
 ) -> dict[str, str]:
-    """As `replaced`, of memories that no question brought: each is compared with its nearest of all that the filter lets through."""
+    """Return `replaced` for memories that no query found: each is compared with its nearest neighbours that pass the filter."""
     found: dict[str, str] = {}
     for node_id in ids:
         vectors = index.vectors(node_id)
@@ -115,7 +120,7 @@ def _by_edges(index: Searchable, ids: Sequence[str], known: Mapping[str, str], c
 
 
 def _near(index: Searchable, ids: Sequence[str], pool: Mapping[str, Candidate]) -> list[tuple[str, str, float]]:
-    """Pairs (older, newer, cosine) worth a comparison."""
+    """Return pairs (older, newer, cosine) that are near enough to compare, nearest first, at most `PAIRS`."""
     some = [
         (node_id, vectors[0]) for node_id in ids if node_id in pool and (vectors := index.vectors(node_id)) is not None
     ]
@@ -136,13 +141,15 @@ def _near(index: Searchable, ids: Sequence[str], pool: Mapping[str, Candidate]) 
 
 
 def _speaks_for(older: str | None, newer: str | None) -> bool:
-    """Whether a memory of the space `newer` can replace one of the space `older`: what holds in one project need not hold
-    everywhere, and its words belong to that project alone."""
+    """Whether a memory of the space `newer` can replace one of the space `older`: the same space, or a global newer memory.
+
+    A memory of one project cannot replace a global memory.
+    """
     return newer in (older, None)
 
 
 def _last(older: str, found: Mapping[str, str]) -> str:
-    """The end of a chain of replacements."""
+    """Return the end of a chain of replacements."""
     met = {older}
     while (newer := found[older]) in found and newer not in met:
         met.add(newer)
@@ -157,8 +164,10 @@ def renew(
     limit: int,
     numbers: Callable[[str], dict[str, float]],
 ) -> list[Trace]:
-    """The results with each newer memory before what it replaced, brought in where it was none. `known`: traces of what was
-    gathered; `numbers`: what a candidate's score was made of."""
+    """Return the results with each newer memory before the one it replaced; it is inserted if it was not a result.
+
+    `known`: traces of all candidates. `numbers`: returns the parts of a candidate's score.
+    """
     found: dict[str, Trace] = {}
     for trace in shown:
         if trace.node_id in found:
@@ -175,7 +184,7 @@ def renew(
 
 
 def _cut(traces: list[Trace], limit: int) -> list[Trace]:
-    """The first of them, and what contradicts one of them in the place of the last."""
+    """Return at most `limit` traces. Contradictions are kept in place of the last other results."""
     room = limit - sum(trace.source == "conflict" for trace in traces)
     kept: list[Trace] = []
     for trace in traces:
@@ -186,7 +195,7 @@ def _cut(traces: list[Trace], limit: int) -> list[Trace]:
 
 
 def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Callable[[str], dict[str, float]]) -> Trace:
-    """The newer memory in the older one's place, with its score."""
+    """Return the newer memory's trace with the older memory's score."""
     trace = known.get(newer) or Trace(newer, {}, source="activated")
     trace.numbers = {**(trace.numbers or numbers(newer)), "renewed": older.score}
     trace.path = [*trace.path, {"replaces": older.node_id}]

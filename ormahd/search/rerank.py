@@ -1,7 +1,7 @@
-"""The cross-encoder: it reads a prompt and a memory together and says how well one answers the other.
+"""The cross-encoder: scores how well a memory answers a prompt by reading both together.
 
-Optional: its files are used where they are on this machine, and nothing is downloaded. Everything here may fail, and
-then ranking goes on without it: a model that is not there is a reason (`Arriving.reason`), never an error.
+It is optional. Its files are used if they are on this machine; nothing is downloaded. If it fails, ranking continues
+without it: a missing model is reported in `Arriving.reason` and raises no error.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ormahd.errors import Unavailable
 from ormahd.settings.whisper import WhisperSettings
 
 CHARACTERS: Final = 512
-"""Characters of a prompt and of a memory that the cross-encoder reads (the seeds')."""
+"""Characters of the prompt, and of each memory, that the cross-encoder reads."""
 BATCH: Final = 8
-"""Pairs in one forward pass; between two of them the time is looked at (about 40 ms for MiniLM-L6 and 512 characters)."""
+"""Pairs in one forward pass. The deadline is checked between two batches."""
 SECONDS: Final = 0.25
-"""How long the scoring of one prompt may take unless the caller says otherwise: half of a prompt hook's deadline."""
+"""Default time limit for scoring one prompt: half of a prompt hook's deadline."""
 DEFAULT: Final = WhisperSettings().reranker_model
 WEIGHTS: Final = ("model.safetensors", "pytorch_model.bin")
 TOKENIZERS: Final = (
@@ -35,13 +35,14 @@ TOKENIZERS: Final = (
     "sentencepiece.bpe.model",
     "tokenizer.model",
 )
-"""One of these has to be there: without, transformers makes a tokenizer that knows no word, and scores become noise."""
+"""At least one of these files must exist: without them, transformers builds a tokenizer without vocabulary, and
+scores are noise."""
 
 log = logging.getLogger(__name__)
 
 
 class Reranker:
-    """A cross-encoder of sentence-transformers, on the CPU. Thread-safe: one prompt at a time."""
+    """A cross-encoder of sentence-transformers on the CPU. Thread-safe; scores one prompt at a time."""
 
     def __init__(self, model: Any, name: str) -> None:
         """`model`: a CrossEncoder with one output."""
@@ -54,7 +55,8 @@ class Reranker:
 
     @classmethod
     def load(cls, settings: WhisperSettings) -> Reranker | None:
-        """The reranker that the settings name, or None where there is none; takes seconds. See `Arriving` for the reason."""
+        """Load the reranker named in the settings; takes seconds. Returns None if it is unavailable (`Arriving` keeps
+        the reason)."""
         try:
             return _load(settings)
         except Unavailable as absent:
@@ -62,10 +64,10 @@ class Reranker:
             return None
 
     def scores(self, query: str, texts: Sequence[str], *, deadline: float | None = None) -> list[float] | None:
-        """For each text the raw logit of its being an answer to `query`.
+        """Return, for each text, the raw logit that it answers `query`; None if scoring failed or ran out of time.
 
-        None where `deadline` (of `time.monotonic`, seconds; `SECONDS` from now where none is given) passed before all
-        were scored, or where the model failed: half a judgement would favour what happened to be read first.
+        `deadline`: in seconds of `time.monotonic`; by default `SECONDS` from now. Partial scores are not returned:
+        they would favour the texts that were read first.
         """
         deadline = time.monotonic() + SECONDS if deadline is None else deadline
         if not texts:
@@ -108,19 +110,19 @@ class Reranker:
 
 
 class Arriving:
-    """A reranker on its way: it loads in a thread of its own, and nobody waits for it."""
+    """A reranker that is loaded in a background thread; callers do not wait for it."""
 
     def __init__(self, settings: WhisperSettings, warn: Callable[[str], None] = log.warning) -> None:
-        """`warn` is told when files are there and cannot be used; that there are none is no more than a reason."""
+        """`warn` is called if the model's files exist but cannot be used. Missing files are only logged."""
         self._settings = settings
         self._warn = warn
         self._thread: threading.Thread | None = None
         self.reason: str | None = "the reranker is not loaded yet"
-        """Why there is none (now); None once it is there."""
+        """Why there is no reranker at present; None once it is loaded."""
         self._reranker: Reranker | None = None
 
     def start(self) -> None:
-        """Begin to load it; returns at once."""
+        """Start loading in the background; returns at once."""
         if self._settings.reranker == "off":
             self.reason = "whisper.reranker is off"
         elif self._thread is None:
@@ -128,11 +130,11 @@ class Arriving:
             self._thread.start()
 
     def get(self) -> Reranker | None:
-        """The reranker, or None as long as it is not there."""
+        """Return the reranker, or None if it is not loaded."""
         return self._reranker
 
     def wait(self, seconds: float) -> bool:
-        """Until it is loaded, or known to be absent; False when that took longer."""
+        """Wait until loading has succeeded or failed. Returns False if that takes longer than `seconds`."""
         if self._thread is not None:
             self._thread.join(seconds)
         return self._thread is None or not self._thread.is_alive()
@@ -150,14 +152,17 @@ class Arriving:
 
 
 def locate(name: str) -> Path | None:
-    """The folder with the model's files: a path, or a name in the local Hugging Face cache. Without loading anything."""
+    """Return the folder with the model's files, without loading them; None if there is none. `name`: a path, or a
+    name in the local Hugging Face cache."""
     where = find_model(name)
     return cached(where) if isinstance(where, str) else where
 
 
 def _load(settings: WhisperSettings) -> Reranker:
-    """Raises:
-    Unavailable: with `data` where its files are there and cannot be used.
+    """Load the reranker that the settings name.
+
+    Raises:
+        Unavailable: the files are missing, or cannot be used. `data` is set if a person should be told.
     """
     name = settings.reranker_model
     where = locate(name)

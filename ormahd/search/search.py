@@ -1,4 +1,4 @@
-"""Search, as a sentence: hear → gather → fuse → shape → activate → renew → cut."""
+"""The search pipeline: hear → gather → fuse → shape → activate → renew → cut."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from ormahd.search.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
 
 MIN_SCORE = 0.1
-"""Score below which a result is dropped (the seeds')."""
+"""Results with a lower score are dropped."""
 COMPARED = 100
-"""Fused candidates whose texts are compared token by token. 200 hold 2 points more of the right ones and rank none higher."""
+"""Number of fused candidates whose texts are compared token by token. More finds slightly more, but ranks none of it higher."""
 BEHIND = 0.999
-"""Of the score of a memory that was made of it, what an archived one keeps at most: right behind it."""
+"""An archived memory keeps at most this share of the score of a memory that was made from it: it is placed directly behind."""
 TEMPORAL_SCORE = 0.001
-"""Of a note that is there for its time alone: behind everything that was found by its text (REFERENCE 4.3)."""
+"""Score of a note found only by its time: behind everything that was found by its text."""
 
 PIECES = 2
-"""Of a long note, the pieces whose tokens are compared: those nearest to the question. All of them found no more and
-took twice as long; one alone lost three points of mean reciprocal rank on notes of 200 to 800 words."""
+"""Number of pieces of a long note whose tokens are compared: those nearest to the question. More pieces take longer
+and find no more."""
 
 
 class Hit(Struct, frozen=True):
@@ -44,32 +44,32 @@ class Hit(Struct, frozen=True):
     source: Found
     trace: dict[str, Any]
     numbers: Mapping[str, float] = field(default_factory=dict)
-    """What its score was made of, by name (`Trace.numbers`); cosine and late interaction among them are absolute: how near the
-    text is, whatever else was found."""
+    """The parts of the score, by name (`Trace.numbers`). Cosine and late interaction are absolute: they do not depend
+    on other results."""
     older_than: str | None = None
-    """The newer memory that replaced this one, and stands before it."""
+    """Id of the newer memory that replaced this one, and is placed before it."""
 
 
 class Ranked(Struct, frozen=True):
     results: list[Hit]
     degraded: list[str] = field(default_factory=list)
     trace: dict[str, Any] = field(default_factory=dict)
-    """What was heard and gathered, and every candidate that is no result with the stage that dropped it."""
+    """The parsed query, the number of candidates gathered, and each dropped candidate with the reason."""
     spaces: Mapping[str | None, float] = field(default_factory=dict)
-    """Per space (None: global) the largest unweighted late interaction among all candidates: where the question is at home,
-    whatever space the caller works in."""
+    """The largest unweighted late interaction of any candidate in each space (None: global). It shows which space the
+    question belongs to, whatever the caller's space."""
 
 
 class Rules(Struct, frozen=True):
-    """The settings that ranking follows."""
+    """The settings that ranking uses."""
 
     search: SearchSettings = field(default_factory=SearchSettings)
     spaces: SpaceSettings = field(default_factory=SpaceSettings)
     activation: ActivationSettings = field(default_factory=ActivationSettings)
     min_pool: int = MIN_POOL
-    """Candidates by words and by meaning each, at least."""
+    """Least number of candidates fetched by words and by vectors each."""
     compared: int = COMPARED
-    """Fused candidates whose texts are compared token by token, at least."""
+    """Least number of fused candidates whose texts are compared token by token."""
 
 
 def rank(
@@ -84,10 +84,10 @@ def rank(
     reworded: Reworded = never,
     explain: bool = True,
 ) -> Ranked:
-    """The memories that answer `query`, best first; at most `query.limit`.
+    """Return the memories that answer `query`, best first; at most `query.limit`.
 
-    `space`: where the caller works, favoured but not required. `now`: aware, UTC. Equal inputs give equal results.
-    `holds`, `reworded`: see `renew.replaced`. Without `explain` the traces stay empty, which saves a millisecond.
+    `space`: the caller's space, favoured but not required. `now`: aware, UTC. Equal inputs give equal results.
+    `holds`, `reworded`: see `renew.replaced`. Without `explain` the traces stay empty, which is faster.
     """
     heard = hear(query, space=space, now=now, settings=rules.search)
     if heard.only_time:
@@ -124,10 +124,13 @@ def _shaped(
     *,
     explain: bool,
 ) -> tuple[list[Trace], dict[str | None, float], dict[str, Candidate], Callable[[str], dict[str, float]]]:
-    """Candidates with their scores, best first; equal ones newest first, then by id. Numbers only where somebody looks.
-    The best late interaction in each space, the candidates by id, and the numbers of each."""
+    """Score the fused candidates. Returns their traces, best first; the best late interaction per space; the
+    candidates by id; and a function that returns a candidate's numbers.
+
+    Equal scores are ordered newest first, then by id. Without `explain` only the first traces have numbers.
+    """
     known = index.candidates([one.node_id for one in fused])
-    fused = [one for one in fused if one.node_id in known]  # the others were forgotten a moment ago
+    fused = [one for one in fused if one.node_id in known]  # the others were forgotten meanwhile
     rows = [known[one.node_id] for one in fused]
     evidence = _evidence(index, rows, gathered)
     named = Named(exact, frozenset() if heard.question else rare_words(index, heard.topic))
@@ -153,8 +156,10 @@ def _shaped(
 
 
 def _behind(index: Searchable, rows: Sequence[Candidate], scores: Sequence[float]) -> dict[int, float]:
-    """What was archived when another memory was made of it stands behind that one, where both are found: by its place in
-    `rows`, the share of its score that is left."""
+    """Return, by index in `rows`, the factor on the score of each archived memory that must rank behind a memory made from it.
+
+    Only pairs that are both candidates count, and only if the archived one scores at least as high.
+    """
     place = {row.id: at for at, row in enumerate(rows)}
     archived = [row.id for row in rows if row.tier is Tier.ARCHIVAL]
     found: dict[int, float] = {}
@@ -184,7 +189,7 @@ def _evidence(index: Searchable, rows: Sequence[Candidate], gathered: Gathered) 
         return None
     ids = [row.id for row in rows]
     stored = index.tokens(ids, meaning.focus, pieces=PIECES)
-    if stored is None:  # the model was taken away a moment ago
+    if stored is None:  # the model was unloaded meanwhile
         return None
     late = max_sim(meaning.tokens, meaning.weights, ids, stored)
     cosines = index.similarities(np.stack([meaning.focus, meaning.vector]), ids)
@@ -192,7 +197,7 @@ def _evidence(index: Searchable, rows: Sequence[Candidate], gathered: Gathered) 
 
 
 def _cut(traces: list[Trace], heard: Heard) -> list[Trace]:
-    """The best `limit` that are good enough; the others get the reason why not."""
+    """Return the best `limit` traces with at least `MIN_SCORE`; the others get the reason in `dropped`."""
     results: list[Trace] = []
     for trace in traces:
         if trace.score < MIN_SCORE:
@@ -205,8 +210,8 @@ def _cut(traces: list[Trace], heard: Heard) -> list[Trace]:
 
 
 def _newest(index: Searchable, heard: Heard, room: int, results: Sequence[Trace]) -> list[Trace]:
-    """Newest notes of the window, for the room that is left: a question for a time is answered by a time. Those of a type that it
-    names come first."""
+    """Return up to `room` of the newest notes of the time window that are not results yet; types that the query names
+    come first."""
     if room <= 0:
         return []
     there = {trace.node_id for trace in results}

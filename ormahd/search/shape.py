@@ -1,7 +1,8 @@
-"""Shape: what the texts say against each other becomes a score in 0..1, then what is known of each note bends it.
+"""Shape: compute each candidate's score in 0..1 from its text's similarity and from its other properties.
 
-The order is the seeds': similarity, blend with the fused rank, title and exact names, confidence, tier, recency, access, space. Everything
-is computed for all candidates at once; a `Trace` takes one candidate's numbers out, and its `recompute` adds them up.
+Steps: similarity, blend with the fused rank, title and exact names, confidence, tier, recency, access, space. All
+candidates are computed at once. A `Trace` holds one candidate's numbers, and `Trace.recompute` computes the score
+from them.
 """
 
 from __future__ import annotations
@@ -25,66 +26,66 @@ from ormahd.text.words import stems, words
 Float = NDArray[np.float64]
 
 FULL_ACCESS = 20
-"""Uses at which the access share is full (seeds: log1p(count) / log1p(20)). Confirmed ones: with the seeds' count, in which being
-found is enough, what was found for one question rose for every other, and recall@10 fell (.7471 to .7399, 782 questions)."""
+"""Confirmed uses at which the access boost is full: log1p(count) / log1p(20). Merely being found does not count: it
+would raise, for every question, what was found for one."""
 NAMED = 0.1
-"""Share added for a memory of a type that the question names: as much as for one of the period that it names."""
+"""Share added for a memory of a type that the question names."""
 CHANCE_LIMIT = 0.9
-"""However long a note is, this much of a perfect match stays distinguishable."""
+"""Largest correction for a note's length: even in a very long note a perfect match stays distinguishable."""
 DAY_US = 86_400_000_000
 LATE_WEIGHT, COSINE_WEIGHT, WORDS_WEIGHT = 0.6, 0.25, 0.15
-"""Weights in the similarity. A cosine of 0.6 helps long notes by a point and costs three on dialogue."""
+"""Weights of late interaction, cosine and common words in the similarity. A larger cosine weight helps long notes but
+harms dialogue."""
 WORDS_HALF = 20.0
-"""The bm25 value that counts half: two to three rare words in common, whatever else the query says."""
+"""The bm25 value that counts as 0.5: two to three rare words in common."""
 MOMENT_WEIGHT = 0.2
-"""How much the best of a conversation vouches for its other memories: 2 to 3 points of any@10 on dialogue."""
+"""Weight of the best memory of a conversation in the score of its other memories."""
 MOMENT_S = 1800.0
-"""Seconds between two memories of one conversation; five minutes to a day measured the same."""
+"""Largest distance in seconds between two memories of one conversation. The results hardly depend on it."""
 BREVITY_TOKENS = 3.0
-"""A note of n tokens counts n / (n + this): "Thanks, Ana!" looks like every question about Ana."""
+"""A note of n tokens is weighted n / (n + this): a very short note about Ana resembles every question about Ana."""
 LENGTH_CHANCE = 0.1
-"""What a note e times longer reaches by chance in late interaction (0.05 to 0.06 on unrelated texts). The seeds' factor
-threshold / length buries long notes."""
+"""Late interaction that a note gains by chance when it becomes e times longer. Estimated on unrelated texts."""
 FTS_ONLY_DAMPENING = 0.5
-"""Factor for a candidate without any similarity (the seeds')."""
+"""Factor on the score of a candidate without vectors."""
 PERIOD_BOOST = 0.1
-"""Share added for a memory of the period that the query names."""
+"""Share added for a memory created in the period that the query names."""
 RECENCY_BOOST, RECENCY_HALF_LIFE_DAYS = 0.05, 7.0
-"""Largest share added for recent access, and the days in which it halves (the seeds')."""
+"""Largest share added for recent access, and its half-life in days."""
 ACCESS_BOOST = 0.05
-"""Largest share added for what was often opened or judged useful (the seeds')."""
+"""Largest share added for memories that were often opened or judged useful."""
 HALVINGS = 1000.0
-"""Half-lives after which nothing is left of recency, whatever float64 says."""
+"""Largest number of half-lives in the exponent of recency; keeps the power within float64."""
 
 
 class Evidence(Struct, frozen=True):
-    """What the vectors say of the candidates, in their order. NaN: the note has no vectors yet."""
+    """Similarity of the candidates by their vectors, in the candidates' order. NaN: the note has no vectors yet."""
 
     focus: Float
     cosine: Float
-    """With the question as the model pools it: the absolute measure that a gate can use."""
+    """Cosine with the question's vector as the model pools it: an absolute measure that a gate can use."""
     late: Late
 
 
 class Named(Struct, frozen=True):
-    """What the question names: `exact`, letter by letter; `rare`, the words of it that few notes have."""
+    """What the question names: `exact`, the effect of names spelled out; `rare`, its words that few notes contain."""
 
     exact: Exact
     rare: frozenset[str]
 
 
 class Shaped(Struct, frozen=True):
-    """Scores of the candidates, in their order, and the numbers that they are made of, by name."""
+    """Scores of the candidates, in their order, and the numbers that they are computed from, by name."""
 
     scores: Float
     judged: Mapping[str, Float]
-    """What the texts say; not for a candidate without vectors."""
+    """Numbers from the texts; valid only for candidates with vectors."""
     known: NDArray[np.bool_]
     """Which candidates have vectors."""
     factors: Mapping[str, Float]
 
     def numbers(self, at: int) -> dict[str, float]:
-        """One candidate's numbers, as `Trace` wants them."""
+        """Return one candidate's numbers in the form of `Trace.numbers`."""
         judged = {name: float(values[at]) for name, values in self.judged.items()} if self.known[at] else {}
         return judged | {name: float(values[at]) for name, values in self.factors.items()}
 
@@ -92,11 +93,11 @@ class Shaped(Struct, frozen=True):
 def similarity(
     rows: Sequence[Candidate], bm25: Float, evidence: Evidence, settings: SearchSettings
 ) -> dict[str, Float]:
-    """How well each note answers, judged by several witnesses.
+    """Return how well each note's text answers, with the numbers that the similarity is computed from.
 
-    Late interaction, corrected for what a note of that length reaches by chance; the cosine with the focused question;
-    the words in common. A note of few tokens says little, so all of it counts less. Memories that were stored within
-    half an hour in the same space come from one conversation: the best of them vouches for the others.
+    It is a weighted mean of late interaction (corrected for what a note of that length reaches by chance), the cosine
+    with the focused question, and the words in common. Short notes are scaled down. Memories created close in time in
+    the same space are taken to come from one conversation, and the best of them raises the others.
     """
     lengths = evidence.late.lengths.astype(np.float64)
     size = np.array([row.size + len(row.title or "") for row in rows], np.float64)
@@ -124,9 +125,9 @@ def similarity(
 
 
 def best_of_moment(rows: Sequence[Candidate], own: Float, seconds: float) -> Float:
-    """Per note the best `own` among the candidates of its space that were created within `seconds` of it, itself too.
+    """Return for each note the best `own` of the candidates of its space created within `seconds` of it, itself included.
 
-    Being included, a note never loses by it: alone, or in a crowd that was imported at once, the order stays.
+    Because the note itself is included, its score never falls below its own, and a note without neighbours is unchanged.
     """
     times = np.array([row.created for row in rows], np.int64)
     spaces = {space: number for number, space in enumerate(dict.fromkeys(row.space for row in rows))}
@@ -144,7 +145,7 @@ def shape(
     settings: SearchSettings,
     spaces: SpaceSettings,
 ) -> Shaped:
-    """Each candidate's score with every number that went into it. `evidence` None: there are no vectors to judge by."""
+    """Return each candidate's score and all numbers it is computed from. `evidence` None: there are no vectors."""
     judged: dict[str, Float] = {}
     known = np.zeros(len(rows), np.bool_)
     if evidence is not None and rows:
@@ -158,7 +159,7 @@ def shape(
     rest = 1.0 - np.minimum(base, 1.0)
     boost = factors["title"] + factors["exact"]
     for at in np.flatnonzero(boost):
-        # For small scores the seeds' base × (1 + boost); it nears 1 but never passes it, so no two notes tie there.
+        # For small scores this is base × (1 + boost). It approaches 1 without reaching it, so boosted notes do not tie at 1.
         rest[at] = math.pow(rest[at], 1.0 + boost[at])
     adjusted = (1.0 - rest) * factors["without"] * factors["confidence"]
     used = factors["tier"] + factors["recency"] + factors["access"]
@@ -174,7 +175,7 @@ def _factors(
     settings: SearchSettings,
     spaces: SpaceSettings,
 ) -> dict[str, Float]:
-    """What is known of each note besides its text."""
+    """Return the numbers that do not depend on the similarity of the text."""
     tiers = {
         Tier.CORE: settings.tier_boost_core,
         Tier.WORKING: 0.0,
@@ -210,8 +211,10 @@ def _factors(
 
 
 def title_overlap(topic: frozenset[str], rare: frozenset[str], title: str | None) -> float:
-    """Share of the question's words that stand in the title, in one form or another; none where a rare one of them does not: one
-    common word makes no title the answer."""
+    """Return the share of the question's words that are in the title, in any inflected form.
+
+    It is 0 if a rare word of the question is not in the title: one common word does not make a title an answer.
+    """
     if not topic or not title:
         return 0.0
     said = stems(words(title))
@@ -225,12 +228,12 @@ def _all_in(word: str, said: frozenset[str]) -> bool:
 
 
 def certainty(confidence: float) -> float:
-    """What a memory of this confidence counts (seeds: 0.4 + 0.6 × confidence)."""
+    """Return the factor for a memory's confidence: 0.4 + 0.6 × confidence."""
     return 0.4 + 0.6 * confidence
 
 
 def space_factor(space: str | None, favoured: str | None, settings: SpaceSettings) -> float:
-    """The same space counts in full; without a space to work in, every one does."""
+    """Return the factor for a memory's space: 1 for the favoured space, or for all if none is favoured."""
     if favoured is None or space == favoured:
         return 1.0
     return settings.boost_global if space is None else settings.boost_other

@@ -1,9 +1,8 @@
-"""Words for times in English, German, Spanish, French and Chinese, and the patterns that are made of them.
+"""Words for times in English, German, Spanish, French and Chinese, and the patterns built from them.
 
-The names of months, weekdays, units and days ("yesterday", "前天") are dateparser's, which has them from CLDR. dateparser's own
-search is not used: it takes "may", "sat" and "second" for times and costs milliseconds a prompt. What holds a phrase together
-("last", "ago", "in the") stands here. A text is compared as `flat` gives it, which keeps positions. Loading takes a tenth of a
-second once (`load`).
+Names of months, weekdays, units and days ("yesterday", "前天") come from dateparser, which takes them from CLDR.
+dateparser's own search is not used: it takes "may", "sat" and "second" for times, and is slow. Connecting words
+("last", "ago", "in the") are defined here. Texts are matched in the form that `flat` returns, which keeps positions.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 _HAN: Final = str.maketrans("週這個兩禮後號過來時間鐘從", "周这个两礼后号过来时间钟从")
-"""Traditional characters of times, as the simplified ones that the patterns hold."""
+"""Traditional characters used in times, mapped to the simplified ones that the patterns contain."""
 _MARKS: Final = str.maketrans(
     {"’": "'", "‘": "'", "ʼ": "'", "\u00a0": " ", "\u3000": " ", "‑": "-", "‐": "-", "\n": " ", "\t": " "}
 )
 _OTHERS: Final = frozenset([*map(chr, _HAN), *"\u3000０１２３４５６７８９"])
-"""Characters beyond the alphabets that `flat` changes."""
+"""Characters outside of the alphabets that `flat` also changes."""
 _UNITS: Final = ("year", "month", "week", "day", "hour", "minute")
 _MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june", "july", "august"),
@@ -34,22 +33,23 @@ _DIGITS: Final = {character: number for number, character in enumerate("零一�
 
 
 class Pattern(Struct, frozen=True):
-    """One way to name a time. `kind` says how its groups are understood; `shift` moves it by so many units."""
+    """One way to name a time. `kind` selects how its groups are interpreted; `shift` moves the result by a number of units."""
 
     kind: str
     source: str
     shift: int
     needs: frozenset[str] | None
-    """It holds one of these words. None: a number, or Chinese, which has no words to look up."""
+    """A text must contain one of these words to match. None: the pattern starts with a number, or is Chinese (not
+    split into words)."""
 
     @property
     def regex(self) -> re.Pattern[str]:
-        """Compiled when it is first needed: most prompts need none."""
+        """The pattern, compiled at first use: most prompts need none."""
         return _regex(self.source)
 
 
 class Speech(Struct, frozen=True):
-    """What one language has for times. Keys are flat."""
+    """The words and patterns for times of one language. Keys are in the form that `flat` returns."""
 
     language: str
     patterns: tuple[Pattern, ...]
@@ -61,24 +61,24 @@ class Speech(Struct, frozen=True):
     """Word for a day -> how many days ago it is."""
     parts: Mapping[str, str]
     years: Mapping[str, int]
-    """"last year" and the like, where they follow a month or a date -> how many years ago."""
+    """Phrase such as "last year" after a month or a date -> how many years ago."""
     ways: Mapping[str, re.Pattern[str]]
-    """`since`, `after`, `before`, `until` -> what stands before a time and makes it such a beginning or end."""
+    """`since`, `after`, `before`, `until` -> pattern of the words before a time that give it this meaning."""
     lead: re.Pattern[str]
-    """Words before a time that go with it: "in the", "am"."""
+    """Words before a time that belong to the phrase, such as "in the"."""
     never_before: re.Pattern[str]
-    """What stands before a match that is no time of the past: "next", "every"."""
+    """Words before a match that make it no time of the past, such as "next" or "every"."""
     never_after: re.Pattern[str]
     tail: re.Pattern[str]
-    """What may follow a time and says whether it is a beginning or an end (groups `since`, `after`, `before`, `until`)."""
+    """Words after a time that make it a beginning or an end (groups `since`, `after`, `before`, `until`)."""
     ranges: re.Pattern[str]
-    """What stands between the two ends of a range."""
+    """Words between the two ends of a range."""
     opens: re.Pattern[str]
-    """What stands before the first end of a range."""
+    """Words before the first end of a range."""
 
 
 def flat(text: str) -> str:
-    """`text` in lower case and without accents, character for character at the same place."""
+    """Return `text` in lower case and without accents; each character keeps its position."""
     if text.isascii():
         return text.lower().translate(_MARKS)
     return "".join(map(_flat_character, text))
@@ -97,7 +97,7 @@ def _flat_character(character: str) -> str:
 
 
 def han_number(text: str) -> int | None:
-    """The number that Chinese numerals up to 99 write; None where they write none."""
+    """Return the number that Chinese numerals (up to 99) spell, or None."""
     if len(text) == 1 and text in _DIGITS:
         return _DIGITS[text]
     tens, ten, ones = text.partition("十")
@@ -106,7 +106,7 @@ def han_number(text: str) -> int | None:
     return 10 * _DIGITS.get(tens, 1) + _DIGITS.get(ones, 0)
 
 
-# Parts of the day -> how people call them. "<part>" in a pattern is any of them.
+# Parts of the day -> words for them. "<part>" in a pattern stands for any of them.
 _PARTS: Final[Mapping[str, Mapping[str, str]]] = {
     "en": {"morning": "morning", "afternoon": "afternoon", "evening": "evening", "night": "night"},
     "de": {
@@ -132,7 +132,7 @@ _NUMBERS: Final[Mapping[str, str]] = {
     "fr": "un=1 une=1 deux=2 trois=3 quatre=4 cinq=5 six=6 sept=7 huit=8 neuf=9 dix=10 onze=11 douze=12 quinze=15",
     "zh": "",
 }
-# (kind, shift, pattern); a space stands for any white space. The order says nothing: the longest of those that begin first counts.
+# (kind, shift, pattern); a space stands for any white space. The order does not matter: of the earliest matches, the longest counts.
 _FORMS: Final[Mapping[str, tuple[tuple[str, int, str], ...]]] = {
     "en": (
         ("day", 0, r"(?:the )?<days>"),
@@ -297,7 +297,7 @@ _MORE_UNITS: Final[Mapping[str, Mapping[str, str]]] = {
     "zh": {"礼拜": "week", "周末": "weekend", "季度": "quarter", "小时": "hour", "天": "day", "日": "day", "年": "year", "月": "month", "周": "week"},
 }  # fmt: skip
 _MORE_MONTHS: Final[Mapping[str, Mapping[str, int]]] = {"de": {"maerz": 3}}
-# since, after, before, until: what stands before a time. lead: what goes with it. never: what makes it no time of the past.
+# since, after, before, until: words before a time. lead: words that belong to it. never: words that make it no time of the past.
 _AROUND: Final[Mapping[str, Mapping[str, str]]] = {
     "en": {
         "since": r"(?:ever )?since|starting|as of", "after": r"after", "before": r"before|prior to|earlier than", "until": r"until|till|up to|up until|by",
@@ -335,12 +335,12 @@ _WAYS: Final = ("since", "after", "before", "until")
 
 @cache
 def load() -> tuple[Speech, ...]:
-    """The five languages. The first call loads dateparser's data; thread-safe."""
+    """Return the five languages. The first call loads dateparser's data; thread-safe."""
     return tuple(map(_speech, _FORMS))
 
 
 def warm() -> None:
-    """Load and compile everything ahead of the first question."""
+    """Load and compile everything, so that the first question does not wait for it."""
     for speech in load():
         for pattern in speech.patterns:
             _regex(pattern.source)
@@ -414,7 +414,7 @@ _RECENT: Final[Mapping[str, str]] = {
     "fr": "recemment dernierement derniers jours",
     "zh": "",
 }
-"""Words of phrases that hold no day, month, weekday, unit or part of a day."""
+"""Words of phrases that contain no day, month, weekday, unit or part of a day."""
 _BY_NUMBER: Final = frozenset({"year", "monthday", "iso", "numbers"})
 _NEEDS: Final = {
     "today": "night", "span": "unit", "span1": "unit", "day_of_week": "weekday", "last_month": "month", "months": "month", "date": "month",
@@ -433,7 +433,8 @@ def _any(words: Iterable[str]) -> str:
 
 
 def _filled(form: str, groups: Mapping[str, str]) -> str:
-    """`form` with its words. A group's name stands once in a pattern: where it comes again, it ends with a 2."""
+    """Replace placeholders such as `<days>` in `form` by their patterns. A group's name must be unique: its second
+    use gets the suffix 2."""
     met: set[str] = set()
 
     def fill(match: re.Match[str]) -> str:
@@ -447,7 +448,7 @@ def _filled(form: str, groups: Mapping[str, str]) -> str:
 
 
 def _bounded(form: str, *, han: bool) -> str:
-    """Between spaces or signs that end a word; not inside of a file name, an address or a version."""
+    """Return a pattern that matches `form` as whole words, not within a file name, an address or a version."""
     form = form.replace(" ?", r"\s*").replace(" ", r"\s+")
     return form if han else rf"(?<![\w/\\@#.-])(?:{form})(?:'s)?(?![\w/\\@-]|\.\w)"
 

@@ -1,9 +1,9 @@
-"""Time in a question: "what did we decide last week" names a period, in five languages (`time_words`).
+"""Find the period that a question names, such as "last week", in five languages (`time_words`).
 
-The rule for periods: a period is what the calendar on the person's wall says. "yesterday" is the day before from midnight to
-midnight, "last week" the week before from Monday to Sunday, "in March" the whole of the latest March, "two weeks ago" the week of
-that day. "the last three days" are three whole days and what there is of today. "on Monday" and "November 5th" are the latest that
-began. What is not understood, what lies ahead and what comes again ("every Monday") is no period.
+Periods follow the calendar in local time. "yesterday" is the day before from midnight to midnight, "last week" the
+week before from Monday to Sunday, "in March" the latest March, "two weeks ago" the week of that day. "the last three
+days" are three whole days and today so far. "on Monday" and "November 5th" are the latest that began. Phrases that
+are not understood, lie in the future or recur ("every Monday") name no period.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ormahd.text.words import words
 
 DAY: Final = timedelta(days=1)
 RECENT: Final = timedelta(days=3)
-"""What "recently" means (REFERENCE, constants)."""
+"""The period that "recently" means."""
 LONGEST: Final = 2_000
-"""Characters of a text that are looked at, half of them from its end: there a long prompt asks."""
+"""Characters of a text that are searched: half from its beginning, half from its end, where a long prompt often asks."""
 MOST: Final = 1_000
-"""The largest number of units that counts; more means as much."""
+"""Largest number of units; larger numbers are reduced to it."""
 _HOURS: Final[Mapping[str, tuple[int, int]]] = {
     "early": (0, 6), "morning": (4, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30),
 }  # fmt: skip
-"""Part of the day -> its hours; a night ends on the day after."""
+"""Part of the day -> its first and last hour; "night" ends on the next day."""
 _NUMBERED: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)|\d(?:st|nd|rd|th|ten)\b|\d\.\d{1,2}\.(?!\d)")
 _WORD: Final = re.compile(r"[^\W_]+")
 _HAN: Final = re.compile("[昨今前去上本这周星礼月年近]")
-"""Every Chinese phrase holds one of these."""
+"""Every Chinese phrase contains one of these characters."""
 _CODE: Final = re.compile(r"```.*?(?:```|$)|`[^`\n]*`", re.DOTALL)
 _QUOTES: Final = "\"'“”‘’«»„「」『』《》*_"
 _FRENCH: Final = frozenset(
@@ -41,12 +41,12 @@ _FRENCH: Final = frozenset(
         *("notre", "nous", "ont", "pas", "pour", "pourquoi", "qu", "quand", "que", "qui", "quoi", "s", "sur"),
     ]
 )
-"""Without one of these "hier" is German or Dutch, and means "here"."""
+"""Common French words. In a text without any of them, "hier" is taken for the German or Dutch word for "here"."""
 _EPOCH: Final = datetime(1970, 1, 2)  # noqa: DTZ001 - on the person's wall
 
 
 class Period(Struct, frozen=True):
-    """A stretch of time that a question names, both ends included; `rest` is the question without the phrase."""
+    """A period that a question names, both ends included. `rest` is the question without the phrase."""
 
     after: datetime
     before: datetime
@@ -55,11 +55,11 @@ class Period(Struct, frozen=True):
 
 
 Span = tuple[datetime, datetime]
-"""Beginning and end on the person's wall, the end excluded."""
+"""Beginning and end in local time, the end excluded."""
 
 
 class _Found(Struct, frozen=True):
-    """A phrase and what it means. `lead`: where the words before it that go with it begin."""
+    """A phrase and its meaning. `lead`: position of the first word that belongs to it, such as "in the"."""
 
     speech: Speech
     kind: str
@@ -70,7 +70,10 @@ class _Found(Struct, frozen=True):
 
 
 def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period | None:
-    """The first period that `text` names, as of `now` in the person's time zone (None: this machine's); None where it names none."""
+    """Return the first period that `text` names, or None.
+
+    `now`: the present; `zone`: the person's time zone (None: this machine's).
+    """
     text = _ends(text)
     seen = _CODE.sub(lambda code: "\0" * len(code.group()), flat(text))
     here = now.astimezone(zone).replace(tzinfo=None)
@@ -97,7 +100,8 @@ def _ends(text: str) -> str:
 
 
 def _instant(wall: datetime, zone: tzinfo | None) -> datetime:
-    """The moment at which the wall shows that; where it shows it twice, the first, and where never, when it jumps."""
+    """Convert local time to UTC. An ambiguous local time means its first occurrence; a skipped one means the time
+    after the gap."""
     return (wall if zone is None else wall.replace(tzinfo=zone)).astimezone(UTC)
 
 
@@ -119,8 +123,11 @@ def _matches(seen: str, here: datetime) -> Iterator[_Found]:
 
 
 def _stands(seen: str, start: int, end: int, speech: Speech, match: re.Match[str]) -> bool:
-    """False where it is a title or a word that is talked about, where something follows or precedes that makes it no time of
-    the past, and where "hier" is no French."""
+    """Whether a match names a time of the past.
+
+    False for a quoted match, one with words around it that exclude it ("next", "every"), and for "hier" in a text
+    that is not French.
+    """
     if seen[start - 1 : start] in _QUOTES and start and seen[end : end + 1] in _QUOTES and end < len(seen):
         return False
     if _at_end(speech.never_before, seen, start) is not None or speech.never_after.match(seen, end):
@@ -132,14 +139,14 @@ def _stands(seen: str, start: int, end: int, speech: Speech, match: re.Match[str
 
 
 def _at_end(pattern: re.Pattern[str], seen: str, end: int) -> int | None:
-    """Where what `pattern` finds just before `end` begins; None where it finds nothing, or an empty text."""
+    """Return where a match of `pattern` that ends exactly at `end` begins; None if there is none, or if it is empty."""
     begin = max(0, end - 40)
     match = pattern.search(seen[begin:end])
     return begin + match.start() if match is not None and match.group() else None
 
 
 def _directed(seen: str, one: _Found, here: datetime) -> tuple[int, int, datetime, datetime]:
-    """What "since", "before" and the like make of a period, and where the phrase with them begins and ends."""
+    """Apply words such as "since" and "before" to a period. Returns where the phrase begins and ends, and the new period."""
     said, start, end = one.speech, one.start, one.end
     after, before = one.span
     way, way_start = None, start
@@ -199,7 +206,7 @@ def _year(year: int) -> Span:
 
 
 def _unit(unit: str, back: int, here: datetime) -> Span | None:
-    """The calendar's unit so many before the current one."""
+    """Return the calendar unit `back` units before the current one."""
     day = _midnight(here)
     monday = day - day.weekday() * DAY
     back = min(back, MOST)
@@ -236,7 +243,7 @@ def _number(named: Mapping[str, str], speech: Speech) -> int:
 
 
 def _rolling(number: int, unit: str, here: datetime) -> Span:
-    """So many units up to now: whole days where the unit is a day or more."""
+    """Return the last `number` units up to now; they start at midnight if the unit is a day or longer."""
     if unit in {"hour", "minute"}:
         return here - number * timedelta(**{f"{unit}s": 1}), here + timedelta(microseconds=1)
     day = _midnight(here)
@@ -255,7 +262,7 @@ def _parts(day: datetime, part: str) -> Span:
 
 
 def _latest_weekday(weekday: int, here: datetime) -> datetime:
-    """The latest such day before today."""
+    """Return the latest such weekday before today."""
     day = _midnight(here)
     return day - ((day.weekday() - weekday - 1) % 7 + 1) * DAY
 
@@ -293,7 +300,7 @@ def _night(_: Mapping[str, str], shift: int, __: Speech, here: datetime) -> Span
 
 
 def _today(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
-    """A part of today that has begun. With `shift` the night may be the one that is over: "cette nuit", "heute Nacht"."""
+    """Return a part of today that has begun. With `shift`, "night" may also be the past night ("cette nuit", "heute Nacht")."""
     part = speech.parts[named["part"]] if "part" in named else "night"
     day = _midnight(here)
     if part in {"evening", "night"} and here.hour < _HOURS[part][0]:
@@ -318,7 +325,7 @@ _SINGULAR: Final = frozenset(
         *("ano", "trimestre", "mes", "semana", "fin de semana", "dia", "an", "annee", "semaine", "jour"),
     ]
 )
-"""Without a number these name one unit and are no "last few"."""
+"""Units that mean a single unit when used without a number, not "the last few"."""
 
 
 def _one_back(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
@@ -391,7 +398,8 @@ def _iso(named: Mapping[str, str], _: int, __: Speech, ___: datetime) -> Span | 
 
 
 def _numbers(named: Mapping[str, str], _: int, __: Speech, here: datetime) -> Span | None:
-    """5.11.2026 is a day of November; of 5/11/2026 nobody knows, of 25/11/2026 everybody."""
+    """Interpret a numeric date. 5.11.2026 is a day in November; 5/11/2026 is ambiguous and ignored; 25/11/2026 is
+    unambiguous."""
     first, second = int(named["d"]), int(named["m"])
     if "year" not in named:  # "am 5.11."
         return _dated(here.year - ((second, first) > (here.month, here.day)), second, first)
@@ -401,7 +409,7 @@ def _numbers(named: Mapping[str, str], _: int, __: Speech, here: datetime) -> Sp
 
 
 def _one(text: str) -> str:
-    """A word or words as the tables have them, with one space between two."""
+    """Return the word or words as spelled in this module's lookup tables: separated by single spaces."""
     return re.sub(r"\s+", " ", text)
 
 

@@ -1,4 +1,4 @@
-"""Trace: for each candidate every number that made its score, and the stage that dropped it."""
+"""A trace holds, for one candidate, every number of its score and the stage that dropped it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ormahd.model.node import Found
 
 
 class Trace(Struct):
-    """How one candidate came to its score. `numbers` are by name what `shape` computed, unrounded."""
+    """How a candidate got its score. `numbers`: the unrounded values that `shape` computed, by name."""
 
     node_id: str
     numbers: dict[str, float]
@@ -21,16 +21,17 @@ class Trace(Struct):
     score: float = 0.0
     source: Found = "search"
     dropped: str | None = None
-    """Why it is no result: the stage and the bound; None: it is one."""
+    """Why the candidate is no result: the stage and its limit. None: it is a result."""
     path: list[dict[str, Any]] = field(default_factory=list)
-    """Of an activated result: the edges that lead to it; of a newer memory that came in the place of an older one: which."""
+    """For an activated result: the edge that leads to it. For a newer memory that was moved before an older one: that
+    older memory."""
     older_than: str | None = None
-    """The newer memory that replaced this one."""
+    """Id of the newer memory that replaced this one."""
 
     def recompute(self) -> float:
-        """The score from the numbers alone: what `--explain` shows adds up."""
+        """Compute the score from the numbers alone."""
         n = self.numbers
-        if "renewed" in n:  # a newer memory in the place of the older one, or the older one behind it
+        if "renewed" in n:  # set by `renew`: a newer memory moved before an older one, or that older one
             return n["renewed"]
         if "activation" in n:
             return n["seed"] * n["weight"] * n["factor"] * n["decay"]
@@ -40,7 +41,7 @@ class Trace(Struct):
             base = (1.0 - n["blend"]) * n["rrf_norm"] + n["blend"] * n["similarity"]
         else:
             base = n["dampening"] * n["rrf_share"]
-        # For small scores the seeds' base × (1 + boost); it nears 1 but never passes it, so no two notes tie there.
+        # For small scores this is base × (1 + boost). It approaches 1 without reaching it, so boosted notes do not tie at 1.
         titled = 1.0 - math.pow(1.0 - min(base, 1.0), 1.0 + n["title"] + n["exact"])
         adjusted = titled * n["without"] * n["confidence"]
         final = min(1.0, adjusted * (n["tier"] + n["recency"] + n["access"]) * n["period"] * n["kind"])
@@ -48,7 +49,7 @@ class Trace(Struct):
         return round(score * n["part"], 6) if "part" in n else score
 
     def shown(self) -> dict[str, Any]:
-        """For `--explain`: plain values, in the order in which they were made."""
+        """Return plain values for `--explain`, in the order in which they were computed."""
         return {
             "node_id": self.node_id, "source": self.source, "score": self.score, "dropped": self.dropped,
             "words_rank": self.words_rank, "bm25": self.bm25, "meaning_rank": self.meaning_rank,
