@@ -1,1 +1,1 @@
-"""The index: disposable, derived from the vault, rebuilt whenever in doubt (DESIGN sections 3 and 9)."""
+"""The index: derived from the vault, disposable, and rebuilt whenever in doubt (DESIGN sections 3 and 9)."""

@@ -1,7 +1,7 @@
-"""The SQLite file: one writer, a bounded pool of readers, each reader on a snapshot of its own.
+"""The index's SQLite file: one writer connection and a bounded pool of readers, each on a snapshot of its own.
 
-Write-ahead logging lets readers go on while a batch is written. `synchronous=NORMAL`: a power cut may take the last
-commits with it, and the next scan of the vault brings them back (`Index.known` no longer knows those files).
+Write-ahead logging lets readers continue while a batch is written. With `synchronous=NORMAL` a power cut may lose the
+last commits; the next scan of the vault brings them back, because `Index.known` then lacks those files.
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ from ormahd.process.sqlite_files import Fault, fault_of, identity
 from ormahd.text.words import FTS_TOKENIZE
 
 SCHEMA_VERSION = 1
-"""Another number in a file means another layout: the directory is dropped and filled again from the vault."""
+"""The layout of the tables. A file with another number is set aside, and the index is filled again from the vault."""
 READERS = 8
-"""Connections that read at the same time. SQLite scales with cores; a ninth reader waits for a moment."""
+"""Most connections that read at the same time. One more reader waits until a connection is free."""
 READER_KB = 1000
-"""What a reader remembers of the file, half of SQLite's default: with eight times that recall took as long at 10,000 notes (6.1 to 6.9 ms).
-All that the connections remember grows with the file until it is full, and an index has two sets of them while `as_of` is asked."""
+"""Page cache of a reader, in KB: half of SQLite's default, because a larger one does not make searches faster. Two sets
+of connections exist while an `as_of` question is answered."""
 WRITER_KB = 8000
-"""What the writer remembers, so that a batch of thousands of rows is written once."""
+"""Page cache of the writer, in KB: large enough that a batch of thousands of rows is written once."""
 PASSING_KB = 250
-"""What each connection remembers of a copy that is made for a while: there is one beside the index nearly always where `as_of` is asked."""
+"""Page cache of each connection to a temporary copy of the index (see `snapshots`), in KB."""
 STATEMENTS, PASSING_STATEMENTS = 100, 16
-"""Prepared statements that a connection keeps, 13 KB each; the same of a copy."""
+"""Prepared statements that a connection to the index keeps, and that a connection to a temporary copy keeps. Each takes
+about 13 KB."""
 LOG_PAGES = 2000
-"""Pages of 4 KB in the log from which on it is folded into the file, and both are flushed. A batch of eleven memories writes 70 or more, many
-of them the same as the batch before."""
+"""Pages of 4 KB in the write-ahead log at which SQLite checkpoints it into the file."""
 MOST_IN_MEMORY = 500_000_000
-"""Bytes of an index that is taken into memory where its disk is full: of 80,000 notes. A larger one is read, and lags behind."""
+"""Bytes up to which an index is moved into memory when its disk is full. A larger index stays on the disk, can still be
+read, and lags behind the vault."""
 _READ_WAIT_S = 30.0
 _READS_NOTES = ("",)
 _READS_TEXT = ("prose", "words")
 _MAKES_ROWS = ("full_text", "links", "write")
 _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words")
-"""Tables that are read from the notes; embeddings are not among them."""
+"""Tables that are filled from the notes. The tables of embeddings are not among them."""
 
 ANEW = "it is made anew from the vault by itself, and nothing is lost: ask again in a moment"
 
@@ -68,56 +69,61 @@ _FITTING = {
     "embeddings cut short": "SELECT count(*) FROM vector v JOIN token t USING (key) WHERE length(vector) < 16 "
     "OR length(ids) % 4 OR length(vectors) < length(ids) OR (length(ids) AND 4 * length(vectors) % length(ids))",
 }
-"""What of the tables has to fit each other, as a count of what does not: rows may be missing in a file that is sound."""
+"""Consistency checks between the tables: what is wrong, and a query that counts the rows for which it is. Rows may be
+missing in a file that SQLite itself finds sound."""
 
 
 class _Connections:
-    """The connections to one file, until another one takes its place (`over`)."""
+    """The connections to one database file. `over` is set once another file has replaced that one."""
 
     def __init__(self, writer: sqlite3.Connection, identity: tuple[int, int] | None) -> None:
         self.writer = writer
         self.identity = identity
-        """Device and inode."""
+        """Device and inode of the file; None for a database in memory."""
         self.version = writer.execute("PRAGMA data_version").fetchone()[0]
-        """Counts the writes of other programs."""
+        """SQLite's `data_version`, which changes when another program writes to the file."""
         self.idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self.readers: list[sqlite3.Connection] = []
         self.over = False
 
 
 class Database:
-    """Connections to `index.sqlite3` in `directory`; a file that is damaged or of another version is set aside first."""
+    """Connections to `index.sqlite3` in `directory`. A file that is damaged or has another version is first set
+    aside."""
 
     _memory: str | None = None
-    """The name of a database in memory, where there can be no file."""
+    """The URI of the database when it is kept in memory, or None."""
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
-        """`durable` False: nobody minds when a power cut takes the file (a copy that is made for a while)."""
+        """Open or create the database. With `durable` False (temporary copies) nothing is synced to the disk."""
         self.directory = directory
         self._synchronous = "NORMAL" if durable else "OFF"
         self._reader_kb, self._statements = (READER_KB, STATEMENTS) if durable else (PASSING_KB, PASSING_STATEMENTS)
         self.path = directory / "index.sqlite3"
         self.dropped: str | None = None
-        """Why the old index was dropped when this one was opened, for the log."""
+        """Why the old index was dropped when this one was opened, for the log; None if it was not."""
         self.trouble: str | None = None
-        """Why the index is kept in memory, where its file cannot be."""
+        """Why the index is kept in memory instead of in its file; None if it is not."""
         self.found_damaged: Callable[[str], None] = _unheard
-        """Called with why the file cannot be used any more, to see to `begin_anew`. May be called with any lock held."""
+        """Called with the reason when the file can no longer be used, so that `begin_anew` gets called. The calling
+        thread may hold any lock."""
         self.found_full: Callable[[str], None] = _unheard
-        """Called with why the disk takes nothing more; see `into_memory`."""
+        """Called with the error text when the disk is full; see `into_memory`."""
         self._lock = threading.RLock()
         self._growing = threading.Lock()
         self._closed = False
         self._left = directory / "index.left"
         was, found = self._as_left(), self.stamp()
         self.doubtful = found is not None and was != found
-        """Whether the file is another one than was left at the last end: after a crash, or when something was written into it since."""
+        """Whether the file differs from the one that the last clean stop left: after a crash, or when another program
+        wrote to it."""
         with contextlib.suppress(OSError):
             own_files.remove(self._left)
         self._now = self._first()
 
     def stamp(self) -> str | None:
-        """What tells whether something was written into the file: its inode, size and time."""
+        """Return the file's inode, size and mtime as one string, which changes when the file is written; None if there
+        is no file."""
         try:
             found = self.path.lstat()
         except OSError:
@@ -131,7 +137,8 @@ class Database:
             return None
 
     def _first(self) -> _Connections:
-        """Open the file, or one that takes its place. What is damaged is set aside: all of it can be made again."""
+        """Open the file or create a new one. A damaged file is set aside; if that is impossible, the index is kept in
+        memory."""
         for _ in range(2):
             try:
                 self._clear()
@@ -148,12 +155,12 @@ class Database:
         return self._in_memory("it could not be opened")
 
     def _clear(self) -> None:
-        """Set aside what stands where our files are, and is none, and remember why it had to be."""
+        """Set aside anything at the paths of the database that is not a regular file, and note why in `dropped`."""
         if found := sqlite_files.clear(self.path):
             self.dropped = "; ".join(found)
 
     def _in_memory(self, why: str) -> _Connections:
-        """An index that lasts as long as the process: better than none, where the disk has no room for one."""
+        """Open an index in memory, which lasts as long as the process; for a disk that has no room for the file."""
         self.trouble = self.dropped = f"the index cannot be kept in {self.directory}: {why}"
         self._memory = self._name()
         return _Connections(self._open(), None)
@@ -163,7 +170,7 @@ class Database:
         return f"file:/ormah-{os.getpid()}-{secrets.token_hex(8)}?vfs=memdb"
 
     def _set_aside(self, why: str) -> None:
-        """Rename the file, of which the last one is kept until the next start or the next damage. Raises OSError."""
+        """Rename the database file, and delete files that were set aside before. Raises OSError."""
         for old in own_files.asides(self.directory):
             with contextlib.suppress(OSError):
                 own_files.remove(old)
@@ -173,7 +180,7 @@ class Database:
         self.dropped = why
 
     def begin_anew(self, why: str) -> None:
-        """Set the file aside and begin another, empty one, while readers are at work: they end with an error."""
+        """Set the file aside and create an empty one. Readers that are at work end with an error."""
         with self._lock, self._growing:
             if self._closed:
                 return
@@ -190,14 +197,15 @@ class Database:
             _end(old)
 
     def into_memory(self, why: str) -> bool:
-        """Go on in memory with all that the file holds, because its disk has no room. False: it is there already, or it is too large."""
+        """Move the whole index into memory, because its disk is full. Return False if it is in memory already or too
+        large."""
         with self._lock, self._growing:
             if self._closed or self._memory is not None or self.bytes() > MOST_IN_MEMORY:
                 return False
             old, name = self._now, self._name()
             with contextlib.closing(self._connect(name)) as target:
-                target.execute("PRAGMA user_version").fetchone()  # it is there as long as a connection is open
-                old.writer.execute("VACUUM INTO ?", (name,))  # a plain copy would want a log, which memory has not
+                target.execute("PRAGMA user_version").fetchone()  # it lasts as long as a connection is open
+                old.writer.execute("VACUUM INTO ?", (name,))  # `backup` would keep WAL mode, which memory lacks
                 self._memory, self.trouble = name, f"the index cannot be kept in {self.directory}: {why}"
                 self._now = _Connections(self._connect(), None)
             old.writer.close()
@@ -205,7 +213,8 @@ class Database:
             return True
 
     def back_to_file(self) -> bool:
-        """Leave memory for the file, as far as that was written; its disk may have room again. False: it cannot be used yet."""
+        """Leave memory and open the file again, in the state that was last written to it. Return False if it cannot be
+        used yet."""
         with self._lock, self._growing:
             if self._closed or self._memory is None:
                 return False
@@ -222,8 +231,11 @@ class Database:
             return True
 
     def suspicion(self) -> str | None:
-        """Why the file has to be looked at, as far as that is seen without reading it: it is not where it was, or another program wrote
-        into it. Quick; a second call does not say the same of the same write."""
+        """Return why the file should be checked, without reading it: it was moved or replaced, or another program wrote
+        to it.
+
+        None if there is no reason. Each write of another program is reported once.
+        """
         with self._lock:
             self._check()
             if self._memory is not None:
@@ -235,7 +247,8 @@ class Database:
             return None if version == before else f"another program wrote into {self.path}"
 
     def check(self) -> str | None:
-        """What SQLite finds wrong with the file, read afresh from the disk; None: nothing. A second for 200 MB."""
+        """Return the first fault that `quick_check` or the consistency checks find in the file, read again from the
+        disk; None if sound."""
         with self._named():
             self._check()
             with contextlib.closing(self._connect()) as connection:
@@ -250,9 +263,9 @@ class Database:
         return self._memory is not None
 
     def _open(self) -> sqlite3.Connection:
-        # Only where no connection is open yet: POSIX drops all locks that a process has on a file when it closes any
-        # descriptor of it, and whoever else then opens and closes the database (a shell, a backup) takes itself for the
-        # last one and deletes the log under our feet.
+        # Only called while no connection is open: POSIX drops all locks that a process has on a file when it closes any
+        # descriptor of it. Another program that opens and closes the database would then take itself for the last one,
+        # and delete the log.
         if self._memory is None and not self.path.exists():
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         connection = self._connect()
@@ -279,7 +292,7 @@ class Database:
         return connection
 
     def _connect(self, name: str | None = None) -> sqlite3.Connection:
-        # `rw`: one that was taken away is not made anew, empty, by the next connection.
+        # `mode=rw`: a connection must not create the file again, empty, after it was deleted.
         name = name or self._memory or f"{self.path.absolute().as_uri()}?mode=rw"
         connection = sqlite3.connect(
             name,
@@ -295,7 +308,7 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """The writer inside a transaction: committed when the block ends, rolled back when it raises."""
+        """Yield the writer inside a transaction: committed when the block ends, rolled back when it raises."""
         with self._lock, self._named():
             self._check()
             writer = self._now.writer
@@ -310,7 +323,7 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A reader on one snapshot, for the length of the block. Blocks must not be nested."""
+        """Yield a reader on one snapshot for the length of the block. Blocks must not be nested."""
         with self.ask() as connection:
             try:
                 connection.execute("BEGIN")
@@ -321,7 +334,8 @@ class Database:
 
     @contextlib.contextmanager
     def ask(self) -> Iterator[sqlite3.Connection]:
-        """A reader for one statement whose rows are all fetched at once, which is a snapshot in itself."""
+        """Yield a reader for a single statement whose rows are all fetched at once, which needs no transaction to be
+        consistent."""
         with self._named():
             now, connection = self._borrow()
             try:
@@ -334,7 +348,8 @@ class Database:
 
     @contextlib.contextmanager
     def read_if_needed(self) -> Iterator[Snapshot]:
-        """`read` from the moment on when what is yielded is first called, if ever."""
+        """Yield a function that begins a `read` at its first call, and returns the same connection at every later
+        one."""
         with contextlib.ExitStack() as stack:
             yield functools.cache(lambda: stack.enter_context(self.read()))
 
@@ -362,7 +377,8 @@ class Database:
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """The one place where an error of SQLite becomes what is done about it: a damaged file is begun anew, a full disk is named."""
+        """Turn errors of SQLite into errors of Ormah: report a damaged file or a full disk, and raise BegunAnew or
+        NoRoom."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -378,14 +394,14 @@ class Database:
             raise
 
     def checkpoint(self) -> None:
-        """Give back what was freed and fold the log into the file; called when there is nothing else to do."""
+        """Free unused pages and checkpoint the log into the file. Called when there is nothing else to do."""
         with self._lock, self._named():
             self._check()
             self._now.writer.execute("PRAGMA incremental_vacuum(2000)").fetchall()
             self._now.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def give_back(self) -> None:
-        """Return what the connections that nobody uses remember of the file: up to `WRITER_KB` of the writer, `READER_KB` of each reader."""
+        """Free the page caches of the connections that are not in use: up to `WRITER_KB` and `READER_KB` each."""
         with self._lock, self._named():
             self._check()
             now = self._now
@@ -402,7 +418,7 @@ class Database:
                     now.idle.put(connection)
 
     def copy(self, directory: Path) -> None:
-        """Write the file as it is at this moment into another directory; reading and writing here go on."""
+        """Write the database as it is at this moment into another directory, while readers and the writer continue."""
         path = directory / self.path.name
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as target, self.read() as connection:
@@ -410,12 +426,15 @@ class Database:
             connection.backup(target)
 
     def scour(self) -> None:
-        """Write the file anew, so that no page of it holds what was deleted, and empty the log. Readers go on."""
+        """Rewrite the file so that no page of it holds deleted data, and empty the log. Readers continue.
+
+        Raises Unavailable if readers prevent emptying the log for 30 seconds.
+        """
         with self._lock, self._named():
             self._check()
             for aside in own_files.asides(self.directory):
                 own_files.remove(aside)
-            self._now.writer.execute("PRAGMA temp_store = FILE")  # all of it at once would not be small in memory
+            self._now.writer.execute("PRAGMA temp_store = FILE")  # VACUUM copies the whole file: not in memory
             self._now.writer.execute("VACUUM")
             self._now.writer.execute("PRAGMA temp_store = MEMORY")
             end = time.monotonic() + _READ_WAIT_S
@@ -425,7 +444,7 @@ class Database:
                 time.sleep(0.02)
 
     def bytes(self) -> int:
-        """Bytes on disk, the log included."""
+        """Return the bytes of the file and its log on the disk."""
         total = 0
         for file in sqlite_files.files(self.path):
             with contextlib.suppress(OSError):
@@ -437,7 +456,7 @@ class Database:
             if self._closed:
                 return
             self._closed = True
-            for _ in self._now.readers:  # a reader that is still at work gets time to end
+            for _ in self._now.readers:  # wait up to 5 s for each reader that is in use
                 with contextlib.suppress(queue.Empty):
                     self._now.idle.get(timeout=5.0).close()
             with contextlib.suppress(sqlite3.Error):
@@ -451,11 +470,11 @@ class Database:
 
 
 def _unheard(_: str) -> None:
-    """Does nothing about damage, where no mender looks after the file."""
+    """Ignore a report of damage or of a full disk: the default until the owner of the index sets a callback."""
 
 
 def _end(connections: _Connections) -> None:
-    """Close those that are not in use; of the others each is closed when its reader gives it back."""
+    """Close the idle connections. A connection in use is closed when its reader returns it."""
     connections.over = True
     with contextlib.suppress(queue.Empty):
         while True:
@@ -463,7 +482,7 @@ def _end(connections: _Connections) -> None:
 
 
 def rows_that_are_missing(connection: sqlite3.Connection) -> str | None:
-    """Which tables do not hold the rows that others say they hold; None: they all fit."""
+    """Return the first consistency check (`_FITTING`) that fails, with the number of rows; None if all pass."""
     for what, select in _FITTING.items():
         if found := connection.execute(select).fetchone()[0]:
             return f"{found} {what}"
@@ -471,7 +490,8 @@ def rows_that_are_missing(connection: sqlite3.Connection) -> str | None:
 
 
 def reading() -> str:
-    """What stands for "how this program reads notes": when it changes, everything read from notes is read again."""
+    """Return a fingerprint of how this program reads notes: when it changes, all tables made from notes are filled
+    again."""
     sha = hashlib.sha256(_schema().encode())
     for package, names in (("ormahd.note", _READS_NOTES), ("ormahd.text", _READS_TEXT), ("ormahd.index", _MAKES_ROWS)):
         for source in sorted(importlib.resources.files(package).iterdir(), key=lambda file: file.name):
@@ -486,7 +506,7 @@ def _schema() -> str:
 
 
 def _create(connection: sqlite3.Connection, only: tuple[str, ...] = ()) -> None:
-    """Make all tables; with `only`, drop those first and leave the others as they are."""
+    """Create all tables; with `only`, drop and create only those."""
     connection.execute("BEGIN IMMEDIATE")
     for table in only:
         connection.execute(f"DROP TABLE IF EXISTS {table}")

@@ -1,7 +1,8 @@
-"""Embeddings in SQLite: kept by the content they were made of, tied to the nodes that have that content.
+"""Embeddings in SQLite, stored by the content that was embedded and tied to the nodes that have that content.
 
-`document` is a text that was embedded (by its sha256), `embedded` says which document a node has now, `token_df` in
-how many nodes a token occurs. Everything here goes by model, so that the vectors of a new model grow beside the old.
+Table `document` has a row for each embedded text (by sha256), `embedded` says which document a node has now, and
+`token_df` counts the nodes in which a token occurs. All rows carry the model, so a new model's vectors can be filled in
+beside the old one's.
 """
 
 from __future__ import annotations
@@ -24,21 +25,22 @@ from ormahd.process import sql
 from ormahd.text.prose import language
 
 KEEP_FREE_US = 7 * 86_400 * 1_000_000
-"""Microseconds that the embedding of a text which no note has any more is kept: an undo within a week is free."""
+"""Microseconds that an embedding is kept after no note has its text any more: an undo within a week needs no new
+embedding."""
 PURGE_BATCH = 2000
-"""Embeddings that are dropped in one transaction, so that writers get their turn."""
+"""Most embeddings dropped in one transaction, so that writers need not wait long."""
 UNIT = 0.02
-"""How far the length of a kept vector may be from 1: rounding to 16 bits leaves 0.001."""
+"""How far the length of a stored vector may be from 1. Rounding to 16 bits changes it by up to 0.001."""
 KEEP_FREE_SHARE = 0.1
-"""Of all documents: how many such embeddings are kept at most (and 1,000 in any case)."""
+"""Largest share of all documents that may belong to no note (1,000 are kept in any case)."""
 
 
 UNSPOKEN = 500
-"""Characters that are embedded of a text without a heading in which nothing is language."""
+"""Characters that are embedded of a text that has no heading and no prose."""
 
 
 class Source(Struct, frozen=True):
-    """What is embedded of a node."""
+    """The text that is embedded for a node, with its sha256."""
 
     heading: str | None
     content: str
@@ -49,21 +51,21 @@ def source(title: str | None, path: str, content: str) -> Source:
     name = heading(title, path)
     content = language(content) or ("" if name else content[:UNSPOKEN])
     if name and content[: len(name)].casefold() == name.casefold():
-        name = None  # the text begins with it already
+        name = None  # the text already begins with its heading
     return Source(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())
 
 
 class Delta(Struct):
-    """What changed for one model, to be repeated in memory once it is committed."""
+    """What changed for one model in a transaction; applied to the vectors in memory after the commit."""
 
     vectors: dict[str, Half] = field(default_factory=dict)
-    """Of nodes that have other vectors now: float16[pieces, dimensions]."""
+    """Nodes whose vectors changed, with the new ones: float16[pieces, dimensions]."""
     gone: set[str] = field(default_factory=set)
-    """Nodes without vectors: removed, or changed and not embedded yet."""
+    """Nodes that have no vectors now: removed, or changed and not embedded yet."""
     waiting: set[str] = field(default_factory=set)
-    """Of `gone`, those that exist."""
+    """The nodes of `gone` that still exist."""
     learn: set[str] = field(default_factory=set)
-    """Nodes whose pieces in Chroma are no longer right."""
+    """Nodes whose pieces in Chroma are out of date."""
     df: Counter[int] = field(default_factory=Counter)
 
 
@@ -86,7 +88,7 @@ def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Sou
 
 
 def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) -> dict[bytes, int]:
-    """Which texts are embedded already: document by sha256."""
+    """Return the documents of those texts that are already embedded: {sha256: document}."""
     found: dict[bytes, int] = {}
     for some in sql.sets(list(shas)):
         rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(some)})"
@@ -96,7 +98,7 @@ def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) 
 
 
 def vector(connection: sqlite3.Connection, document: int) -> NDArray[np.float32]:
-    """One vector for a cached text: the mean of its pieces', unit."""
+    """Return one unit vector for an embedded text: the normalised mean of its pieces' vectors."""
     rows = connection.execute(
         "SELECT vector FROM vector WHERE key >= ? AND key < ?", (document << 16, (document + 1) << 16)
     )
@@ -105,7 +107,7 @@ def vector(connection: sqlite3.Connection, document: int) -> NDArray[np.float32]
 
 
 def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, DocumentVectors], now: int) -> None:
-    """Keep what was embedded; until a node is tied to it, it counts as free."""
+    """Store new embeddings. Each counts as free until `follow` ties a node to it."""
     known = cached(connection, model, made)
     free = connection.execute("SELECT coalesce(max(document), 0) FROM document").fetchone()[0]
     vectors, tokens, documents = [], [], []
@@ -124,9 +126,10 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
 
 
 def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
-    """Tie nodes to the documents of their texts as they are now, as far as those are embedded.
+    """Tie nodes to the documents of their current texts, as far as those are embedded. Return what changed.
 
-    Also keeps `token_df`, marks documents that nobody has any more, and notes what Chroma has to learn.
+    Also updates `token_df`, marks documents that no node has any more as free, and notes in `chroma_pending` which
+    nodes Chroma has to be updated for.
     """
     wanted = sources(connection, list(ids))
     had = _had(connection, model, list(ids))
@@ -167,7 +170,7 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
 
 
 def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes, int]]:
-    """Document, its sha256 and number of pieces, by node."""
+    """Return the document of each node, with its sha256 and number of pieces: {node id: (document, sha256, pieces)}."""
     found: dict[str, tuple[int, bytes, int]] = {}
     for some in sql.sets(ids):
         rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(some)})"
@@ -178,7 +181,7 @@ def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict
 
 
 def _pieces(connection: sqlite3.Connection, column: str, documents: Collection[int]) -> Iterator[tuple[int, bytes]]:
-    """(document, blob) of each piece, in order."""
+    """Yield (document, blob) for each piece, in order."""
     table = "vector" if column == "vector" else "token"
     for some in sql.sets(sorted(set(documents))):
         rest = (
@@ -207,8 +210,10 @@ def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict
 
 
 def drop_bad(connection: sqlite3.Connection, model: int, dimensions: int, late_dimensions: int) -> int:
-    """Drop embeddings that are not what a model gives (another length, no unit vectors, tokens without their vectors), so that their
-    texts are embedded again. Returns how many."""
+    """Drop stored embeddings that the model cannot have made, so that their texts are embedded again. Return how many.
+
+    Bad are vectors of the wrong length or not of unit length, and tokens without their vectors.
+    """
     bad: set[int] = set()
     rows = connection.execute(
         "SELECT document, vector, length(t.ids), length(t.vectors), d.pieces > 0 AND v.key IS NULL FROM document d "
@@ -232,7 +237,7 @@ def drop_bad(connection: sqlite3.Connection, model: int, dimensions: int, late_d
         vectors = np.frombuffer(b"".join(blob for _, blob in whole), np.float16).reshape(len(whole), dimensions)
         with np.errstate(all="ignore"):
             lengths = np.linalg.norm(vectors.astype(np.float32), axis=1)
-        far = ~(np.abs(lengths - 1) < UNIT)  # also what is no number
+        far = ~(np.abs(lengths - 1) < UNIT)  # true for NaN as well
         bad |= {document for (document, _), is_far in zip(whole, far.tolist(), strict=True) if is_far}
     keys = [(document << 16, document << 16 | 0xFFFF) for document in bad]
     for table in ("vector", "token"):
@@ -243,7 +248,7 @@ def drop_bad(connection: sqlite3.Connection, model: int, dimensions: int, late_d
 
 
 def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:
-    """Vectors of all nodes, to fill the matrix: (id, float16[pieces, dimensions])."""
+    """Yield the vectors of all nodes, to fill the matrix: (node id, float16[pieces, dimensions])."""
     select = (
         "SELECT e.id, v.vector FROM embedded e JOIN vector v ON v.key BETWEEN e.document << 16 "
         "AND (e.document << 16) + 65535 WHERE e.model = ? ORDER BY e.id, v.key"
@@ -254,14 +259,15 @@ def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str
         if one != node_id and node_id is not None:
             yield node_id, np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
             blobs = []
-        node_id = sys.intern(one)  # every room has each id: one copy of it
+        node_id = sys.intern(one)  # many structures hold each id: share one copy
         blobs.append(blob)
     if node_id is not None:
         yield node_id, np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
 
 
 def waiting(connection: sqlite3.Connection, model: int) -> list[str]:
-    """Nodes that have no vectors yet, the newest first: what was just written is asked for first."""
+    """Return the nodes that have no vectors yet, most recently updated first, since recent notes are searched for
+    first."""
     select = (
         "SELECT n.id FROM node n LEFT JOIN embedded e ON e.model = ? AND e.id = n.id "
         "WHERE n.held = 1 AND e.id IS NULL ORDER BY n.updated DESC, n.id"
@@ -274,10 +280,10 @@ def df(connection: sqlite3.Connection, model: int) -> dict[int, int]:
 
 
 class TokenVectors(Struct, frozen=True):
-    """Token vectors of some nodes, one after the other, for MaxSim.
+    """Token vectors of some nodes, concatenated, for MaxSim.
 
-    Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, late / 2], see `late.cosines`). Nodes without
-    tokens are left out.
+    Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, late / 2], see `late.cosines`). Nodes
+    without tokens are left out.
     """
 
     ids: list[str]
@@ -286,11 +292,12 @@ class TokenVectors(Struct, frozen=True):
 
 
 Pieces = tuple[int, ...]
-"""Of a node, the pieces whose tokens are asked for."""
+"""Numbers of the pieces of one node whose token vectors are wanted."""
 
 
 def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Pieces]) -> dict[str, bytes]:
-    """Token vectors of the given pieces of nodes, as `late.pack` has them; nodes without any are left out."""
+    """Return the token vectors of the given pieces of each node, packed by `late.pack`. Nodes without any are left
+    out."""
     documents: dict[str, int] = {}
     for some in sql.sets(list(pieces)):
         rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(some)})"
@@ -304,16 +311,16 @@ def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Piec
 
 
 def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
-    """What `tokens` found, in its order, as MaxSim takes it. `width`: numbers in a vector."""
+    """Concatenate what `tokens` returned, in its order, for MaxSim. `width`: numbers in a token vector."""
     ends = np.cumsum([0, *(len(one) // (width // 2) for one in packed.values())])
     both = np.frombuffer(b"".join(packed.values()), np.uint8).reshape(-1, width // 2)
     return TokenVectors(list(packed), ends, both)
 
 
 def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
-    """Drop embeddings of other models, and those that no note has had for a week or that are too many.
+    """Drop embeddings of other models, and free ones that are older than a week or too many. Return how many.
 
-    At most `PURGE_BATCH` at a time; returns how many.
+    Drops at most `PURGE_BATCH` at a time.
     """
     total = connection.execute("SELECT count(*) FROM document").fetchone()[0]
     keep = max(1000, int(KEEP_FREE_SHARE * total))
@@ -330,8 +337,11 @@ def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
 
 
 def forget_free(connection: sqlite3.Connection) -> None:
-    """Drop the embeddings of all texts that no note has now, of any model, and tokens that only they had; also what Chroma
-    had still to be told of nodes that are gone, which is nothing once it is dropped."""
+    """Drop the embeddings of all texts that no note has now, for every model, and the counts of tokens that no note has
+    now.
+
+    Also drops pending updates of Chroma for nodes that have no embedding; the caller drops Chroma itself.
+    """
     free = "(SELECT document FROM document WHERE free IS NOT NULL)"
     for table in ("vector", "token"):
         connection.execute(f"DELETE FROM {table} WHERE key >> 16 IN {free}")
@@ -341,13 +351,13 @@ def forget_free(connection: sqlite3.Connection) -> None:
 
 
 def forget_others(connection: sqlite3.Connection, model: int) -> None:
-    """Drop the rest of other models, once their embeddings are gone."""
+    """Drop the remaining rows of other models, after `purge` has dropped their embeddings."""
     for table in ("embedded", "token_df", "chroma_pending", "model"):
         connection.execute(f"DELETE FROM {table} WHERE model <> ?", (model,))
 
 
 def recount(connection: sqlite3.Connection, model: int) -> dict[int, int]:
-    """Work `token_df` out from nothing; returns it."""
+    """Compute `token_df` from scratch and return it."""
     counts: Counter[int] = Counter()
     rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (model,)).fetchall()
     _count(connection, [row[0] for row in rows], +1, counts)

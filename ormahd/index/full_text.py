@@ -1,4 +1,4 @@
-"""Full text: which words stand in which file (FTS5, bm25)."""
+"""Full text search with SQLite's FTS5: which words occur in which file, scored with bm25."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from ormahd.text.words import fts_match, fts_text, query_terms
 from ormahd.vectors.matrix import SPARE
 
 WEIGHTS = (10.0, 1.0, 3.0)
-"""Of title, content and tags in bm25: by position, one for each column of `words` (REFERENCE F 1: in the original the
-weights were shifted by one column). A title says what a memory is about; tags are few and chosen."""
+"""Weights of title, content and tags in bm25, in the order of the columns of table `words`. Titles and tags are short
+and chosen, so their words count more."""
 SMALL = 5_000
-"""Files up to which every row with any of the words is scored. SQLite scores about a million rows a second, and a
-common word is in every fifth of them."""
+"""Files up to which every row that has any of the query's words is scored."""
 SCORED = 5_000
-"""Rows that are scored in a larger index: the query's rarest words, as many of them as occur in so many rows together,
-choose the rows; the others count in their scores."""
+"""Rows that are scored in a larger index: the query's rarest words, which together occur in about this many rows,
+select the rows. The other words only add to their scores."""
 COUNTED = 25_000
-"""Rows of which bm25 needs the words' counts: beyond that the most common words of the query are left out. A word that
-is in every fifth row says a third of what one in every hundredth says, and takes twenty times as long."""
+"""Rows in which the words used for scoring may occur in total. The most common words of the query beyond that are left
+out: they say little and cost most."""
 EVERY_ROW = -1
-"""As a limit, to SQLite: none."""
+"""A LIMIT that SQLite reads as no limit."""
 STALE = 0.02
-"""Share of files by which a large index may grow before the counted words are counted again."""
+"""Share by which the number of files of a large index may change before the remembered counts of words are dropped."""
 COUNTED_ANEW = 20_000
-"""Files up to which words are counted again after every change, so that the answers depend on the notes alone."""
+"""Files up to which words are counted again after every change, so that answers depend on the notes alone."""
 RANK = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
-"""Negative in FTS5: the lower, the better."""
+"""The bm25 of a row in SQL. FTS5 makes it negative: lower is better."""
 
 
 def heading(title: str | None, path: str) -> str | None:
-    """What a note is called: its title, else its file's name where a person chose it (ours end in the short id)."""
+    """Return the title of a note, else the name of its file. None if that name ends in a short id: Ormah then chose
+    it."""
     name = stem(path)
     return title or (None if stem_short_id(name.casefold()) else name)
 
 
 def columns(title: str | None, path: str, content: str, tags: Sequence[str], aliases: Sequence[str]) -> tuple[str, str, str]:  # fmt: skip
-    """What the full text table holds of a node."""
+    """Return what the full text table holds of a node: (title, content, tags)."""
     names = [name for name in (heading(title, path), *aliases) if name]
     return fts_text(" | ".join(names)), fts_text(findable(content)), fts_text(" | ".join(tags))
 
 
 def plain_columns(path: str, content: str) -> tuple[str, str, str]:
-    """Of a file that is no node: its path stands for the title."""
+    """Return what the full text table holds of a file that is no node; its path stands for the title."""
     return fts_text(path.removesuffix(".md")), fts_text(findable(content)), ""
 
 
@@ -61,13 +61,14 @@ def put(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str, str]
 
 
 def take(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str, str]]) -> None:
-    """Take out rows; the texts must be those that were put in (the table does not keep them)."""
+    """Delete rows. The texts must equal those that were inserted, because the table does not store them."""
     taken = [("delete", *row) for row in rows]
     sql.put(connection, "INSERT INTO words (words, rowid, title, content, tags)", taken)
 
 
 class Frequencies:
-    """In how many rows a word is, remembered: counting a common word takes milliseconds."""
+    """The number of rows that have each word. Counts are remembered, because counting a common word takes
+    milliseconds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -76,7 +77,7 @@ class Frequencies:
         self._changed = False
 
     def changed(self) -> None:
-        """Notes came, changed or went."""
+        """Note that notes were added, changed or removed."""
         self._changed = True
 
     def rows(self, read: Snapshot, terms: Sequence[str], files: int) -> dict[str, int]:
@@ -93,12 +94,12 @@ class Frequencies:
 
 
 def largest(connection: sqlite3.Connection) -> int:
-    """The largest key of a file: in an index that only grew, how many there are."""
+    """Return the largest row number of a file: the number of files, if none was ever removed."""
     return int(connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0])
 
 
 def split(read: Snapshot, terms: Sequence[str], files: int, counts: Frequencies) -> tuple[list[str], list[str]]:  # fmt: skip
-    """The words that choose the rows, and those that only count in their scores."""
+    """Return the words that select the rows to score, and the words that only add to the scores of those rows."""
     if files <= SMALL or len(terms) < 2:
         return list(terms), []
     rows = counts.rows(read, terms, files)
@@ -119,11 +120,11 @@ def terms_of(query: str | Sequence[str]) -> list[str]:
 
 
 def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts: Frequencies) -> tuple[str, float]:
-    """The MATCH expression, and by how much bm25 exaggerates with it."""
+    """Return the MATCH expression, and the factor by which bm25 is too high with it."""
     rare, common = split(lambda: connection, terms_of(query), largest(connection), counts)
     if not common:
         return fts_match(rare), 1.0
-    # bm25 adds up every phrase of the expression, so each word stands in it twice.
+    # bm25 sums over every phrase of the expression, so each word appears in it twice.
     choose, others = fts_match(rare), fts_match(common)
     return f"({choose}) AND ({choose} OR {others} OR {others})", 2.0
 
@@ -131,10 +132,10 @@ def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts
 def search(
     connection: sqlite3.Connection, query: str | Sequence[str], limit: int, chosen: Filter, counts: Frequencies
 ) -> list[tuple[str, float]]:
-    """Nodes with any of the query's words: (id, bm25), best first; a higher score is better, all are positive.
+    """Return the nodes with any of the query's words: (id, bm25), best first; scores are positive, higher is better.
 
-    A string is cut into its terms; a sequence is taken as terms. Equal scores are ordered by id, so that an index
-    that grew and one that was rebuilt answer alike.
+    A string is split into its terms; a sequence is taken as terms. Equal scores are ordered by id, so that the answer
+    does not depend on how the index was built.
     """
     match, times = _question(connection, query, counts)
     if chosen.narrow:
@@ -152,12 +153,12 @@ def search(
 
 
 def named(connection: sqlite3.Connection, scores: Mapping[int, float], chosen: Filter) -> list[tuple[str, float]]:
-    """Return those of these files (score by number) that are nodes which the filter lets through: (id, score), best first, equal
-    ones by id."""
+    """Return the nodes among these files (score by row number) that pass the filter: (id, score), best first, ties by
+    id."""
     condition, values = chosen.sql()
     found: list[tuple[str, float]] = []
     for some in sql.sets(list(scores)):
-        # By number: left to itself SQLite takes the index of the filter, and walks half of the nodes.
+        # `NOT INDEXED`: otherwise SQLite uses an index of the filter and walks half of the nodes.
         rest = f"FROM node n NOT INDEXED WHERE n.number IN ({sql.marks(some)}) AND {condition}"
         numbers, ids = sql.columns(connection, ("n.number", "n.id"), rest, (*some, *values))
         found += [(node_id, scores[int(number)]) for number, node_id in zip(numbers, ids, strict=True)]
@@ -165,14 +166,14 @@ def named(connection: sqlite3.Connection, scores: Mapping[int, float], chosen: F
 
 
 def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter) -> list[tuple[str, float]]:
-    """(id, score), best first, where the filter lets nearly all through: the rows first, and what they are after. To look up all
-    that match takes as long as to score them."""
+    """Return the best nodes, (id, score), for a filter that nearly all nodes pass: rows are scored first and filtered
+    afterwards."""
     select = f"SELECT rowid AS key, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY score LIMIT ?"
     for most in (limit + limit // SPARE + 1, EVERY_ROW):
         numbers, best = sql.scored(connection, select, (match, most))
         scores = dict(zip(map(int, numbers), (-best).tolist(), strict=True))
         whole = len(scores) != most
-        if not whole:  # others may be as good as the last one
+        if not whole:  # rows that were not fetched may tie with the last one
             last = min(scores.values())
             scores = {number: score for number, score in scores.items() if score != last}
         found = named(connection, scores, chosen)
@@ -182,7 +183,8 @@ def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter
 
 
 def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
-    """(number, path, content, title, tags, aliases) of files; title is None and tags is None for plain ones."""
+    """Return (number, path, content, title, tags, aliases) of files. Title, tags and aliases are None for files that
+    are no nodes."""
     found: list[tuple[Any, ...]] = []
     for some in sql.sets(numbers):
         rest = f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE f.number IN ({sql.marks(some)})"
@@ -192,7 +194,7 @@ def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple
 
 
 def refresh(connection: sqlite3.Connection) -> None:
-    """Fill the full text table anew from the texts, whatever is in it now."""
+    """Empty the full text table and fill it again from the stored texts."""
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
     numbers = [row[0] for row in connection.execute("SELECT number FROM file ORDER BY number")]
     for some in sql.chunks(numbers):
@@ -201,12 +203,12 @@ def refresh(connection: sqlite3.Connection) -> None:
 
 
 def settle(connection: sqlite3.Connection) -> None:
-    """Merge the full text table's parts into one, so that the words of rows that were taken out are in none."""
+    """Merge the segments of the full text table into one, so that no segment holds words of deleted rows."""
     connection.execute("INSERT INTO words (words) VALUES ('optimize')")
 
 
 def fts_row(number: int, path: str, content: str, title: str | None, tags: str | None, aliases: str | None) -> tuple[int, str, str, str]:  # fmt: skip
-    """What the full text table holds of a row of `stored`."""
+    """Return the row of the full text table for a row of `stored`."""
     if tags is None or aliases is None:
         return (number, *plain_columns(path, content))
     return (number, *columns(title, path, content, json.loads(tags), json.loads(aliases)))

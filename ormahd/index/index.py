@@ -1,4 +1,4 @@
-"""The index as the other rooms see it: files go in, nodes, edges and search results come out."""
+"""The index as other packages use it: files go in; nodes, edges and search results come out."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings, VectorSettings
 
 MOST_PENDING = 256
-"""Texts; what is beyond them, of writes that never came about, goes first."""
+"""Texts whose embeddings are kept. Beyond that the oldest are dropped, which belong to writes that never happened."""
 PENDING_BYTES = 16_000_000
-"""Bytes of their vectors: of long texts fewer are kept, but the last ones always, which are being written."""
+"""Bytes of those embeddings. Of long texts fewer are kept, but always those of the last call."""
 
 
 class PendingEmbeddings:
-    """Safe from any thread. Texts are named by the sha256 of what is embedded, models by their fingerprint."""
+    """Embeddings of texts that are about to become notes, kept in memory until `apply`. Safe from any thread.
+
+    The key of a text is the sha256 of what is embedded; the key of a model is its fingerprint.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,7 +61,7 @@ class PendingEmbeddings:
             return {sha: self._made[fingerprint, sha] for sha in wanted if (fingerprint, sha) in self._made}
 
     def take(self, fingerprint: str, wanted: Iterable[bytes]) -> dict[bytes, DocumentVectors]:
-        """The same, and they are kept no longer: their notes are being written to the index."""
+        """Return the embeddings as `look` does, and forget them, because their notes are now written to the index."""
         with self._lock:
             found = {sha: self._pop((fingerprint, sha)) for sha in wanted}
         return {sha: one for sha, one in found.items() if one is not None}
@@ -75,22 +78,24 @@ def _bytes(vectors: DocumentVectors) -> int:
 
 
 BATCH = 1000
-"""Files in one transaction of a rebuild: large enough to be quick, small enough that writers get a turn."""
+"""Files in one transaction of a rebuild: large enough to be fast, small enough that other writers need not wait
+long."""
 MOST_AT_ONCE = 200
-"""Files in one call of `apply` up to which it is looked whether their vectors are there already."""
+"""Files in one call of `apply` up to which it uses embeddings made ahead, and embeds texts itself."""
 AT_ONCE = 32
-"""Texts that `apply` embeds before it returns; more of them wait for the background, so that writing goes on."""
+"""Texts that `apply` embeds before it returns. If more need it, all of them wait for the background thread."""
 AT_ONCE_CHARACTERS = 50_000
 OPEN_S = 10.0
-"""Seconds that a comparison waits for Chroma to be opened: right after the start that has not been needed yet."""
+"""Seconds that `verify` waits for Chroma to be opened; right after a start it may not have been needed yet."""
 MANY = 0.05
-"""Share of nodes without vectors from which search is said to do without them."""
+"""Share of nodes without vectors above which search is reported as degraded."""
 
 log = logging.getLogger(__name__)
 
 
 class Index(Reader):
-    """What is derived from the vault, with what it answers (`Reader`). Reading is safe from any thread at any time; `apply` is one at a time."""
+    """The database derived from the vault, with its searches (`Reader`). Reading is safe from any thread at any time;
+    calls of `apply` run one at a time."""
 
     def __init__(
         self, database: Database, embedding: EmbeddingSettings, vectors: VectorSettings, clock: Callable[[], datetime]
@@ -100,15 +105,17 @@ class Index(Reader):
         self._ahead = PendingEmbeddings()
         self._files: dict[str, FileState] | None = None
         self.generation = 0
-        """Counts the files that took one another's place: a reader beside that may have found an empty one."""
+        """Counts how often the database file was replaced. A reader that sees it change may have read an empty
+        index."""
         super().__init__(database, Indexer(database, self._applying, clock))
         self.embedding = embedding
         self._vectors = vectors
         self._clock = clock
         self.first_path: FirstPath | None = None
-        """Asked which of several files with one id had it first; set by whoever knows the history."""
+        """Called to find which of several files with one id had it first. Set by the part that can read git's
+        history."""
         self.blob_id: Callable[[str, bytes], str] = lambda _path, data: write.git_blob(data)
-        """The id of the blob that the repository makes of a file (path, bytes); `Ormah` sets it by the vault."""
+        """Return the blob id that the repository gives to a file (path, bytes). `Ormah` replaces this function."""
 
     @classmethod
     def open(
@@ -119,7 +126,7 @@ class Index(Reader):
         *,
         clock: Callable[[], datetime],
     ) -> Index:
-        """Open or make the index in `directory`: SQLite only, within a fraction of a second. See `attach`."""
+        """Open or create the index in `directory`: SQLite only, which is fast. See `attach` for the embedding model."""
         return cls(Database(directory), embedding or EmbeddingSettings(), vectors or VectorSettings(), clock)
 
     @property
@@ -134,19 +141,27 @@ class Index(Reader):
     # Damage
 
     def begin_anew(self, why: str) -> None:
-        """Set the damaged file aside; the index is empty then, and is filled by the next scan of the vault. Nothing of it may be under
-        way in the calling thread."""
+        """Set the damaged file aside. The index is then empty until the next scan of the vault fills it.
+
+        The calling thread must not be reading or writing the index.
+        """
         with self._applying:
             self.database.begin_anew(why)
             self._forget_all()
 
     def into_memory(self, why: str) -> bool:
-        """Go on in memory, because the disk is full: what could not be written is brought in by the next scan."""
+        """Move the index into memory, because the disk is full. The next scan brings in what could not be written.
+
+        Return False if it is in memory already or too large.
+        """
         with self._applying:
             return self.database.into_memory(why)
 
     def back_to_file(self) -> bool:
-        """Go back to the file where there was no room for it before, and True where that is possible: the next scan brings it up to date."""
+        """Return from memory to the file, once the disk has room. Return False if the file cannot be used yet.
+
+        The next scan brings the file up to date.
+        """
         with self._applying:
             if not self.database.back_to_file():
                 return False
@@ -154,7 +169,7 @@ class Index(Reader):
             return True
 
     def _forget_all(self) -> None:
-        """Nothing that was read from the file before holds any more."""
+        """Discard everything in memory that was read from the previous file."""
         self.generation += 1
         with self._knowing:
             self._files = None
@@ -168,11 +183,11 @@ class Index(Reader):
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
         notes: Mapping[str, Note | None] | None = None, embed: bool = True,
     ) -> None:  # fmt: skip
-        """Take in new, changed and removed files, in one transaction.
+        """Take in new, changed and removed files in one transaction.
 
-        Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this
-        batch, kept as `position`; None leaves it. `notes`: of the files those that the caller has parsed already. `embed`: a few texts
-        get their vectors before it returns; else all of them wait for the background.
+        Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this batch,
+        stored as `position`; None leaves that unchanged. `notes`: the files that the caller has parsed already.
+        `embed`: embed the texts before returning if there are only a few; otherwise the background thread embeds them.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         read = notes or {}
@@ -200,7 +215,7 @@ class Index(Reader):
         self.indexer.wake()
 
     def touched(self, states: Sequence[FileState]) -> None:
-        """Note another stat of files that hold the bytes they are indexed with."""
+        """Store the new stat of files whose bytes are still those that were indexed."""
         with self._applying:
             with self.database.write() as connection:
                 connection.executemany(
@@ -210,7 +225,8 @@ class Index(Reader):
             self._follow_files([one.path for one in states])
 
     def known(self) -> dict[str, FileState]:
-        """Every indexed file with the state it was indexed in. From memory after the first time: each scan asks."""
+        """Return every indexed file with its state when it was indexed. Kept in memory, because each scan asks for
+        it."""
         with self._knowing:
             if self._files is None:
                 self._files = super().known()
@@ -226,7 +242,11 @@ class Index(Reader):
                 self._files |= found
 
     def _embed_now(self, entries: Sequence[Entry]) -> tuple[VectorStore, dict[bytes, DocumentVectors]] | None:
-        """Vectors of a few new texts, so that they are found by meaning as soon as they are written."""
+        """Embed new texts if there are only a few, so that vector search finds them at once.
+
+        Return the vector store and the embeddings by sha256, with those that `embed_ahead` made; None if there are
+        none.
+        """
         store = self.indexer.active
         if store is None or len(entries) > MOST_AT_ONCE:
             return None
@@ -249,16 +269,18 @@ class Index(Reader):
                 [one.content for one in missing.values()], [one.heading for one in missing.values()], urgent=True
             )
         except Exception:
-            # The edge to a foreign library: what cannot be embedded now waits, and is found by its words.
+            # The model's library may raise anything. Texts that are not embedded now wait; full text search finds them.
             log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
             return (store, made) if made else None
         return store, made | dict(zip(missing, vectors, strict=True))
 
     def embed_ahead(self, texts: Sequence[tuple[str | None, str]], *, urgent: bool = True) -> list[Float] | None:
-        """Vectors (unit, float32[dimensions]) of texts (title, content) that are about to become notes; None: no model yet.
+        """Return vectors (unit, float32[dimensions]) of texts (title, content) that are about to become notes; None
+        without a model.
 
-        They are kept, so that `apply` finds them: embedding is slow and belongs outside of every lock. Not `urgent`: many of
-        them, behind whoever waits for an answer; those are kept in the cache on the disk, a few in memory.
+        The vectors are kept so that `apply` finds them: embedding is slow and must not happen under a lock. Without
+        `urgent`, for many texts, embedding yields to waiting requests, and the vectors are kept in the cache on the
+        disk, not in memory.
         """
         store = self.indexer.active
         if store is None:
@@ -288,13 +310,15 @@ class Index(Reader):
             ]
 
     def neighbours(self, title: str | None, content: str, limit: int) -> list[tuple[str, float]]:
-        """Return the nodes nearest in meaning to a text that is about to become a note: (id, cosine), best first; none
-        without a model. Its embedding is kept, see `embed_ahead`."""
+        """Return the nodes nearest in meaning to a text that is about to become a note: (id, cosine), best first.
+
+        Empty without a model. The text's embedding is kept, see `embed_ahead`.
+        """
         vectors = self.embed_ahead([(title, content)])
         return [] if vectors is None else self.search_each(np.stack(vectors), limit)[0]
 
     def keep_vectors(self, fingerprint: str, made: Mapping[bytes, DocumentVectors]) -> None:
-        """Keep embeddings of texts that are no notes today, for a while: earlier versions are asked for again."""
+        """Cache embeddings of texts that no note has today, for later questions about earlier versions of notes."""
         with self._applying:
             store = next((one for one in self._stores() if one.embedder.fingerprint == fingerprint), None)
             if store is not None:
@@ -306,11 +330,11 @@ class Index(Reader):
         self.database.copy(directory)
 
     def copied(self) -> int:
-        """Bytes that such a copy takes."""
+        """Return the bytes that such a copy takes."""
         return self.database.bytes()
 
     def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
-        """Make the index hold exactly `files`; embeddings stay cached. Returns how many there were."""
+        """Make the index hold exactly `files`, while embeddings stay cached. Return the number of files."""
         left = set(self.known())
         batch: dict[str, tuple[bytes, FileState]] = {}
         done = 0
@@ -334,10 +358,10 @@ class Index(Reader):
         return done
 
     def scour(self, seconds: float = 60.0) -> None:
-        """Leave nothing of what was removed in any file of the index: no embedding of a text that no note has, no word,
-        no page of SQLite or Chroma that was freed. Takes about as long as writing the file; readers go on.
+        """Remove every trace of deleted notes from the index: embeddings, words, and freed pages of SQLite and Chroma.
 
-        Raises Unavailable when somebody reads, or Chroma is filled, for longer than `seconds`.
+        Takes about as long as writing the file; readers continue. Raises Unavailable when a reader, or filling Chroma,
+        takes longer than `seconds`.
         """
         with self._applying:
             with self.database.write() as connection:
@@ -357,9 +381,9 @@ class Index(Reader):
             time.sleep(0.02)
 
     def attach(self, embedder: Embedder) -> None:
-        """Bring in the model: load its vectors, and embed in the background what has none yet.
+        """Use this model: load its vectors, and embed in the background the nodes that have none.
 
-        A second model (another fingerprint) is filled beside the first one and replaces it when it is complete.
+        A second model (another fingerprint) is filled beside the first one, and replaces it when it is complete.
         """
         with self._applying:
             active = self.indexer.active
@@ -378,16 +402,18 @@ class Index(Reader):
         self.indexer.wake()
 
     def pending(self) -> int:
-        """Nodes that wait for their vectors."""
+        """Return the number of nodes that wait for their vectors."""
         return self.indexer.pending()
 
     def wait_filled(self, timeout: float, *, settled: bool = False) -> bool:
-        """Wait until every node has its vectors; with `settled` also until Chroma knows them. False: time is over."""
+        """Wait until every node has its vectors; with `settled`, also until Chroma has them. Return False on
+        timeout."""
         return self.indexer.wait(timeout, settled=settled)
 
     @property
     def degraded(self) -> list[str]:
-        """What search has to do without: "vectors" (no model, or many nodes without vectors), "chroma" (only slower)."""
+        """What search has to do without: "vectors" (no model, or many nodes without vectors), "chroma" (search is only
+        slower)."""
         active = self.indexer.active
         if active is None:
             return ["vectors"]
@@ -402,12 +428,13 @@ class Index(Reader):
 
     @property
     def trouble(self) -> str | None:
-        """Why Chroma cannot be asked; None: it can, or need not be."""
+        """Why Chroma cannot be used; None if it can, or is not needed."""
         return self.indexer.active.trouble if self.indexer.active else None
 
     @property
     def embedder(self) -> Embedder | None:
-        """The model whose vectors answer at the moment: questions must be embedded with this one."""
+        """The model whose vectors are searched now; queries must be embedded with it. None until a model is
+        attached."""
         return self.indexer.active.embedder if self.indexer.active else None
 
     def _stores(self) -> list[VectorStore]:
@@ -416,10 +443,12 @@ class Index(Reader):
     def verify(
         self, vault: Iterable[tuple[str, bytes, FileState]] | None = None, *, progress: verify.Progress = verify.silent
     ) -> list[Difference]:
-        """Everything in which the index, its parts and the vault's files (path, bytes, state) differ; empty when all is well.
+        """Return all differences between the index, its parts, and the vault's files (path, bytes, state); empty if
+        there are none.
 
-        Nodes that still wait for their vectors are no difference: `pending` counts them. No writer waits meanwhile: the index is
-        compared as it was at one moment, and a file that is written after that and not taken in yet may be called different.
+        Nodes that still wait for their vectors are no difference: `pending` counts them. Writers need not wait: the
+        index is compared as it was at one moment. A file written after that may be reported as different until it is
+        indexed.
         """
         with self.database.read() as connection:
             with self._applying:
@@ -436,22 +465,22 @@ class Index(Reader):
             found += verify.edges(connection, progress)
             if active is not None and memory is not None:
                 found += verify.vectors(connection, active.number, memory, progress)
-        if differ:  # those that were not taken in since
+        if differ:  # leave out files that were indexed meanwhile
             with self.database.read() as connection:
                 now = lookup.files(connection, [one.path for one in differ if one.path is not None])
             found += [one for one in differ if one.path is None or was.get(one.path) == now.get(one.path)]
         if active is not None:
             progress(0, 0, "Chroma")
-            active.trouble = None  # it is tried again, at once
+            active.trouble = None  # have the indexer open it again now
             self.indexer.open(OPEN_S)
             found += verify.chroma(active, progress)
         return found
 
     def set_strength(self, strength: Mapping[str, Strength]) -> None:
-        """What use has made of nodes, by id, as last folded; nodes that are not in it have the default."""
+        """Set the strength of nodes, by id. Nodes that are not in the mapping have the default."""
         self.strength = dict(strength)
         self.forget()
 
     def close(self) -> None:
-        """Close everything; what is still to be written to Chroma is written at the next start."""
+        """Close everything. Vectors that Chroma has not got yet are written at the next start."""
         super().close()

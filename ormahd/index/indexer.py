@@ -1,5 +1,7 @@
-"""The index's background thread: embeds what waits, has Chroma told (`vector_store.ChromaSync`), tidies up. In small steps, behind
-everything else."""
+"""The index's background thread: embeds waiting texts, keeps Chroma up to date (`vector_store.ChromaSync`), and purges.
+
+It works in small steps, and yields to requests.
+"""
 
 from __future__ import annotations
 
@@ -23,38 +25,40 @@ from ormahd.process import memory, priority
 from ormahd.vectors.chroma import ChromaTrouble
 
 FILL_BATCH = 128
-"""Nodes that are embedded and committed together; a write that comes in between waits for the commit only."""
+"""Nodes that are embedded and committed together. A write that arrives meanwhile waits for the commit only."""
 AHEAD = 2
-"""Such batches at once: while one is written, or its last texts leave a core free, the next one is embedded."""
+"""Batches that are embedded at the same time, so that one is being embedded while another is written."""
 GIVE_BACK_S = 3.0
-"""After embedding or telling Chroma, until freed memory is returned: who handed the notes in is done with them as well."""
+"""Seconds after the last embedding or write to Chroma until freed memory is returned to the system."""
 GIVE_BACK_AGAIN_S = 60.0
-"""Seconds after which it is returned although nothing of that kind was done: answers, too, leave holes in the heap and fill SQLite's caches."""
+"""Seconds after which memory is returned also without bulk work: searches fragment the heap and fill SQLite's page
+caches."""
 GIVE_BACK_CPU_S = 1.0
-"""Seconds of the processor's time within these, of all threads, without which there is nothing to return."""
+"""Processor time, in seconds over all threads, below which there is nothing worth returning after
+`GIVE_BACK_AGAIN_S`."""
 SWEEP_S = 600.0
-"""Seconds between two looks for garbage everywhere."""
+"""Seconds between two full garbage collections."""
 RETRY_S = 30.0
-"""Seconds after a failure before it is tried again, at most; the first time after half a second, then doubled."""
+"""Longest pause after a failure before the next attempt, in seconds. The first is half a second, then it doubles."""
 
 IDLE_S = 60.0
-"""Seconds between two looks when there is nothing to do; a change wakes the thread at once."""
+"""Seconds between two checks for work when there is none. A change wakes the thread at once."""
 TIDY_S = 3600.0
 
 log = logging.getLogger(__name__)
 
 
 class _Begun(Struct, frozen=True):
-    """Nodes whose texts are being embedded."""
+    """A batch of nodes whose texts are being embedded."""
 
     store: VectorStore
     ids: Sequence[str]
     made: Future[dict[bytes, DocumentVectors]]
-    """The vectors of those that were not in the cache, by the sha256 of what was embedded."""
+    """The vectors of the texts that were not in the cache, by the sha256 of what was embedded."""
 
 
 class Indexer:
-    """One thread that works through what `VectorStore` says is to be done, for the active model and the next one."""
+    """One thread that does the pending work of the `VectorStore` of the active model and of the next one."""
 
     def __init__(self, database: Database, applying: threading.Lock, clock: Callable[[], datetime]) -> None:
         self._database = database
@@ -66,12 +70,12 @@ class Indexer:
         self._hurry = 0
         self._settling = 0
         self._worked: float | None = None
-        """When notes were embedded since memory was given back."""
+        """Time of the last embedding since memory was last given back; None if there was none."""
         self._given_back = time.monotonic()
         self._swept = time.monotonic()
         self._cpu = time.process_time()
-        """What the process had used of the processor when memory was given back."""
-        self._woken = False  # so that a call that comes during a step is not lost
+        """Processor time that the process had used when memory was last given back."""
+        self._woken = False  # remembers a `wake` that comes during a step
         self._failures = 0
         self._tidy_at = 0.0
         self._chroma_sync = ChromaSync(database, applying)
@@ -79,16 +83,16 @@ class Indexer:
         self._begun: deque[_Begun] = deque()
         self.active: VectorStore | None = None
         self.next: VectorStore | None = None
-        """A model that is being filled beside the active one, and replaces it when it is complete."""
+        """The vector store of a model that is filled beside the active one, and replaces it when it is complete."""
         self.failure: str | None = None
-        """Why the last step failed, None when it did not."""
+        """Why the last step failed; None if it did not."""
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="index-fill", daemon=True)
         self._thread.start()
 
     def begin_anew(self, database: Database) -> None:
-        """Read everything again from a file that is another one now; the apply lock is held."""
+        """Reload all vectors after the database file was replaced. The caller holds the apply lock."""
         self._begun.clear()
         for store in (self.active, self.next):
             if store is not None:
@@ -96,26 +100,28 @@ class Indexer:
                     store.reload(connection)
 
     def wake(self) -> None:
-        """There is something to do."""
+        """Wake the thread, because there is work."""
         with self._turn:
             self._woken = True
             self._turn.notify_all()
 
     def worked(self) -> None:
-        """Many texts were embedded, here or by who stores them: some seconds after the last of it memory is given back."""
+        """Note that many texts were embedded, by this thread or by a caller. Some seconds after the last one memory is
+        given back."""
         self._worked = time.monotonic()
 
     def pending(self) -> int:
-        """Nodes that wait for their vectors."""
+        """Return the number of nodes that wait for their vectors."""
         stores = [one for one in (self.active, self.next) if one is not None]
         return max((len(one.waiting) for one in stores), default=0)
 
     def wait(self, timeout: float, *, settled: bool) -> bool:
-        """Until nothing waits for its vectors (and, with `settled`, Chroma knows them all). False: time is over."""
+        """Wait until no node waits for its vectors (and, with `settled`, until Chroma has them all). Return False on
+        timeout."""
         return self._until(lambda: self._done(settled), timeout, settled)
 
     def open(self, timeout: float) -> bool:
-        """Until Chroma is open, or cannot be, or there is no model that it could be open for. False: time is over."""
+        """Wait until Chroma is open or has failed, or there is no model. Return False on timeout."""
         return self._until(self._opened, timeout, True)
 
     def _opened(self) -> bool:
@@ -172,7 +178,7 @@ class Indexer:
                 self._woken = False
 
     def _attempt(self) -> float:
-        """One step; returns the seconds to wait before the next one."""
+        """Do one step. Return the seconds to wait before the next one."""
         try:
             pause = self._step()
         except ChromaTrouble as trouble:
@@ -182,7 +188,7 @@ class Indexer:
         except Unavailable as error:
             self.failure = error.message
         except Exception as error:
-            # The edge of a background thread: whatever it was, search goes on with what there is.
+            # Nothing may end the background thread: search goes on with the vectors that there are.
             log.exception("filling the index failed; it is tried again")
             self.failure = f"{type(error).__name__}: {error}"
         else:
@@ -215,7 +221,8 @@ class Indexer:
         return min(pause, self._give_back(self.active)) if pause else 0.0
 
     def _nothing_to_tell(self, store: VectorStore, settling: bool) -> float:
-        """Tidy up, and let Chroma rest when it was not needed for a while."""
+        """Purge unneeded embeddings, and close Chroma when it was not needed for a while. Return the seconds until the
+        next step."""
         if time.monotonic() >= self._tidy_at:
             if self._tidy(store):
                 return 0.0
@@ -223,7 +230,10 @@ class Indexer:
         return min(IDLE_S, self._chroma_sync.rest(store, settling))
 
     def _give_back(self, store: VectorStore) -> float:
-        """Return freed memory once bulk work is over, and now and then where one question follows the other; seconds until then."""
+        """Return freed memory to the system once bulk work is over, and now and then while searches continue.
+
+        Returns the seconds until the next time.
+        """
         worked, now = self._worked or self._chroma_sync.since, time.monotonic()
         again = self._given_back + GIVE_BACK_AGAIN_S - now
         left = again if worked is None else min(worked + GIVE_BACK_S - now, again)
@@ -247,25 +257,25 @@ class Indexer:
     def _embed(self, store: VectorStore) -> None:
         self._begin(store)
         if not self._begun:
-            return  # nothing waits any more
+            return  # nothing waits
         begun = self._begun.popleft()
         made, ids = begun.made.result(), begun.ids
         now = micros(self._clock())
         with self._applying:
             with self._database.write() as connection:
-                # What was forgotten meanwhile leaves no embedding behind.
+                # A text that was deleted meanwhile must leave no embedding behind.
                 wanted = {one.sha for one in embedding_cache.sources(connection, ids).values()}
                 embedding_cache.put(
                     connection, store.number, {sha: one for sha, one in made.items() if sha in wanted}, now
                 )
                 delta = embedding_cache.follow(connection, store.number, ids, now)
             store.take(delta)
-            for node_id in ids:  # also those that are gone, or changed meanwhile (`take` adds them again)
+            for node_id in ids:  # also those removed or changed meanwhile (`take` adds the latter again)
                 if node_id not in delta.waiting:
                     store.waiting.pop(node_id, None)
 
     def _begin(self, store: VectorStore) -> None:
-        """Have as many batches under way as may be."""
+        """Start embedding batches until `AHEAD` of them are in progress."""
         while self._begun and self._begun[0].store is not store:
             self._begun.popleft()
         under_way = {node_id for one in self._begun for node_id in one.ids}
@@ -284,7 +294,7 @@ class Indexer:
         return dict(zip(missing, vectors, strict=True))
 
     def _switch(self) -> None:
-        """The next model is complete: it answers from now on, and the old one's vectors go."""
+        """Make the next model, which is complete, the active one, and close the old one."""
         with self._applying:
             old, new = self.active, self.next
             assert new is not None
@@ -294,7 +304,7 @@ class Indexer:
             old.close()
 
     def _tidy(self, store: VectorStore) -> bool:
-        """Nothing else to do: drop some of what nobody needs any more. True: there may be more of it."""
+        """Purge some embeddings that no note needs. Return whether there may be more."""
         with self._applying, self._database.write() as connection:
             if self.next is not None:
                 return False

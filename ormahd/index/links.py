@@ -1,12 +1,12 @@
-"""Where wikilinks lead: names of nodes, resolution of what edges say, and edges by node.
+"""Wikilinks: names of nodes, resolution of link texts to nodes, and edges by node.
 
-An edge belongs to the note that writes it and keeps the text it was written with; which node that text means is
-worked out again whenever a node with a fitting name appears, changes its names or goes. So an update of a node never
-costs it the edges of others, and a link may be written before its target.
+An edge belongs to the note that writes it, and keeps its text as written. The node that the text means is resolved
+again whenever a node with a matching name is added, renamed or removed. So an update of a node never loses the edges of
+others, and a link may be written before its target exists.
 
-The rule (DESIGN section 12): the short id at the end of the target's stem, then file name (with folders, where the
-target has some), then alias, then title; in any case. The first of these that fits anything decides, and when it
-fits more than one node the link stays unresolved.
+A link is matched by these in turn, ignoring case (DESIGN section 12): the short id at the end of the target's stem, the
+file name (with folders, if the target has some), an alias, a title. The first that matches any node decides; if it
+matches several nodes, the link stays unresolved.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ormahd.process import sql
 
 FILE, ALIAS, TITLE = 1, 2, 3
 SHORTS = 200
-"""Short ids that are looked up together."""
+"""Short ids that are looked up in one statement."""
 
 
 class Target(Struct, frozen=True):
-    """What a wikilink's text may be looked up by."""
+    """The parts of a wikilink's text by which it is looked up."""
 
     short: str | None
     file: str
@@ -37,7 +37,8 @@ class Target(Struct, frozen=True):
 
 
 def fold(text: str) -> str:
-    """Names are compared in composed form and in any case: macOS decomposes file names, people do not care."""
+    """Return a name in the form in which names are compared: composed (NFC; macOS decomposes file names) and
+    case-folded."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
 
 
@@ -56,7 +57,7 @@ def stem(path: str) -> str:
 
 
 def names(note: Note) -> set[tuple[str, int]]:
-    """The names under which links may find the note, with their rank; its id comes on top."""
+    """Return the names under which links may find the note, with their rank. Its id needs no row."""
     found = {(fold(stem(note.path)), FILE)}
     found |= {(fold(alias), ALIAS) for alias in note.aliases}
     if note.title:
@@ -65,7 +66,7 @@ def names(note: Note) -> set[tuple[str, int]]:
 
 
 def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> None:
-    """The names of these notes (with their keys), and the edges that they write."""
+    """Insert the names of these notes (with their row numbers) and the edges that they write."""
     named = [(key, rank, number) for number, note in notes for key, rank in names(note)]
     rows = []
     for number, note in notes:
@@ -80,7 +81,7 @@ def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> No
 
 
 def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterable[str]) -> set[str]:
-    """Everything by which a link could mean one of these nodes."""
+    """Return every text by which a link could mean one of these nodes: ids, short ids and names."""
     keys: set[str] = set()
     for node_id in ids:
         keys |= {node_id, short_id(node_id)}
@@ -91,7 +92,7 @@ def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterabl
 
 
 def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers: Sequence[int]) -> None:
-    """Resolve the edges that one of `keys` may concern, and all that the notes `numbers` write."""
+    """Resolve again all edges that match one of `keys`, and all edges that the notes `numbers` write."""
     found: dict[int, list[Any]] = {}
     columns = ("edge", "short", "file", "whole", "target")
     for some in sql.sets(sorted(keys)):
@@ -110,11 +111,11 @@ def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers
 
 
 def leads(connection: sqlite3.Connection, aims: Collection[Target]) -> dict[Target, str | None]:
-    """`lead` of many. Nearly all end in a short id that one node has: those are looked up together."""
+    """Resolve many targets, as `lead` does. Targets with a short id that only one node has are looked up together."""
     begin: dict[str, list[str]] = {}
     for some in sql.chunks(sorted({aim.short for aim in aims if aim.short}), SHORTS):
         bounds = ", ".join(["(?, ?)"] * len(some))
-        rest = (  # in this order and by this index: left to itself SQLite goes through all nodes, from 150 rows on for each of them
+        rest = (  # join order and index are forced: otherwise SQLite scans all nodes for each of the bounds
             f"FROM (SELECT column1 AS low, column2 AS high FROM (VALUES {bounds})) CROSS JOIN node n INDEXED BY node_held "
             "WHERE n.held = 1 AND n.id >= low AND n.id < high"
         )
@@ -126,11 +127,11 @@ def leads(connection: sqlite3.Connection, aims: Collection[Target]) -> dict[Targ
 
 
 def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
-    """The id of the one node that a link means, or None."""
+    """Return the id of the one node that a link means, or None."""
     if aim.short:
         held = "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ?"
         ids = {row[0] for row in connection.execute(held, (aim.short, aim.short + "g"))}
-        if len(ids) > 1:  # two ids that begin alike: the rest of the name may tell them apart
+        if len(ids) > 1:  # several ids begin with it: the rest of the name may tell them apart
             ids = {row[0] for row in _named(connection, aim.file, FILE) if row[0] in ids}
         if ids:
             return ids.pop() if len(ids) == 1 else None
@@ -145,7 +146,7 @@ def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
 
 
 def called(connection: sqlite3.Connection, text: str) -> set[str]:
-    """The ids of all nodes that have this name: as their file's, their title or an alias."""
+    """Return the ids of all nodes that have this name as file name, title or alias."""
     select = "SELECT n.id FROM name m JOIN node n USING (number) WHERE m.key = ? AND n.held = 1"
     return {row[0] for row in connection.execute(select, (fold(text),))}
 
@@ -167,9 +168,11 @@ _RESOLVED = (
 
 
 def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, out: bool = True, into: bool = True) -> list[EdgeRow]:  # fmt: skip
-    """Resolved edges that leave or enter one of `ids` (None: all), each (source, type, target) once, no loops.
+    """Return the resolved edges that leave or enter one of `ids` (None: all), each (source, type, target) once, without
+    loops.
 
-    Where a note says the same twice, the one with details (not the body's) counts.
+    If a note writes the same edge twice, an edge of its frontmatter wins over a link in the body, then the greater
+    weight.
     """
     rows: list[Sequence[Any]] = []
     if ids is None:
@@ -190,13 +193,13 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, o
 
 
 def _before(edge: EdgeRow) -> tuple[object, ...]:
-    """Of edges that say the same the one that counts comes first."""
+    """Return the sort key that puts the preferred one of equal edges first."""
     created = 0 if edge.created is None else micros(edge.created)
     return edge.source, edge.target, edge.edge, edge.body, -edge.weight, created, edge.reason or ""
 
 
 def degrees(connection: sqlite3.Connection) -> dict[str, int]:
-    """Of each node that has edges: how many, in either direction, counted as `edges` has them."""
+    """Return the number of edges of each node that has any, in either direction, counted as `edges` returns them."""
     return dict(
         connection.execute(
             "WITH one AS (SELECT DISTINCT n.id AS source, e.target, e.type FROM edge e JOIN node n USING (number) "

@@ -1,4 +1,4 @@
-"""Finding a node by what a caller calls it, and loading it."""
+"""Resolve ids, prefixes and paths to nodes, and load nodes from the database."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ from ormahd.process import sql
 
 MIN_PREFIX = 4
 SHOWN = 20
-"""Ids that an `Ambiguous` lists at most."""
+"""Most ids that an `Ambiguous` error lists."""
 _PREFIX = re.compile(r"[0-9a-f-]{1,36}")
 _DASHES = (8, 13, 18, 23)
 
 
 def clean_prefix(text: str) -> str:
-    """A prefix of an id in its canonical form, or BadRequest: nothing with a meaning for SQL, globs or paths passes."""
+    """Return a prefix of an id in canonical form. Raises BadRequest for anything else, so no SQL, glob or path
+    passes."""
     prefix = text.strip().casefold()
-    if re.fullmatch(r"[0-9a-f]{9,32}", prefix):  # an id without its dashes
+    if re.fullmatch(r"[0-9a-f]{9,32}", prefix):  # an id without dashes
         for at in _DASHES:
             prefix = prefix[:at] + "-" + prefix[at:] if len(prefix) > at else prefix
     if not _PREFIX.fullmatch(prefix) or any((char == "-") != (at in _DASHES) for at, char in enumerate(prefix)):
@@ -51,7 +52,10 @@ def clean_prefix(text: str) -> str:
 
 
 def resolve(connection: sqlite3.Connection, text: str) -> str:
-    """The full id of the one node whose id begins with `text`, or whose file is at that path."""
+    """Return the full id of the one node whose id begins with `text`, or whose file is at that path.
+
+    Raises BadRequest, NotFound or Ambiguous.
+    """
     if text.strip()[-3:].lower() == ".md":
         return _at(connection, text.strip())
     prefix = clean_prefix(text)
@@ -85,7 +89,7 @@ def _at(connection: sqlite3.Connection, path: str) -> str:
 
 
 def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength], *, connections: bool = True) -> dict[str, NodeRow]:  # fmt: skip
-    """Nodes by id, in the order of `ids`; unknown ids are left out."""
+    """Return nodes by id, in the order of `ids`. Unknown ids are left out."""
     out: dict[str, list[Connection]] = {}
     for edge in edges(connection, ids, into=False) if connections else ():
         made = Connection.model_construct(
@@ -101,7 +105,7 @@ def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[
 
 
 def candidates(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength]) -> dict[str, Candidate]:  # fmt: skip
-    """What ranking asks of nodes, by id; unknown ids are left out."""
+    """Return the fields of nodes that ranking needs, by id. Unknown ids are left out."""
     found: dict[str, Candidate] = {}
     for some in sql.sets(ids):
         rest = f"FROM node n JOIN text t USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
@@ -111,7 +115,7 @@ def candidates(connection: sqlite3.Connection, ids: Sequence[str], strength: Map
 
 
 def equal(connection: sqlite3.Connection, space: str | None, kind: str, title: str | None, content: str) -> str | None:
-    """The id of a node with exactly this space, type, title and content; of several the oldest."""
+    """Return the id of the oldest node with exactly this space, type, title and content; None if there is none."""
     row = connection.execute(
         "SELECT id FROM node n JOIN text t USING (number) WHERE held = 1 AND same = ? AND space IS ? AND type = ? "
         "AND title IS ? AND content = ? ORDER BY created, id LIMIT 1",
@@ -121,21 +125,21 @@ def equal(connection: sqlite3.Connection, space: str | None, kind: str, title: s
 
 
 def passing(connection: sqlite3.Connection, chosen: Filter) -> list[str]:
-    """Ids of all nodes that the filter lets through."""
+    """Return the ids of all nodes that pass the filter."""
     condition, values = chosen.sql()
     (ids,) = sql.columns(connection, ("n.id",), f"FROM node n WHERE {condition}", values)
     return ids
 
 
 def newest(connection: sqlite3.Connection, chosen: Filter, limit: int) -> list[str]:
-    """Ids of the youngest nodes that the filter lets through, youngest first, equally young ones by id."""
+    """Return the ids of the last created nodes that pass the filter, newest first, ties by id."""
     condition, values = chosen.sql()
     select = f"SELECT n.id FROM node n WHERE {condition} ORDER BY n.created DESC, n.id LIMIT ?"
     return [row[0] for row in connection.execute(select, (*values, limit))]
 
 
 def files(connection: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, FileState]:
-    """Every file, or those of these paths that there are, with the state it was indexed in."""
+    """Return files with their state when they were indexed, by path: all of them, or the indexed ones among `paths`."""
     lent = f"CASE WHEN kind = '{NoteKind.INDEXED}' THEN node_id END"
     names = ("path", "size", "mtime_ns", "inode", "digest", lent)
     if paths is None:
@@ -153,11 +157,11 @@ def count(connection: sqlite3.Connection, chosen: Filter) -> int:
 
 
 def keep(connection: sqlite3.Connection, ids: Sequence[str], chosen: Filter) -> set[str]:
-    """Those of `ids` that the filter lets through."""
+    """Return the ids of `ids` whose nodes pass the filter."""
     condition, values = chosen.sql()
     kept: set[str] = set()
     for some in sql.sets(ids):
-        # By number: left to itself SQLite takes the index of the filter, and walks half of the nodes.
+        # `CROSS JOIN` by number: otherwise SQLite uses an index of the filter and walks half of the nodes.
         these = f"SELECT number FROM node WHERE held = 1 AND id IN ({sql.marks(some)})"
         rest = f"FROM ({these}) CROSS JOIN node n USING (number) WHERE {condition}"
         kept.update(*sql.columns(connection, ("n.id",), rest, (*some, *values)))
@@ -182,5 +186,5 @@ def stats(connection: sqlite3.Connection, *, pending: int, size: int) -> Stats:
 
 
 def full(ids: Sequence[str]) -> list[str]:
-    """Those that are ids at all, each once, in order."""
+    """Return the texts of `ids` that are valid full ids, each once, in order."""
     return [node_id for node_id in dict.fromkeys(ids) if is_node_id(node_id)]
