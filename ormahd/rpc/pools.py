@@ -1,9 +1,11 @@
-"""Who waits for whom: six lanes of worker threads, so that a slow request never stands before a quick one.
+"""Six thread pools ("lanes") for requests, so that a slow request never delays a quick one.
 
-Reading has the most threads. Writing goes through one vault anyway, and may wait seconds for somebody else's git.
-What walks through everything (rebuild, import) is kept to two at a time, and so is looking back at an earlier state;
-maintenance to one.
-Whispers, for which a person's prompt waits, stand behind nothing but each other.
+- read: quick requests, with `daemon.threads` threads.
+- whisper: whispers only, because a person's prompt waits for them.
+- write: writes, which wait for each other and perhaps for another git process.
+- bulk: requests that read the whole vault, such as rebuild and import; two at a time.
+- jobs: runs of jobs; one at a time.
+- back: questions about an earlier state of the vault; two at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ QUICK: Final = frozenset({
     "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "merge",
     "admin.sync_conflicts", "admin.sync_resolve", "admin.sync_take_back",
 })  # fmt: skip
-"""Methods that nobody should wait for; the ones that are not named anywhere are taken for such."""
+"""Methods that take little time. Methods that are in no set also go to the read lane."""
 WHISPERING: Final = frozenset({"hook", "agent.whisper"})
 WRITING: Final = frozenset({
     "agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback",
@@ -39,34 +41,35 @@ BULK: Final = frozenset({
     "agent.maintenance", "ingest.conversation", "ingest.file", "admin.sync", "admin.sync_setup",
 })  # fmt: skip
 MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})
-"""One run at a time anyway, and it may take minutes: those that wait for it must not take the places of an import."""
+"""Methods that run jobs. They have a lane of their own: requests that wait for a long run must not block imports."""
 SCAN: Final = "scan"
-"""The reconciling scan as a job (`index_updater`), which does not wait for a run."""
+"""Name for a request to run the reconciler's scan (the job `index_updater`). It does not wait for runs of other jobs."""
 BULK_NICE: Final = 5
-"""Niceness of threads that work in bulk. Not more: now and then they hold what others wait for."""
+"""Niceness of the bulk and jobs lanes. It is moderate because these threads sometimes hold locks that others wait for."""
 LOOKING_BACK: Final = "as of"
-"""Any question about an earlier state (`as_of`): that is brought back first, which takes a second or some."""
+"""Name for any request with `as_of`. It first builds an index of that earlier state, which can take seconds."""
 SEARCHING: Final = frozenset({"agent.recall", "ui.search"})
-"""Of these as many run beside each other as there are cores: they compute, so more of them only wait for each other, and all
-that wait stand between a whisper and the interpreter. Each lets a whisper pass before it begins."""
+"""Searches. At most one per CPU core runs at a time, because they are CPU-bound and compete with whispers for the GIL.
+
+Each search yields to running whispers before it begins.
+"""
 WHISPERERS: Final = 4
 WRITERS: Final = 32
-"""They wait for the disk together: ops that are ready at once are promised, committed and indexed in one go, each with a commit of
-its own."""
+"""Threads of the write lane. Many are useful because ops that wait together share one fsync and one index update."""
 HEAVY: Final = 2
 BACK: Final = 2
-"""One may bring a state back while another is asked about one that is there."""
+"""Threads of the back lane: one may build an earlier state while the other answers from one that is built."""
 
 
 def lane_of(call: Call) -> str:
-    """Under what a call is put into a lane: its method, unless it asks about an earlier state, or for a scan."""
+    """Return the name by which `Lanes.put` chooses the lane: the call's method, or LOOKING_BACK or SCAN."""
     if getattr(call.params, "as_of", None) is not None:
         return LOOKING_BACK
     return SCAN if isinstance(call.params, RunTaskParams) and call.params.name == "index_updater" else call.method
 
 
 class Lane:
-    """Worker threads that start when they are needed, and a queue before them."""
+    """A thread pool with one queue. Threads start when they are needed."""
 
     def __init__(self, name: str, threads: int, *, nice: int = 0, eager: bool = False) -> None:
         self.name = name
@@ -76,10 +79,10 @@ class Lane:
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._idle = 0  # free threads less waiting tasks
+        self._idle = 0  # free threads minus queued tasks
 
     def put(self, task: Callable[[], None]) -> None:
-        """Have `task` run by the next free thread. A task answers for its own errors."""
+        """Queue `task` for the next free thread. An exception that it raises is only logged."""
         with self._lock:
             if self._idle <= 0 and len(self._threads) < self._limit:
                 name = f"{self.name}-{len(self._threads) + 1}"
@@ -103,7 +106,7 @@ class Lane:
                 self._idle += 1
 
     def close(self, seconds: float) -> bool:
-        """Let the threads end once their queue is empty; False when some are still at work after `seconds`."""
+        """End the threads once the queue is empty. Return False if some still run after `seconds`."""
         end = time.monotonic() + seconds
         with self._lock:
             threads = list(self._threads)
@@ -115,7 +118,7 @@ class Lane:
 
 
 class Lanes:
-    """The lanes, and which method goes where."""
+    """The six lanes. `threads`: number of threads of the read lane."""
 
     def __init__(self, threads: int) -> None:
         self._read = Lane("read", threads)
@@ -135,7 +138,7 @@ class Lanes:
 
     def put(self, method: str, task: Callable[[], None]) -> None:
         if method in WHISPERING:
-            turn = priority.first()  # bulk stops now, not when a thread of the lane has woken up
+            turn = priority.first()  # bulk work yields from now on, not only once a thread of the lane has woken up
             task = functools.partial(_first, turn, task)
         elif method in SEARCHING:
             task = functools.partial(self._in_turn, task)
@@ -151,7 +154,7 @@ class Lanes:
                 priority.searched()
 
     def close(self, seconds: float) -> bool:
-        """Wait for all that was put; False when some threads are still at work after `seconds`."""
+        """Wait until all queued tasks have run. Return False if some threads still run after `seconds`."""
         end = time.monotonic() + seconds
         lanes = (self._read, self._whisper, self._write, self._bulk, self._jobs, self._back)
         ended = [lane.close(end - time.monotonic()) for lane in lanes]

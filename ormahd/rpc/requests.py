@@ -1,4 +1,4 @@
-"""Turns the wire's values into the domain's requests, whose rules check what a person typed."""
+"""Convert the parameters of calls to domain models, which validate the values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ormahd.model.node import CreateNodeRequest, LinkRequest, MemoryNode
 
 M = TypeVar("M", bound=BaseModel)
 SET = ("content", "title", "type", "tier", "space", "tags", "confidence", "valid_until")
-"""Fields that `agent.update` sets."""
+"""Fields that `agent.update` can set."""
 
 
 def checked(model: type[M], given: Struct | Mapping[str, Any], **more: Any) -> M:
-    """Return a domain request from `given`, with `more` in its place; of a Struct those fields count that the request has too.
+    """Validate the fields of `given`, overridden by `more`, as a `model`. Fields of a Struct that `model` lacks are ignored.
 
     Raises:
-        BadRequest: naming the field, what it was and what is allowed.
+        BadRequest: a value is invalid; the message names the field, its value and what is allowed.
     """
     if isinstance(given, Struct):
         given = {
@@ -40,21 +40,21 @@ def checked(model: type[M], given: Struct | Mapping[str, Any], **more: Any) -> M
 
 
 def space_named(named: str | UnsetType | None, detect: Callable[[], str | None]) -> str | None:
-    """Return the space that the caller named (null: global), else the one that `detect` finds."""
+    """Return the space that the caller named (None: global). If the caller named none, return what `detect` returns."""
     return detect() if isinstance(named, UnsetType) else check_space(named)
 
 
 def new_memory(params: RememberParams, space: str | None, caller: Caller) -> CreateNodeRequest:
-    """Return the memory to store in `space`. Raises BadRequest."""
+    """Return the request to store a memory in `space`. Raises BadRequest for invalid values."""
     links = [*(asdict(link) for link in params.connections), *({"target": target} for target in params.links)]
-    # a null space is said on purpose; a caller that works in no project says nothing
+    # A space of null means "global on purpose"; a caller that works in no project leaves the space out
     everywhere = {"global": space is None and not isinstance(params.space, UnsetType)}
     source = params.source or caller.source
     return checked(CreateNodeRequest, params, source=source, space=space, connections=links, **everywhere)
 
 
 def changes(params: UpdateParams) -> Update:
-    """Return what is to become of a memory: its own rules check the values. Raises BadRequest."""
+    """Return the update of a memory that the parameters describe. Raises BadRequest for values that a memory cannot have."""
     wished = {name: value for name in SET if (value := getattr(params, name)) is not UNSET}
     clear = [name for name, value in wished.items() if value is None and name in CLEARABLE]
     values = {name: value for name, value in wished.items() if name not in clear}
@@ -64,7 +64,7 @@ def changes(params: UpdateParams) -> Update:
             clear.append("space")
         else:
             values["space"] = space
-    # what was not named takes a placeholder and is dropped again
+    # MemoryNode needs all fields: those that the caller did not name get placeholders, which the result omits
     stand_in = {"id": "-", "content": "-", "created": datetime.now(UTC), "updated": datetime.now(UTC)}
     node = checked(MemoryNode, stand_in | values)
     tags = checked(CreateNodeRequest, {"content": "-", "tags": [*params.add_tags, *params.remove_tags]}).tags

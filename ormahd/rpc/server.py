@@ -1,7 +1,7 @@
-"""The server: one thread that reads and writes every connection, and lanes of threads that answer.
+"""The socket server: one thread reads and writes all connections, worker threads in lanes answer the requests.
 
-An idle connection costs a descriptor and a few hundred bytes. A slow one, a silent one, one that sends rubbish or a
-header of a gigabyte hurts only itself: nobody ever waits for a socket, and what piles up is bounded for each.
+All sockets are non-blocking and the buffers of each connection are bounded. So a client that is slow, idle or sends invalid
+data does not affect other clients.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ log = logging.getLogger("ormahd.server")
 
 TICK_SECONDS: Final = 1.0
 LINGER_SECONDS: Final = 1.0
-"""How long a refused peer may take to read why, before it is cut off."""
+"""How long a connection stays open after its last reply was sent, so that the peer can read it."""
 FLUSH_SECONDS: Final = 2.0
 DISCARD_BYTES: Final = 1_048_576
-"""What such a peer may still send meanwhile."""
+"""Number of bytes that a peer may still send during this time; after more the connection is closed."""
 PROGRESS_BYTES: Final = 65_536
-"""A peer with this much unread gets no further progress: it does not look."""
+"""Number of unsent bytes from which a peer gets no further progress messages, because it does not read them."""
 OPAQUE: Final = frozenset({HOOK, MERGE})
-"""Kinds whose bodies are no calls; an empty reply means that there is no answer."""
+"""Kinds of frames whose bodies are not calls. An empty body in the reply means that there is no answer."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 class Limits(Struct, frozen=True):
-    """What one server takes of its clients."""
+    """Limits of one server."""
 
     threads: int = 8
-    """Questions answered at the same time (`daemon.threads`)."""
+    """Number of threads of the read lane (`daemon.threads`)."""
     clients: int = 128
-    """Open connections; one more takes the place of the one that rested longest, or is refused."""
+    """Maximum number of open connections. A further one replaces the one that was idle longest; if none is idle, it is refused."""
     frame_bytes: int = 16_777_216
-    """Largest body of one frame: a note has at most 10 MB."""
+    """Largest body of one frame, in bytes. A note has at most 10 MB."""
     slow_seconds: float = 30.0
-    """A connection that takes this long to send or to take one frame is closed."""
+    """A connection is closed if sending or receiving one frame takes longer than this."""
 
 
 class Server:
-    """Listens, reads calls, has them answered, sends the replies. `start` it once, `stop` it once."""
+    """Listens on a socket, reads calls, lets worker threads answer them, and sends the replies. May be started once."""
 
     def __init__(
         self,
@@ -73,11 +73,13 @@ class Server:
         on_broken: Callable[[], None] = lambda: None,
         files: BlobFiles | None = None,
     ) -> None:
-        """`answer` and `hook` run in worker threads. `on_broken` is called when the loop itself ends by a fault. `files` gives the files
-        behind the blobs that git's merge driver asks about.
+        """Create a server that listens at a path, or on a socket that already listens.
+
+        `answer` and `hook` run in worker threads. `on_broken` is called if an exception ends the server's loop. `files`
+        converts the blobs that git's merge driver sends to files.
 
         Raises:
-            Conflict, BadRequest, Unavailable: from `sockets.listen`, when `at` is a path.
+            Conflict, BadRequest, Unavailable: from `sockets.listen`, if `at` is a path.
         """
         self._limits = limits
         self._counts = Counts()
@@ -101,7 +103,7 @@ class Server:
         self._beat = time.monotonic()
         self._tick = max(0.02, min(TICK_SECONDS, limits.slow_seconds / 4))
 
-    # ------------------------------------------------------------ for others
+    # ------------------------------------------------------------ called from other threads
 
     @property
     def path(self) -> Path:
@@ -109,7 +111,7 @@ class Server:
 
     @property
     def clients(self) -> int:
-        """Open connections."""
+        """Number of open connections."""
         return len(self._channels)
 
     @property
@@ -117,7 +119,7 @@ class Server:
         return self._counts.read()
 
     def warnings(self) -> list[str]:
-        """What is wrong with the socket, as sentences for people. Looks now, and has it mended."""
+        """Return problems with the socket's file, as sentences for people. If the file is missing, have it created again."""
         if self._door.intact:
             return []
         self._door.hurry()
@@ -125,7 +127,7 @@ class Server:
         return [self._door.lost or f"the socket {self.path} was taken away; it is being made again"]
 
     def alive(self, within: float) -> bool:
-        """True when the loop has gone round in the last `within` seconds (it does at least every 10)."""
+        """Whether the loop has run in the last `within` seconds. It runs at least every 10 seconds."""
         return self._thread.is_alive() and time.monotonic() - self._beat < within
 
     def start(self) -> None:
@@ -135,7 +137,10 @@ class Server:
         log.info("listening at %s", self.path)
 
     def stop(self, drain_seconds: float) -> bool:
-        """Take no more, let running requests end, send their replies, close. False when some had to be left."""
+        """Stop accepting requests, let running requests end, send their replies, close all connections.
+
+        Return False if some requests still ran after `drain_seconds`; they are abandoned.
+        """
         self._stopping.set()
         self._wake()
         if self._thread.ident is None:  # never started
@@ -145,7 +150,7 @@ class Server:
         whole = self._lanes.close(drain_seconds)
         if not whole:
             log.warning("%d requests were still running after %g s and are left", self._running(), drain_seconds)
-        self._flush_until = time.monotonic() + FLUSH_SECONDS  # from here on the loop only flushes, and ends
+        self._flush_until = time.monotonic() + FLUSH_SECONDS  # from now on the loop only sends replies, then ends
         self._wake()
         self._thread.join(FLUSH_SECONDS + 1.0)
         return whole
@@ -193,14 +198,14 @@ class Server:
         if timed:
             return self._tick
         now = time.monotonic()
-        # Until then nobody sweeps, whatever the door is waiting for: with no patience left the loop would run round and round.
+        # The door is only served by a sweep: waiting no longer than the door wishes would make the loop spin until the next one.
         return max(self._door.patience(now), self._swept + self._tick - now)
 
     def _wake(self) -> None:
         try:
             self._wake_in.send(b"!")
         except OSError:
-            return  # its buffer is full: the loop will wake anyway; or it has ended
+            return  # the buffer is full, so the loop wakes anyway; or the loop has ended
 
     def _drain_wake(self) -> None:
         while True:
@@ -227,11 +232,13 @@ class Server:
             return
         self._counts.add("connections")
         self._channels.add(channel)
-        self._turn(channel, READ)  # who connects has something to say: mostly it is there already
+        self._turn(channel, READ)  # the first request has often arrived already
 
     def _make_room(self) -> bool:
-        """Close the connection that rested longest; False where each of them is at work. A client that leaks its connections
-        keeps nobody out."""
+        """Close the connection that was idle longest. Return False if no connection is idle.
+
+        So a client that leaks connections does not lock out other clients.
+        """
         resting = [channel for channel in self._channels if channel.resting]
         if not resting:
             return False
@@ -245,7 +252,7 @@ class Server:
         return True
 
     def _turn(self, channel: Channel, mask: int) -> None:
-        """One round for one connection: write, read, take what is whole, see what comes next."""
+        """Serve one connection once: send, receive, start complete requests, and update what to wait for."""
         if channel.closed:
             return
         try:
@@ -300,7 +307,7 @@ class Server:
         self._begin(channel, lane_of(call), functools.partial(self._answer, channel, kind, call))
 
     def _refuse(self, channel: Channel, kind: bytes | None, error: OrmahError) -> None:
-        """Answer what cannot be answered by id, and take nothing more from this peer."""
+        """Send an error reply without an id, and stop reading from this peer."""
         log.info("a frame was refused: %s", error.code)
         self._counts.add("errors")
         channel.closing = True
@@ -312,7 +319,7 @@ class Server:
         self._lanes.put(method, task)
 
     def _settle(self, channel: Channel) -> None:
-        """Decide what to wait for on this connection, and by when."""
+        """Register the events to wait for on this connection, start its timers, and close the connection if it is finished."""
         now = time.monotonic()
         if channel.finished and channel.linger_until is None:
             channel.say_goodbye()
@@ -343,10 +350,10 @@ class Server:
         self._channels.discard(channel)
         channel.close()
 
-    # ------------------------------------------------------------ now and then
+    # ------------------------------------------------------------ periodic work
 
     def _sweep(self, now: float) -> None:
-        """Close what took too long, look after the socket's file, listen again after a lack of descriptors."""
+        """Close connections that are too slow, and let the door check the socket's file and accept connections again."""
         self._swept = now
         slow = self._limits.slow_seconds
         for channel in list(self._channels):
@@ -362,7 +369,7 @@ class Server:
         if not self._stopping.is_set():
             self._door.look(now)
 
-    # ------------------------------------------------------------ in the lanes
+    # ------------------------------------------------------------ in worker threads
 
     def _answer(self, channel: Channel, kind: bytes, call: Call) -> None:
         try:

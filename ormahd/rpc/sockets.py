@@ -1,8 +1,8 @@
-"""The listening socket: made safely, found again when somebody takes it away, or handed over by systemd or launchd.
+"""Create the listening socket safely, or take it over from systemd or launchd.
 
-The socket is 0600 in a directory of ours; whoever connects is asked for by the kernel as well (`peer.py`). Liveness is
-a connection that is taken, never a pid file: a file that nobody listens at is replaced, one that somebody listens at is
-left alone, and so is everything that is no socket.
+The socket's file has mode 0600 and its directory must not be writable for others; the server also checks the user of each
+peer (`peer.py`). Whether a daemon is running is tested by connecting, not by a pid file. A socket file on which no process
+listens is replaced. A socket file on which a process listens, and any file that is no socket, is left alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LAUNCHD_NAME: Final = "ormahd"
 
 
 class Listening(Struct, frozen=True):
-    """A listening socket. `identity` is its file's device and inode; `ours`: we made the file and take it away again."""
+    """A listening socket. `identity`: device and inode of its file. `ours`: this process made the file and removes it."""
 
     sock: socket.socket
     path: Path
@@ -44,11 +44,12 @@ class Listening(Struct, frozen=True):
 
 
 def listen(path: Path) -> Listening:
-    """Listen at `path`, in a directory that only we can change.
+    """Listen at `path`, in a directory that no other user can write to.
 
     Raises:
-        Conflict: a daemon listens there already.
-        BadRequest: the path is too long, no socket lies there, or the directory is not safe.
+        Conflict: another process listens there already.
+        BadRequest: the path is too long, the file there is no socket of this user, or the directory is not safe.
+        Unavailable: the system refused to create the socket.
     """
     path = Path(os.path.abspath(path))
     if len(os.fsencode(path)) > MAX_SOCKET_PATH:
@@ -61,7 +62,7 @@ def listen(path: Path) -> Listening:
         _make_way(path)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # Linux gives the file the socket's own mode: no moment with a wider one, and no umask for other threads.
+            # On Linux the file gets the mode of the socket, so it is never more open, and the process-wide umask stays as it is.
             with contextlib.suppress(OSError):
                 os.fchmod(sock.fileno(), 0o600)
             sock.bind(os.fspath(path))
@@ -75,16 +76,16 @@ def listen(path: Path) -> Listening:
 
 
 def intact(listening: Listening) -> bool:
-    """True while the file at the path is the socket that we listen at."""
+    """Whether the file at the path is still the socket that this process listens on."""
     return listening.identity is None or _identity(listening.path) == listening.identity
 
 
 def release(listening: Listening) -> None:
-    """Stop listening; the file goes too when it is still ours."""
+    """Close the listening socket. Remove its file if this process created it and it was not replaced."""
     try:
         if listening.ours:
             with _alone(listening.path.parent):
-                if intact(listening):  # while the socket is open its inode cannot be given to another file
+                if intact(listening):  # the inode cannot be reused while the socket is open
                     listening.path.unlink()
     except OSError as exc:
         log.warning("the socket file %s could not be removed: %s", listening.path, exc.strerror)
@@ -101,7 +102,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _guarded(directory: Path) -> None:
-    """Make the directory (0700), or see that an existing one cannot be changed by others."""
+    """Create the directory with mode 0700, or check that no other user can write to an existing one. Raises BadRequest."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.stat()
@@ -131,7 +132,7 @@ def _guarded(directory: Path) -> None:
 
 @contextlib.contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """One daemon at a time looks at the sockets of a directory and changes them."""
+    """Hold an exclusive lock on the directory, so that only one daemon at a time checks and changes its sockets."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -141,7 +142,7 @@ def _alone(directory: Path) -> Iterator[None]:
 
 
 def _make_way(path: Path) -> None:
-    """Remove a socket that nobody listens at."""
+    """Remove a socket file on which no process listens. Raises BadRequest for any other file, Conflict if a process listens."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -159,7 +160,7 @@ def _make_way(path: Path) -> None:
             path.unlink(missing_ok=True)
             return
         except (BlockingIOError, TimeoutError):
-            pass  # somebody listens and is busy
+            pass  # a process listens and is busy
     raise Conflict(
         f"a daemon is already running: somebody listens at {path}",
         hint="see: ormahctl status; stop it with: ormahctl down",
@@ -167,15 +168,16 @@ def _make_way(path: Path) -> None:
     )
 
 
-# ---------------------------------------------------------------- handed over
+# ---------------------------------------------------------------- sockets from systemd or launchd
 
 
 def activated(environ: MutableMapping[str, str]) -> Listening | None:
-    """The socket that systemd or launchd listens at for us, or None. Takes the variables out of `environ`, so that no
-    child believes they are meant for it.
+    """Return the listening socket that systemd or launchd passed to this process, or None if there is none.
+
+    The variables are removed from `environ`, so that child processes do not use them.
 
     Raises:
-        BadRequest: what was handed over is not a listening Unix stream socket.
+        BadRequest: the descriptor passed is not a listening Unix stream socket.
     """
     fds = systemd_fds(environ) or launchd_fds(LAUNCHD_NAME)
     if not fds:
@@ -205,7 +207,7 @@ def activated(environ: MutableMapping[str, str]) -> Listening | None:
 
 
 def systemd_fds(environ: MutableMapping[str, str]) -> list[int]:
-    """The descriptors of systemd's protocol (sd_listen_fds(3)), when they are meant for this process."""
+    """Return the descriptors that systemd passed to this process (sd_listen_fds(3)); an empty list if there are none."""
     pid, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")
     environ.pop("LISTEN_FDNAMES", None)
     if pid != str(os.getpid()) or not count.isdecimal():
@@ -214,7 +216,11 @@ def systemd_fds(environ: MutableMapping[str, str]) -> list[int]:
 
 
 def launchd_fds(name: str, activate: Callable[..., int] | None = None) -> list[int]:
-    """The descriptors of the socket `name` of our launchd job (launch_activate_socket(3)); none outside of launchd."""
+    """Return the descriptors of the socket `name` of the launchd job (launch_activate_socket(3)); none without launchd.
+
+    Raises:
+        BadRequest: launchd reported an error.
+    """
     libc = ctypes.CDLL(None)
     call = activate or getattr(libc, "launch_activate_socket", None)
     if call is None:  # not macOS

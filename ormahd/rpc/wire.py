@@ -1,7 +1,7 @@
-"""How a process talks to the daemon: connect, call, get the result or the error that the daemon raised.
+"""The client side of the protocol: connect to the daemon, call a method, get its result or raise its error.
 
-Imports the standard library, msgspec and the wire's own files only, so that a command starts quickly. The socket's
-place is found by `paths.find_socket`.
+It imports only the standard library, msgspec and the protocol's own modules, so that commands start quickly. The socket's
+path comes from `paths.find_socket`.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ def connect(path: Path, timeout: float = CONNECT_SECONDS) -> ClientConnection:
     """Connect to the daemon at `path`, waiting at most `timeout` seconds.
 
     Raises:
-        Unavailable: with `data["reason"]`: absent (no socket), refused (nobody listens), denied (not ours), hanging.
-        BadRequest: the path is longer than a socket's path may be.
+        Unavailable: there is no connection. `data["reason"]` is "absent" (no socket), "refused" (no process listens),
+            "denied" (no permission, or the socket is another user's) or "hanging" (timeout).
+        BadRequest: the path is too long for a socket.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # A nonblocking connect to a full backlog fails at once on Linux; a blocking one waits for this option's time.
+        # On Linux a non-blocking connect fails at once if the backlog is full; a blocking one waits for SO_SNDTIMEO.
         whole, part = divmod(max(timeout, 0.001), 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(whole), int(part * 1e6)))
         sock.connect(os.fspath(path))
@@ -70,7 +71,7 @@ def connect(path: Path, timeout: float = CONNECT_SECONDS) -> ClientConnection:
     except OSError as exc:
         sock.close()
         raise _unreachable(path, exc, timeout) from exc
-    if uid not in {os.geteuid(), 0}:  # 0: launchd listens for us
+    if uid not in {os.geteuid(), 0}:  # 0: launchd holds the socket for the daemon
         sock.close()
         raise Unavailable(
             f"the socket {path} is held by user {uid}, not by us", hint="look who made it", data={"reason": "denied"}
@@ -79,7 +80,7 @@ def connect(path: Path, timeout: float = CONNECT_SECONDS) -> ClientConnection:
 
 
 def _unreachable(path: Path, exc: OSError, timeout: float) -> OrmahError:
-    """The reason why there is no connection, as far as the file system and the error tell."""
+    """Return the error for a failed connection, with the most specific reason that the exception and the file show."""
     if isinstance(exc, PermissionError):
         return Unavailable(
             f"the socket {path} may not be opened: {exc.strerror}",
@@ -108,12 +109,12 @@ def _unreachable(path: Path, exc: OSError, timeout: float) -> OrmahError:
                 data={"reason": "absent"},
             )
     except OSError:
-        pass  # gone since: as below
+        pass  # the file was removed meanwhile
     return Unavailable(f"the daemon is not running (nobody listens at {path})", hint=START, data={"reason": "refused"})
 
 
 class ClientConnection:
-    """One connection to the daemon, for one thread."""
+    """One connection to the daemon. Not thread-safe."""
 
     def __init__(self, sock: socket.socket, path: Path) -> None:
         self._sock = sock
@@ -133,12 +134,13 @@ class ClientConnection:
         on_progress: Callable[[Progress], None] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Ask, wait, and return the method's result Struct (see `api.METHODS`).
+        """Call a method, wait for the reply, and return the method's result Struct (see `api.METHODS`).
 
-        `timeout` is for everything together, in seconds; None waits as long as the daemon works.
+        `timeout`: seconds for the whole call; None waits without limit.
 
         Raises:
-            OrmahError: what the daemon answered, as the class of its code; Unavailable when no answer came.
+            OrmahError: the daemon's error, as the class of its code. Unavailable if no reply came, BadRequest if the call
+                cannot be encoded, Incompatible if the reply cannot be decoded.
         """
         id_ = next(self._ids)
         given = {} if params is None else params
@@ -156,7 +158,7 @@ class ClientConnection:
                 error = reply.error
                 raise BY_CODE.get(error.code, Internal)(error.message, hint=error.hint, data=error.data)
             if reply.id != id_:
-                continue  # the late answer of a call that was given up
+                continue  # the late reply to an earlier call that timed out
             if isinstance(reply.progress, msgspec.Struct):
                 if on_progress is not None:
                     on_progress(reply.progress)
@@ -164,7 +166,7 @@ class ClientConnection:
             return reply.result
 
     def hook(self, body: bytes, timeout: float) -> bytes:
-        """Send an opaque hook frame, return the reply's bytes."""
+        """Send a hook frame with this body, and return the body of the reply. `timeout` in seconds."""
         deadline = time.monotonic() + timeout
         self._send(pack(HOOK, body), deadline)
         while True:
@@ -182,7 +184,7 @@ class ClientConnection:
             self._broken = True
             raise self._hanging() from exc
         except (BrokenPipeError, ConnectionResetError):
-            self._broken = True  # it may have said why before it hung up: read that
+            self._broken = True  # the daemon may have sent an error before it closed the connection: read it
 
     def _receive(self, result: Any, deadline: float | None) -> Reply:
         while True:
