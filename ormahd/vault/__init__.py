@@ -1,1 +1,1 @@
-"""The truth: a folder of notes under git, and the one door through which it changes (DESIGN section 5)."""
+"""The vault: a folder of notes under git, and the transactions through which alone it changes (DESIGN section 5)."""

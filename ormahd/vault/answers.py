@@ -1,4 +1,4 @@
-"""What a caller is told of a change that was not written, or not yet."""
+"""Errors for callers whose change was not written, or is promised and not written yet."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ormahd.process import own_files
 from ormahd.vault.intents import Intent
 
 _NEVER = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
-"""What a file system says of a name or size that it will never take."""
+"""Error numbers with which a file system refuses a name or a size for good."""
 
 
 def stored(intent: Intent, why: str | None) -> VaultBusy:
-    """It is promised; its files and commit follow."""
+    """Return the error for a change that is promised and will be written once git is free."""
     return VaultBusy(
         f"the change is stored and will be written when git is free: {why}",
         hint="finish or abort the other git operation; nothing needs to be repeated",
@@ -43,7 +43,7 @@ def unwritable(exc: OSError) -> Unavailable:
 
 
 def unwritable_folders(folders: Iterable[Path]) -> list[str]:
-    """Folders into which this user may write nothing, a sentence each."""
+    """Return a sentence for each of these folders that exists and in which this user may not write."""
     return [
         f"nothing can be written in {folder}: {'the disk is mounted to be read only' if _is_mounted_so(folder) else os.strerror(errno.EACCES)}"
         for folder in folders
@@ -56,7 +56,8 @@ def _is_mounted_so(folder: Path) -> bool:
 
 
 def is_full(exc: BaseException | None) -> bool:
-    """Whether a disk without room is behind it: ours, or git's own words."""
+    """Whether an error, or one that caused it, says that the disk is full or the quota reached: as an errno, or in
+    git's stderr."""
     if exc is None:
         return False
     said = exc.stderr if isinstance(exc, GitFailed) else ""
@@ -73,5 +74,5 @@ def no_room(root: Path) -> NoRoom:
 
 
 def never(exc: BaseException) -> bool:
-    """Whether it fails in the same way however often it is repeated."""
+    """Whether the error is permanent: the same write would fail again however often it is repeated."""
     return isinstance(exc, OSError) and exc.errno in _NEVER

@@ -1,7 +1,7 @@
-"""Making ops durable: promise, files, objects, branch, index, in this order, with index.lock held.
+"""Write ops durably while index.lock is held, in this order: intents, files, git objects, branch, git's index.
 
-Several ops go together when they wait together: each keeps its own commit, and they share the lock, the promise, the
-flushes, one move of the branch and one new index.
+A batch of ops shares the lock, the file of intents, the fsyncs, one move of the branch and one new index. Each op keeps
+a commit of its own.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from ormahd.vault.tree_entries import check, settle
 from ormahd.vault.worktree import Displaced, Worktree, Write
 
 ATTEMPTS = 5
-"""How often a commit is built again because HEAD moved meanwhile, before the op waits like any other."""
+"""How often commits are built again because HEAD moved meanwhile. After that the op waits in the queue."""
 HELD = "another git program holds index.lock"
 
 log = logging.getLogger(__name__)
 
 
 class Queued(Struct, eq=False):
-    """An op that is decided and not in the history yet.
+    """An op whose intent is decided, and which is not in the history yet.
 
-    `promised`: its intent is durable. Ops that go together are promised together, before a file of them is touched.
-    `acknowledged`: its caller was told that it is stored, so that it must be merged, never refused.
-    `uncertain`: a crash stopped it somewhere; what is done of it must be looked at first.
-    `tried` is set when it is done, or for the first time could not be done for `why`.
+    `promised`: its intent is durable. A batch's intents are made durable together, before any file is written.
+    `acknowledged`: its caller was told that the change is stored; from then on it is merged if need be, never refused.
+    `uncertain`: a crash or an error interrupted it; `recovery.repair` must find out how far it got before anything
+    else. `tried` is set when the op is done, and also when a first try failed because of `why`.
     """
 
     intent: Intent
@@ -57,11 +57,12 @@ class Queued(Struct, eq=False):
 
 
 Refused = Callable[["Queued", Conflict, bool], Intent | None]
-"""Asked when a file is not as expected: (op, what is wrong, whether it is the last time) -> a new intent, or None."""
+"""Called with (op, conflict, whether this is the last attempt) when a file is not the version that the op expects.
+Returns a new intent to try, or None to leave the op out."""
 
 
 class _LookAgain(Exception):
-    """The branch has moved, and it must be found out with which ops: they become uncertain."""
+    """Raised when the branch moved, or may have, before the batch was complete. Its ops become uncertain."""
 
 
 class _Placed(Struct):
@@ -72,8 +73,8 @@ class _Placed(Struct):
 
 
 class _Next(Struct):
-    """What HEAD is to become: commits that are built (None: HEAD has all of that op), and the gits that wait to be told to
-    write the index and to move the branch."""
+    """The commits that HEAD is to move to, built in memory (None: HEAD has all of that op already), and the git
+    processes that wait to write the index and to move the branch."""
 
     intents: tuple[Intent, ...]
     head: str | None
@@ -84,14 +85,14 @@ class _Next(Struct):
     mover: HeadMover | None
 
     def drop(self) -> None:
-        """End what was not used."""
+        """End the git processes that were not used."""
         if self.mover is not None:
             self.mover.drop()
         self.index.drop()
 
 
 class Applier:
-    """Writes one batch of ops. Callers hold the writer's lock."""
+    """Writes one batch of ops at a time. Callers hold the writer's lock."""
 
     def __init__(
         self,
@@ -107,7 +108,8 @@ class Applier:
         at: Callable[[str], None],
         still: Callable[[], None],
     ) -> None:
-        """`still` raises Unavailable when the vault is not ours any more."""
+        """`at` is called with the name of each step (tests stop there). `still` raises Unavailable when another process
+        has taken over the vault's lock."""
         self.git = git
         self.objects = objects
         self.conversion = conversion
@@ -128,11 +130,13 @@ class Applier:
         self._vault_id = vault_id
 
     def where(self, path: str) -> bytes:
-        """Return a path of the vault as git's trees have it."""
+        """Return the path of a file of the vault as git's trees spell it: relative to the top of the repository, as
+        bytes."""
         return (self._prefix + path).encode("utf-8", "surrogateescape")
 
     def promise(self, ops: Sequence[Queued]) -> None:
-        """Make the intents durable that are not yet. Raises OSError: those that are not `promised` then have none."""
+        """Make the intents of these ops durable, where they are not yet. Raises OSError; the ops that are not
+        `promised` then have none."""
         with self._promising:
             new = [op for op in ops if not op.promised]
             if not new:
@@ -144,16 +148,14 @@ class Applier:
             self.at("promised")
 
     def apply(self, batch: Sequence[Queued], refused: Refused) -> str | None:
-        """Bring ops into the history, in order; why it must wait, or None. Those that are through have a `result` (None
-        when HEAD had it all). `refused` is asked when a file is not as expected: a new intent to try, or None to leave
-        the op out. An exception means that nothing of the batch was done, except that it may be promised."""
+        """Commit ops in order. Return why they must wait, or None when they are done: each committed op has a `result`,
+        except one whose changes HEAD had already. `refused` is asked when a file is not the expected version. When an
+        exception is raised, no op of the batch was done, though some may be promised."""
         self._still()
         if why := busy(self.git, self.lock):
-            self.lock.release()  # one that a repair left us; nobody is to wait for it while we wait
+            self.lock.release()  # left by `repair`: other programs must not wait for it while we wait
             return why
-        self.promise(
-            batch
-        )  # before the lock: by the intent a lock is known as ours, also where the vault is still being made
+        self.promise(batch)  # before the lock: after a crash the intent tells that the lock is ours
         if not self.lock.take(batch[0].intent.op):
             return HELD
         with self.worktree.held():
@@ -167,13 +169,13 @@ class Applier:
             why = busy(self.git, self.lock, held=True)
             if why is None:
                 self.at("locked")
-                begun = self._begin([op.intent for op in batch], self.git.head())  # gits start while we place the files
+                begun = self._begin([op.intent for op in batch], self.git.head())  # git starts while files are placed
                 self._place(batch, refused, placed)
                 why = self._commit(placed, begun) if placed else None
             if why:
                 self._take_back(placed)
         except _LookAgain as exc:
-            # HEAD has ops that the index does not know: nobody may commit from it before that is completed.
+            # HEAD has ops that git's index lacks: the lock is kept, so that nobody commits before that is repaired.
             keep = True
             for one in placed:
                 one.op.acknowledged = one.op.uncertain = True
@@ -214,7 +216,8 @@ class Applier:
         self.at("placed")
 
     def _place_one(self, one: _Placed, refused: Refused, root: str | None) -> bool:
-        """Bring the files of one op into their places; whether it was not left out. `root`: HEAD's tree as the lock was taken."""
+        """Put the files of one op in their places. Return False when the op was left out. `root`: HEAD's tree when the
+        lock was taken."""
         for attempt in range(ATTEMPTS):
             try:
                 self._check(one.op.intent, root)
@@ -234,7 +237,8 @@ class Applier:
         return False
 
     def _check(self, intent: Intent, root: str | None) -> None:
-        """Raise Conflict where the repository has something else than a folder on the way to a file."""
+        """Raise Conflict where HEAD has a file, link or submodule in place of a parent folder, or another file stands
+        where a link or submodule of the op is to be."""
         for step in intent.steps:
             if step.data is not None:
                 self.objects.passable(root, self.where(step.path))
@@ -243,18 +247,19 @@ class Applier:
             check(self.worktree, intent.entries, freed, self._target)
 
     def _unchanged(self, intent: Intent) -> None:
-        """Raise Displaced where a file that the op only brings into the history is another one by now: a git that held index.lock before us
-        (`git stash`, `git checkout`) may have put it back."""
+        """Raise Displaced where a file that the op commits without writing it has changed: a git that held index.lock
+        before us (`git stash`, `git checkout`) may have replaced it."""
         for step in intent.steps:
             if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
                 raise Displaced(step.path, found)
 
     def settle(self, intent: Intent) -> None:
-        """Bring the folder into step with what came in beside the files."""
+        """Update the links, submodules and executable bits in the folder to those that the op brought into the history."""
         settle(self.worktree, intent.entries, self._target)
 
     def _target(self, oid: str) -> bytes | None:
-        """Return where a link leads; None for a submodule's commit, which is not in this repository."""
+        """Return the target of a symbolic link by its blob id; None for a submodule's commit, which is not in this
+        repository."""
         return self.git.read(oid, "blob") if self.git.resolve(f"{oid}^{{blob}}") else None
 
     @staticmethod
@@ -270,7 +275,7 @@ class Applier:
             for _, write in reversed(one.writes):
                 try:
                     self.worktree.take_back(write)
-                except OSError as exc:  # then it cannot be undone, and must be rolled forward from its intent
+                except OSError as exc:  # it cannot be undone, so recovery must complete it from its intent
                     log.error("%s cannot be taken back: %s", write.path, exc.strerror)
                     one.op.acknowledged = one.op.uncertain = True
 
@@ -288,7 +293,7 @@ class Applier:
                 if late is not None:
                     log.warning("%s", late_save(self.worktree, intent, number, late))
             self.intents.done(intent.op)
-        except (OSError, OrmahError) as exc:  # the commit stands; its intent stays for the next start to look at
+        except (OSError, OrmahError) as exc:  # the commit stands; its intent remains, and the next start looks at it
             why = exc.code if isinstance(exc, OrmahError) else exc.strerror
             log.error("%s is written, but not tidied up: %s", intent.name, why)
         self.at("cleared")
@@ -296,7 +301,8 @@ class Applier:
     # History
 
     def _begin(self, intents: Sequence[Intent], head: str | None) -> _Next:
-        """Build the commits of these ops on `head` in memory, and start the gits that write the index and move the branch."""
+        """Build the commits of these ops on `head` in memory, and start the git processes that will write the index and
+        move the branch."""
         fresh: Fresh = {}
         commits, told = self._builder.build(intents, head, fresh)
         tip = next((commit for commit in reversed(commits) if commit is not None), None)
@@ -317,8 +323,9 @@ class Applier:
         )
 
     def _commit(self, placed: Sequence[_Placed], begun: _Next) -> str | None:
-        """Why it must wait, or None when HEAD has it. Until the branch has moved an exception undoes everything. `begun` is
-        used where no op was left out or rewritten, and HEAD has not moved since."""
+        """Make the commits and move the branch. Return why it must wait, or None when HEAD has the commits. Until the
+        branch has moved, an exception lets the caller undo everything. `begun` is used if no op was left out or
+        rewritten and HEAD did not move since."""
         intents = tuple(one.op.intent for one in placed)
         folders = {folder for one in placed for _, write in one.writes for folder in self.worktree.folders(write)}
         for attempt in range(ATTEMPTS):
@@ -342,8 +349,8 @@ class Applier:
         return "the branch keeps moving under other commits"
 
     def _move(self, placed: Sequence[_Placed], made: _Next, folders: Sequence[str]) -> Moved:
-        """Make the objects and the names in `folders` durable and move the branch. Raises _LookAgain where something failed and
-        it has moved, or git cannot say: then the files stay."""
+        """Make the objects and the directory entries of `folders` durable, and move the branch. Raises _LookAgain when
+        a step failed after the branch moved, or when git cannot say whether it moved; the files then stay."""
         works: list[Callable[[], object]] = [partial(self.objects.write, made.fresh)]
         works += [partial(sync_directory, folder) for folder in folders]
         self.flusher.each(lambda work: work(), works)
@@ -352,7 +359,7 @@ class Applier:
             one.commit, one.parent = commit, parent
             parent = commit or parent
         if made.mover is None or made.tip is None:
-            return Moved.YES  # HEAD has it already; the index is told nevertheless
+            return Moved.YES  # HEAD has it already; git's index is updated nevertheless
         self.at("objects")
         made.index.ready()
         self.at("index-ready")
@@ -370,14 +377,14 @@ class Applier:
         return outcome
 
     def _may_have(self, commit: str) -> bool:
-        """Whether HEAD's history has the commit, or git cannot say."""
+        """Whether HEAD's history contains the commit; also True when git cannot say."""
         try:
             return within(self.git, commit, self.git.head())
         except OrmahError:
             return True
 
     def _publish(self, placed: Sequence[_Placed], made: _Next) -> None:
-        """Put the new index in the old one's place: the branch has moved."""
+        """Replace git's index with the new one, after the branch has moved."""
         self.objects.drop_replaced()
         try:
             for one in placed:

@@ -1,7 +1,7 @@
-"""Files of lines begin empty, in a commit of their own.
+"""Creates each JSON-lines file of the vault empty, in a commit of its own.
 
-`git revert` of a commit that begins a file removes that file, and git calls it a conflict (modify/delete) once the file has grown.
-So no commit of ours both begins a file of lines and fills it.
+`git revert` of the commit that creates a file would remove the file, and git reports a modify/delete conflict once the
+file has grown. So no commit of ours both creates such a file and fills it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 BODY: Final = "So that each later change of these files can be taken back by git revert."
 RESTORING: Final = frozenset({Kind.INIT, Kind.SYNC, Kind.UNDO, Kind.PURGE})
-"""Kinds of ops whose files come from another state of the vault as they are."""
+"""Kinds of ops that copy files from another state of the vault as they are; no empty file is committed before them."""
 
 
 class Beginnings:
-    """Begins the files of one vault. Safe for many threads."""
+    """Creates the JSON-lines files of one vault. Safe for many threads."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self._lock = threading.Lock()
         self._complete = False
-        """Whether the files that every vault has are known to be there."""
+        """Whether the files of `LINES` are known to exist."""
 
     def before(self, tx: Transaction) -> None:
-        """Commit, empty, the files of lines that `tx` would begin; once also those that vaults of an older version lack.
-        While git is held by another process nothing is done, and `tx` begins its files itself."""
+        """Commit as empty files the JSON-lines files that `tx` would create, and once also those of `LINES` that an
+        older vault lacks. Does nothing while another process holds git; `tx` then creates its files itself."""
         if tx.kind in RESTORING:
             return
         filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}
@@ -44,7 +44,7 @@ class Beginnings:
         with self._lock:
             whole = (
                 tx.kind is not Kind.RELEASE and self._vault.read(CARD) is not None
-            )  # else a branch that is no vault is out
+            )  # not on a checked-out branch that holds no vault
             common = LINES if whole and not self._complete else ()
             missing = sorted(path for path in filled.union(common) if self._vault.read(path) is None)
             if missing and self._vault.busy():

@@ -1,4 +1,4 @@
-"""The commits of ops that go together, one on the other: trees out of their steps, parents, author and committer."""
+"""Builds the commits of a batch of ops, each on top of the last: trees, parents, author and committer."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from ormahd.vault.intents import Intent, Step
 DAEMON = Identity("ormahd", "ormahd@localhost")
 
 Fresh = dict[str, tuple[str, bytes]]
-"""Objects that are not written yet: id to (kind, bytes)."""
+"""Git objects that are not written yet: `{id: (kind, bytes)}`."""
 Told = dict[bytes, Entry | None]
-"""What the index must say of the ops' paths."""
+"""The entries that git's index must get: `{path: entry}`; None removes the path."""
 
 
 class Builder:
-    """Makes objects in memory; nothing is written here."""
+    """Builds git objects in memory; writes nothing."""
 
     def __init__(self, git: Git, objects: Objects, conversion: Conversion, where: Callable[[str], bytes]) -> None:
-        """`where` gives a path of the vault as git's trees have it."""
+        """`where` converts a path of the vault to the spelling of git's trees."""
         self._git = git
         self._objects = objects
         self._conversion = conversion
         self._where = where
 
     def build(self, intents: Sequence[Intent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Told]:
-        """The commit of each op (None: HEAD has all of it), and what the index must say."""
+        """Return the commit of each op (None: HEAD has all of it) and the entries that git's index must get. New
+        objects are added to `fresh`."""
         root = self._objects.root(head)
         parent = head
         person = self._git.identity()
@@ -54,7 +55,7 @@ class Builder:
         return commits, told
 
     def _first(self, intent: Intent, root: str | None, fresh: Fresh) -> str:
-        """The tree of the commit that goes before the op's own."""
+        """Return the tree of the op's first commit, which holds the files as the person wrote them."""
         changes = {
             self._where(step.path): self._entry(step.path, step.first, root, fresh, self._looks(intent, step))
             for step in intent.steps
@@ -63,7 +64,8 @@ class Builder:
         return self._objects.edit(root, changes, fresh)
 
     def _entry(self, name: str, data: bytes, root: str | None, fresh: Fresh, looks: bool) -> Entry:
-        """`looks`: the file on the disk says whether it may be run; else the history does."""
+        """Return the tree entry for these bytes. `looks`: take the executable bit from the file on disk; else from
+        `root`."""
         path = self._where(name)
         old = self._objects.find(root, path, fresh)
         runs = old is not None and old.mode == EXECUTABLE
@@ -75,11 +77,12 @@ class Builder:
 
     @staticmethod
     def _looks(intent: Intent, step: Step) -> bool:
-        """Whether the file's own mode counts: the person's file was there before, as `git add` would take it."""
+        """Whether the executable bit of the file on disk counts, as for `git add`: the op is the person's and the file
+        existed before."""
         return intent.person and step.old is not None
 
     def _runs(self, path: bytes) -> bool | None:
-        """Whether the file at a path may be run by its owner; None: there is no such file."""
+        """Whether the file at a path is executable by its owner; None: there is no such file."""
         try:
             mode = os.lstat(os.path.join(os.fsencode(self._git.top), path)).st_mode
         except OSError:
@@ -87,7 +90,7 @@ class Builder:
         return bool(mode & stat.S_IXUSR) if stat.S_ISREG(mode) else None
 
     def _trusts_modes(self) -> bool:
-        """Whether modes mean anything on this file system (`core.fileMode`, which git finds out by itself)."""
+        """Whether the executable bit is meaningful on this file system (`core.fileMode`, which git detects)."""
         return self._git.flag("core.filemode", default=True)
 
     def _changes(self, intent: Intent, root: str | None, fresh: Fresh) -> Told:
@@ -112,9 +115,12 @@ class Builder:
         self, intent: Intent, tree: str, root: str | None, parent: str | None, head: str | None, person: Identity | None,
         fresh: Fresh,
     ) -> str | None:  # fmt: skip
-        """The op's commit. One that joins another commit has that as its second parent, also where nothing changes; where
-        the result is just that commit, and nothing here goes beyond it, it is that commit: two machines that each made
-        one of their own would answer each other for ever."""
+        """Return the op's commit, or None when HEAD has it all.
+
+        An op that joins another commit gets that as its second parent, even when no file changes. If the result equals
+        the other commit and nothing here goes beyond it, that commit itself is returned (a fast-forward). Otherwise two
+        machines would answer each other's merge commits for ever.
+        """
         parents = [] if parent is None else [parent]
         other = intent.joins
         if other is None or (head is not None and is_ancestor(self._git, other, head)):
@@ -129,7 +135,7 @@ class Builder:
 
 
 def _who(intent: Intent, person: Identity | None) -> tuple[str, str]:
-    """Author and committer, where git knows `person`."""
+    """Return the author and committer lines of a commit; `person` is the identity that git is configured with, or None."""
     seconds = int(intent.time.timestamp())
     committer = person or DAEMON
     if intent.person:
@@ -140,5 +146,5 @@ def _who(intent: Intent, person: Identity | None) -> tuple[str, str]:
 
 
 def _within(git: Git, commit: str | None, other: str) -> bool:
-    """Whether `other` goes on from `commit` (None: no commit yet)."""
+    """Whether `commit` is an ancestor of `other`; True for None (no commit yet)."""
     return commit is None or is_ancestor(git, commit, other)

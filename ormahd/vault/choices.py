@@ -1,6 +1,7 @@
-"""What may be adopted: the choices on the vault's card, and those of them that were made on this machine.
+"""Which notes may be adopted: the choices on the vault's card, and those that were made on this machine.
 
-The card arrives by sync too. What another machine chose for its notes does not have this one write into notes that lie only here.
+The card also arrives by sync. A choice that another machine made does not let this machine write into notes that only
+this machine has.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from ormahd.vault.create import Adopt, Folder
 from ormahd.vault.vault import Vault
 
 AGREED = "ormah.agreed"
-"""Git's local setting that holds the choices that were made here."""
+"""The local git setting that holds this machine's choices, as JSON."""
 
 
 class Choices(Struct, frozen=True):
-    """What was chosen for the vault, and by folder."""
+    """The adoption mode of the vault, and of folders that have one of their own."""
 
     home: str
     mode: Adopt
     folders: Mapping[str, Folder] = {}
 
     def mode_at(self, path: str) -> Adopt:
-        """What was chosen for the folder that a file is in, else for the vault."""
+        """Return the mode of the nearest folder above the file that has one, else that of the vault."""
         while path and self.folders:
             path = path.rpartition("/")[0]
             found = self.folders.get(path)
@@ -35,8 +36,8 @@ class Choices(Struct, frozen=True):
         return self.mode
 
     def adopts(self, path: str) -> bool:
-        """Whether any note at that path is to be a memory. Ormah's own folder is for that, but where it was said that its notes are only
-        found."""
+        """Whether any note at that path is to be adopted. In Ormah's own folder (`home`) that is so even in mode
+        `index`, unless this mode was chosen for that folder itself."""
         mode = self.mode_at(path)
         if mode != "index":
             return mode == "all" or (mode == "ours" and (not self.home or path.startswith(self.home + "/")))
@@ -45,7 +46,8 @@ class Choices(Struct, frozen=True):
         return bool(self.home) and path.startswith(self.home + "/") and not only_found
 
     def beyond(self, other: Choices) -> list[str]:
-        """The folders ("" is the whole vault) all of whose notes these adopt, and the others do not."""
+        """Return the folders ("" is the whole vault) whose notes these choices adopt without exception, and `other`
+        does not."""
         asked = ["", *sorted(self.folders)]
         inside = {folder: f"{folder}/note" if folder else "note" for folder in asked}
         return [
@@ -56,7 +58,7 @@ class Choices(Struct, frozen=True):
 
 
 def agreed(vault: Vault) -> Choices:
-    """The choices that were made on this machine. Where none were noted yet, the card's of today are."""
+    """Return the choices of this machine. On first use, today's choices on the card are recorded as such."""
     try:
         found = convert(json.loads(value(vault.git, AGREED) or ""), Choices)
     except (ValueError, ValidationError):
@@ -67,5 +69,5 @@ def agreed(vault: Vault) -> Choices:
 
 
 def agree(vault: Vault, choices: Choices) -> None:
-    """Note the choices of this machine."""
+    """Record the choices of this machine in git's local configuration."""
     set_value(vault.git, AGREED, json.dumps(to_builtins(choices)))

@@ -1,7 +1,7 @@
-"""What has no place in the vault: versions set aside under `.ormah/conflicts/<op>/` until a person has looked at them.
+"""Versions of files set aside under `.ormah/conflicts/<op>/` until a person has looked at them.
 
-Ignored by git and by editors. A true conflict of a sync keeps all its versions (`base`, `ours`, `theirs`) and says in
-`about.json` what they are; any other file there is a version that could not be merged with a later edit.
+Git and editors ignore the folder. A sync conflict keeps all its versions (`base`, `ours`, `theirs`) and describes them
+in `about.json`; any other file there is a version that could not be merged with a later edit.
 """
 
 from __future__ import annotations
@@ -28,28 +28,29 @@ MIN_PREFIX = 4
 
 
 class Aside(Struct, frozen=True):
-    """One conflict that waits for a person."""
+    """One set-aside conflict that waits for a person."""
 
     op: str
-    """The op that met it; `unclaimed` where that is not known."""
+    """The op in which the conflict arose; `unclaimed` when not known."""
     path: str
-    """The file in the vault, as it is called now."""
+    """The file's path in the vault."""
     node: str | None = None
     fields: tuple[str, ...] = ()
     kept: str = ""
-    """Which version the vault has: `ours`, `theirs`; "" where a later edit simply stands."""
+    """Which version the vault kept: `ours` or `theirs`; "" when a later edit was kept."""
     commits: Mapping[str, str | None] = field(default_factory=dict)
-    """Side to the commit that has this version (None: there was none)."""
+    """`{side: commit that has this version}`; None: no commit has one."""
     values: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
-    """Of each field (but `note`) what it says on each side; None: nothing."""
+    """`{field: {side: its value}}`, without the field `note`; None: the side has no value."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Side (or `aside`) to the file that holds its version, relative to the vault's root. A side without: removed there."""
+    """`{side or "aside": the file that holds its version}`, relative to the vault's root. A missing side removed the
+    file."""
     by: str = ""
-    """The machine that joined the versions, where that was another one."""
+    """The name of the machine that made the merge, when it was another machine."""
 
 
 class Versions(Struct, frozen=True):
-    """A conflict to be set aside: the note's sides as bytes, None where one has no such file."""
+    """A conflict to be set aside: the note's bytes on each side; None: that side has no such file."""
 
     path: str
     node: str | None
@@ -62,7 +63,7 @@ class Versions(Struct, frozen=True):
 
 
 def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
-    """Keep a version that has no place in the vault; where, relative to the root."""
+    """Store a version under `.ormah/conflicts`, durably. Return the path relative to the root."""
     file = root / CONFLICTS / op / path
     file.parent.mkdir(parents=True, exist_ok=True)
     write_durably(file, data)
@@ -73,7 +74,8 @@ def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
 def set_aside(
     root: Path, op: str, conflicts: Iterable[Versions], commits: Mapping[str, str | None], *, by: str = ""
 ) -> list[Aside]:
-    """Keep all versions of an op's true conflicts, durably, before the op is done. `by`: the other machine that made it."""
+    """Store all versions of an op's sync conflicts, durably; called before the op is committed. `by`: the machine that
+    made the merge, when another one."""
     asides = []
     for one in conflicts:
         found = {side: getattr(one, side) for side in SIDES}
@@ -93,7 +95,7 @@ def _write_about(root: Path, op: str, asides: Iterable[Aside]) -> None:
 
 
 def waiting(root: Path) -> list[Aside]:
-    """Every conflict that is set aside, oldest op first."""
+    """Return every conflict that is set aside, oldest op first."""
     found: list[Aside] = []
     for folder in _folders(root):
         known = _about(root, folder.name)
@@ -116,25 +118,26 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _about(root: Path, op: str) -> list[Aside]:
-    """What `about.json` says, without conflicts whose files a person removed already; nothing where it cannot be read."""
+    """Return the conflicts of `about.json`, without those whose files a person has removed; [] when the file cannot be
+    read."""
     try:
         rows = json.loads((root / CONFLICTS / op / ABOUT).read_bytes())["conflicts"]
         asides = [Aside(**{**row, "op": op, "fields": tuple(row["fields"])}) for row in rows]
     except (OSError, ValueError, TypeError, KeyError):
-        return []  # its versions are listed one by one then
+        return []  # `waiting` then lists its versions one by one
     return [one for one in asides if any((root / name).is_file() for name in one.files.values())]
 
 
 def resolve(root: Path, name: str) -> list[Aside]:
-    """Remove what was set aside, because a person has settled it. What was removed. `name`, errors: as `find`."""
+    """Remove set-aside conflicts that a person has settled, and return them. `name` and the errors are those of `find`."""
     found = find(root, name)
     settle(root, found)
     return found
 
 
 def find(root: Path, name: str) -> list[Aside]:
-    """What was set aside of an op (by a unique beginning), of a file of the vault (its path), of a memory (a beginning of its
-    id), or one set-aside file.
+    """Return the set-aside conflicts that `name` names: an op or a memory (by a unique prefix of the id), a path in the
+    vault, or one set-aside file.
 
     Raises NotFound, Ambiguous.
     """
@@ -154,7 +157,7 @@ def find(root: Path, name: str) -> list[Aside]:
 
 
 def settle(root: Path, found: Iterable[Aside]) -> None:
-    """Remove what was set aside of these conflicts."""
+    """Remove the set-aside files of these conflicts."""
     found = list(found)
     for one in found:
         for file in one.files.values():
@@ -169,26 +172,27 @@ def settle(root: Path, found: Iterable[Aside]) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove what is empty."""
+    """Remove the folder and the folders in it, where empty."""
     for place, _, _ in os.walk(folder, topdown=False):
         if not os.listdir(place):
             os.rmdir(place)
 
 
 def drop(root: Path, op: str) -> None:
-    """Forget what an op set aside that did not come about."""
+    """Remove the versions that an op set aside, because the op was not committed."""
     shutil.rmtree(root / CONFLICTS / op, ignore_errors=True)
 
 
 def drop_unfinished(root: Path, is_done: Callable[[str], bool]) -> None:
-    """After a crash: forget the true conflicts of syncs that did not come about; the next one meets them again."""
+    """After a crash, remove the set-aside conflicts of syncs that were not committed; the next sync finds the conflicts
+    again."""
     for folder in _folders(root):
         if is_op(folder.name) and (folder / ABOUT).exists() and not is_done(folder.name):
             drop(root, folder.name)
 
 
 def describe(one: Aside) -> str:
-    """A conflict as a sentence, for lists and logs."""
+    """Return a sentence on a conflict, for lists and logs."""
     if not one.kept:
         return "a version that could not be merged with a later edit was set aside"
     other = "theirs" if one.kept == "ours" else "ours"
@@ -205,7 +209,7 @@ def describe(one: Aside) -> str:
 
 
 def item(one: Aside) -> ConflictItem:
-    """Return a conflict as callers see it; names that are not UTF-8 are shown as well as can be."""
+    """Return a conflict in the form of the API; names that are not UTF-8 are made readable by replacing bytes."""
     return ConflictItem(
         one.op, _text(one.path), one.node, list(one.fields), one.kept, dict(one.commits),
         {name: dict(texts) for name, texts in one.values.items()},

@@ -1,7 +1,7 @@
-"""Bytes on their way between folder and history, where attributes of the person's have git change them (gitattributes(5), "Checking-out
-and checking-in"): git itself makes the blob, and git makes the file of a blob.
+"""Converts bytes between the folder and the history where git attributes apply (gitattributes(5), "Checking-out and
+checking-in"): git itself makes the blob from the file, and the file from the blob.
 
-Nearly always nothing is said of a path: then blob and file have the same bytes, and no git is started.
+Usually no attribute applies to a path: blob and file have the same bytes, and no git process is started.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ormahd.note.markdown import dominant_eol
 from ormahd.vault.worktree import Worktree
 
 FILTER_SECONDS: Final = 60.0
-"""How long a filter may take over one file: one that waits for a password in vain must not hold up all writes."""
+"""Seconds that a filter may take for one file. One that waits for a password in vain must not block all writes."""
 KEPT: Final = 2_000
-"""Conversions that are remembered, each way."""
+"""Number of conversions that are cached in each direction."""
 KEPT_BYTES: Final = 16_000_000
-"""Bytes of what they gave, each way; one that is larger than a tenth of this is not remembered."""
+"""Bytes of cached results in each direction. A result larger than a tenth of this is not cached."""
 _IDENT: Final = re.compile(rb"\$Id: [^$\r\n]*\$")
 
 
@@ -37,7 +37,7 @@ class FilterFailed(Conflict):
 
 
 class Conversion:
-    """Of one vault. Paths are relative to its root. Safe for many threads."""
+    """Converts files of one vault. Paths are relative to its root. Safe for many threads."""
 
     def __init__(self, git: Git, attributes: Attributes, worktree: Worktree, prefix: str) -> None:
         self._git = git
@@ -47,14 +47,14 @@ class Conversion:
         self._in = _Kept()
         self._out = _Kept()
         self._blobs: OrderedDict[object, str] = OrderedDict()
-        """By path, digest and rule of what was read out of a blob: that blob."""
+        """`{(path, sha256, rule, version of the attributes): blob id}` of files that were read out of a blob."""
         self._lock = threading.Lock()
 
     # Into the history
 
     def checked_in(self, path: str, data: bytes) -> bytes:
-        """The blob that git makes of a file with these bytes at a path. Raises FilterFailed, naming the path, where git cannot, or
-        where what it would make is not what the person wants."""
+        """Return the blob's content that git makes of a file with these bytes at a path. Raises FilterFailed, naming
+        the path, when git cannot convert it, or when the attributes forbid writing there."""
         words = self._attributes.words(path)
         if not words or not _matters(words, data):
             return data
@@ -83,11 +83,12 @@ class Conversion:
         return self._in.keep(key, self._git.read(blob, "blob"))
 
     def blob_id(self, path: str, data: bytes) -> str:
-        """The id of the blob that git makes of these bytes at a path. Raises FilterFailed."""
+        """Return the id of the blob that git makes of these bytes at a path. Raises FilterFailed."""
         return self._git.oid("blob", self.checked_in(path, data))
 
     def known_id(self, path: str, data: bytes) -> str:
-        """As `blob_id`; of bytes that git cannot convert now, their own, which is no blob's of the path."""
+        """Return `blob_id`, or, when git cannot convert the bytes, the id of the unconverted bytes, which no blob at
+        the path has."""
         try:
             return self.blob_id(path, data)
         except FilterFailed:
@@ -96,7 +97,7 @@ class Conversion:
     # Out of the history
 
     def checked_out(self, path: str, oid: str) -> bytes:
-        """What git would put into the folder of a blob at a path; `$Id$` is not expanded. Raises FilterFailed."""
+        """Return the file that git would check out from a blob at a path; `$Id$` is not expanded. Raises FilterFailed."""
         raw = self._git.read(oid, "blob")
         words = self._attributes.words(path)
         if not words & {Word.FILTER, Word.ENCODING, Word.CRLF, Word.PIPE}:
@@ -111,7 +112,7 @@ class Conversion:
         data = self._run(path, rule, ["cat-file", "--filters", self._as(path), oid], b"")
         if rule.ident:
             data = _IDENT.sub(b"$Id$", data)
-        if data != raw:  # what a filter let through as it is goes through the filter when it is written again
+        if data != raw:  # if the filter changed nothing, the file must be filtered when it is committed again
             with self._lock:
                 self._blobs[path, sha256(data), rule, self._attributes.version] = oid
                 while len(self._blobs) > KEPT:
@@ -119,13 +120,13 @@ class Conversion:
         return self._out.keep(key, data)
 
     def in_folder(self, path: str, oid: str) -> bytes:
-        """A blob as it would stand in the folder, with the line ends that the file there has now: so versions of one file are compared
-        and merged, and a file keeps its line ends. Raises FilterFailed."""
+        """Return a blob as a file at the path, with the line ends that the file in the folder has now. Versions of one
+        file are compared and merged in this form, so that the file keeps its line ends. Raises FilterFailed."""
         data = self.checked_out(path, oid)
         if not self._attributes.words(path) & {Word.TEXT, Word.IDENT} or b"\0" in data:
             return data
         now = None
-        with contextlib.suppress(OrmahError, OSError):  # what is no regular file has no line ends
+        with contextlib.suppress(OrmahError, OSError):  # a path that is no regular file has no line ends
             now = self._worktree.read(path)
         if now is None or now == data or b"\0" in now or (rule := self._attributes.rule(path)) is None:
             return data
@@ -141,8 +142,8 @@ class Conversion:
         return styled if self.is_version(path, styled, oid) else data
 
     def is_version(self, path: str, data: bytes, oid: str) -> bool:
-        """Whether git has a file with these bytes at a path for unchanged against a blob: it would make that blob of it, or the file of
-        that blob. Raises FilterFailed."""
+        """Whether git considers a file with these bytes at a path unchanged against a blob: the file converts to that
+        blob, or the blob to that file. Raises FilterFailed."""
         if self.is_raw(data, oid):
             return True
         if not self._attributes.words(path):
@@ -150,7 +151,7 @@ class Conversion:
         return self._git.oid("blob", self.checked_in(path, data)) == oid or self.checked_out(path, oid) == data
 
     def reopen(self) -> None:
-        """Forget what was converted: the history was replaced."""
+        """Clear the caches, because the history was replaced."""
         self._in, self._out = _Kept(), _Kept()
         with self._lock:
             self._blobs.clear()
@@ -159,19 +160,20 @@ class Conversion:
         return f"--path={self._prefix}{path}"
 
     def is_raw(self, data: bytes, oid: str | None) -> bool:
-        """Whether a blob has these very bytes."""
+        """Whether the blob has exactly these bytes, unconverted."""
         return oid is not None and self._git.oid("blob", data) == oid
 
     def stands(self, path: str, data: bytes, oid: str | None) -> bool:
-        """Whether a file is the blob that HEAD has at its path (None: HEAD has none). Raises FilterFailed, also of a file that git could
-        not take in."""
+        """Whether a file is unchanged against the blob that HEAD has at its path (None: HEAD has none). Raises
+        FilterFailed, also for a new file that git could not convert."""
         if oid is not None:
             return self.is_version(path, data, oid)
         self.checked_in(path, data)
         return False
 
     def _run(self, path: str, rule: Rule, arguments: list[str], data: bytes) -> bytes:
-        """What git prints; it runs the person's filters, in the person's language and with an end of our patience."""
+        """Run git and return its stdout. Git runs the person's filters with the person's locale, for at most
+        `FILTER_SECONDS`. Raises FilterFailed."""
         env = environment()
         for name in ("LC_ALL", "LANGUAGE"):
             env.pop(name, None)
@@ -201,9 +203,10 @@ class Conversion:
 
 
 class BlobFiles:
-    """Versions of a file as git's merge driver has them: blobs, and of a filtered path (git-crypt, transcrypt) the files behind the filter.
+    """Converts between the blobs that git's merge driver is given and the files behind a filter (git-crypt,
+    transcrypt).
 
-    Of one repository. Paths are relative to its top. Takes no lock that a git may hold meanwhile.
+    For one repository. Paths are relative to its top. Takes no lock that a git process may hold meanwhile.
     """
 
     def __init__(self, git: Git) -> None:
@@ -212,24 +215,24 @@ class BlobFiles:
         self._conversion = Conversion(git, self._attributes, Worktree(git.top), "")
 
     def filtered(self, path: str) -> bool:
-        """Whether the blobs of a path are not the text of its file."""
+        """Whether a filter applies to a path, so that its blobs are not the text of the file."""
         rule = self._attributes.rule(path)
         return rule is not None and rule.filter is not None and not rule.missing
 
     def file(self, path: str, blob: bytes) -> bytes:
-        """The file that a blob with these bytes is. Raises FilterFailed."""
+        """Return the file for a blob with these bytes. Raises FilterFailed."""
         oid = self._git.oid("blob", blob)
-        if self._git.resolve(oid) is None:  # of a common ancestor that git has just made up
+        if self._git.resolve(oid) is None:  # a merged common ancestor, which git made in memory only
             self._git.run("hash-object", "-w", "--stdin", "--no-filters", input=blob)
         return self._conversion.checked_out(path, oid)
 
     def blob(self, path: str, data: bytes) -> bytes:
-        """The blob that git makes of a file. Raises FilterFailed."""
+        """Return the blob's content that git makes of a file. Raises FilterFailed."""
         return self._conversion.checked_in(path, data)
 
 
 class _Kept:
-    """The results of conversions that were asked for last."""
+    """A least-recently-used cache of conversion results."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -255,18 +258,19 @@ class _Kept:
 
 
 def as_it_stands(now: bytes, data: bytes) -> bytes:
-    """`data`; where the file has the same text `now`, that: of a file's line ends, and of `$Id$`, the history may know less than the folder."""
+    """Return `now` if it differs from `data` only in line ends and `$Id$` keywords, else `data`. The history may not
+    record a file's line ends."""
     one, other = (_IDENT.sub(b"$Id$", text.replace(b"\r\n", b"\n")) for text in (now, data))
     return now if one == other else data
 
 
 def _matters(words: frozenset[Word], data: bytes) -> bool:
-    """Whether any of it would change these bytes on their way into the history."""
+    """Whether any of these attributes would change these bytes on the way into the history, or refuse them."""
     return bool(words & REFUSING) or (Word.TEXT in words and b"\r" in data) or (Word.IDENT in words and b"$Id" in data)
 
 
 def _said(rule: Rule) -> str:
-    """The rule as a person wrote it."""
+    """Return the attribute as it is written in .gitattributes."""
     if rule.pipe:
         return "a pipe for .gitattributes"
     if rule.filter is not None:
@@ -277,12 +281,13 @@ def _said(rule: Rule) -> str:
 
 
 def _pattern(path: str) -> str:
-    """What names the folder of a path in .gitattributes."""
+    """Return a .gitattributes pattern for all files in the path's top folder, or for the path itself when it is in no
+    folder."""
     return f"{path.partition('/')[0]}/**" if "/" in path else path
 
 
 def _undone(rule: Rule) -> str:
-    """What takes a rule back in .gitattributes."""
+    """Return the attributes that cancel the given rule, for a line of .gitattributes."""
     return (
         "!filter"
         if rule.filter is not None

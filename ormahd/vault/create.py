@@ -1,4 +1,4 @@
-"""How a vault begins, and how it is recognised again: `.ormah/vault.toml`."""
+"""Creates vaults, and reads and writes a vault's card: `.ormah/vault.toml`."""
 
 from __future__ import annotations
 
@@ -25,52 +25,53 @@ from ormahd.vault.renamed import RENAMED
 from ormahd.vault.worktree import Worktree
 
 FORMAT = 1
-"""Of the notes and of `.ormah`; a vault with a greater number was written by a newer ormahd."""
+"""The version of the format of notes and of `.ormah`; a vault with a greater number was written by a newer ormahd."""
 CARD = ".ormah/vault.toml"
 HOME = "ormah"
-"""The folder of our notes in a folder that was there before us."""
+"""The folder of Ormah's notes inside a folder that had files before."""
 UNDER_WAY = ".ormah/creating"
 IGNORED = "/lock\n/intent/\n/tmp/\n/conflicts/\n/creating\n"
-"""What of `.ormah` is the running daemon's own."""
+"""The parts of `.ormah` that belong to the running daemon; content of `.ormah/.gitignore`."""
 ATTRIBUTES = "*.md -text merge=ormah\n*.jsonl -text merge=ormah\n"
-"""Bytes as they are, whatever `core.autocrlf` says, and our three-way merge of notes (where its driver is configured)."""
+"""Lines of .gitattributes: no conversion of line ends, whatever `core.autocrlf` says, and our merge driver for notes
+(where it is configured)."""
 RELEASED = ".ormah/released.jsonl"
 LINES = (strength.STRENGTH_FILE, strength.ACTIVE_DAYS_FILE, RENAMED, RELEASED, spaces.FILE)
-"""Files of lines that every vault has, empty at first: a commit that begins such a file cannot be taken back by `git revert` once the
-file has grown, because git removes no file that was changed since."""
+"""The JSON-lines files that every vault has, empty at first (see `beginnings`)."""
 ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"
-"""For the root of a vault of our own: what editors keep there for themselves."""
+"""The .gitignore of a vault with a repository of its own: files that editors keep for themselves."""
 
 UNNAMED = "You"
-"""The self node's title where git knows no name."""
+"""The self node's title when git has no user name configured."""
 SELF_TEXT = ": the person whose memories these are."
-"""What the self node's note says, behind the name, until somebody tells more."""
+"""The self node's first text, after the name."""
 
 Adopt = Literal["all", "index", "ours", "none"]
 ADOPTS = frozenset(get_args(Adopt))
 
 
 class Folder(Struct, frozen=True):
-    """What a person chose for the notes of a folder, and of those below it; None: as elsewhere."""
+    """A person's choices for the notes in a folder and below it; None: the choice of the folder above, or of the vault."""
 
     adopt: Adopt | None = None
     space: str | None = None
 
 
 class Card(Struct, frozen=True):
-    """What a vault says of itself."""
+    """A vault's card, as stored in `.ormah/vault.toml`."""
 
     id: str
     self_id: str
     home: str
     adopt: Adopt
     folders: Mapping[str, Folder] = {}
-    """By path, without a slash at its end."""
+    """`{path of a folder, without a slash at the end: choices}`."""
     released: bool = False
-    """Whether the person took the folder out of our hands: nothing is adopted here, whatever a setting says."""
+    """Whether a person released the whole vault: nothing is adopted then, whatever the setting says."""
 
     def chosen(self, setting: str) -> tuple[Adopt, Mapping[str, Folder]]:
-        """What may be adopted, where the setting `vault.adopt` is this: everywhere, and by folder."""
+        """Return the adoption mode of the vault, and the choices by folder. `setting`: the value of the setting
+        `vault.adopt`."""
         if self.released:
             return "none", self.folders
         return self.adopt if setting == "auto" else cast("Adopt", setting), self.folders
@@ -92,13 +93,14 @@ def write_card(card: Card) -> bytes:
 
 
 def with_choices(data: bytes, folders: Mapping[str, Folder], adopt: Adopt | None = None) -> bytes:
-    """A card that says this of folders (and with `adopt` of the whole vault), and all else as before."""
+    """Return a card's text with these choices for folders (and with this `adopt` for the vault, if given), otherwise
+    unchanged."""
     import tomlkit
 
     document = tomlkit.parse(data.decode())
     if adopt is not None:
         document["adopt"] = adopt
-        document.pop("released", None)  # it is ours to look after again
+        document.pop("released", None)  # the vault is no longer released
     document.pop("folders", None)
     if folders:
         table = tomlkit.table(is_super_table=True)
@@ -113,7 +115,7 @@ def with_choices(data: bytes, folders: Mapping[str, Folder], adopt: Adopt | None
 
 
 def read_card(data: bytes, root: Path) -> Card:
-    """Raises Unavailable when it is damaged, Incompatible when it is newer than we are."""
+    """Parse a card. Raises Unavailable when it is damaged, Incompatible when its format is newer."""
     mend = f"`git -C {root} log -p -- {CARD}` shows its versions, `git restore --source=COMMIT {CARD}` brings one back"
     try:
         found = tomllib.loads(data.decode())
@@ -138,7 +140,8 @@ def read_card(data: bytes, root: Path) -> Card:
 
 
 def find_card(root: Path) -> Card | None:
-    """The card of the vault at `root`; also of one whose creation was interrupted after it was promised."""
+    """Return the card of the vault at `root`, also of one whose creation was promised and then interrupted by a crash;
+    None: no vault."""
     data = Worktree(root).read(CARD)
     if data is None:
         for intent in Intents(root).load()[0]:
@@ -150,15 +153,19 @@ class Beginning(Struct, frozen=True):
     """What kind of vault a folder becomes."""
 
     own: bool
-    """The repository is ours to make, in the folder itself."""
+    """Whether Ormah makes the repository, in the folder itself."""
     fresh: bool
-    """Nothing was in the folder: everything in it is to be remembered."""
+    """Whether the folder was empty, so that every file in it is to be adopted."""
 
 
 def choose(root: Path) -> Beginning:
-    """(a) absent or empty: a repository of our own, all of it adopted; (b) a folder with files: a repository of our own,
-    only our notes in it; (c) inside a repository: that one, only our notes. A folder that the repository around it ignores
-    is not meant to be in it, and counts as (a) or (b)."""
+    """Return what kind of vault a folder becomes.
+
+    (a) Absent or empty: Ormah makes a repository, and adopts all notes. (b) A folder with files, outside of any
+    repository: Ormah makes a repository, which holds only Ormah's notes. (c) Inside a repository: that one is used, for
+    Ormah's notes only. A folder that the surrounding repository ignores counts as (a) or (b). Raises Unavailable for a
+    bare repository.
+    """
     marker = root / UNDER_WAY
     if marker.exists():
         words = marker.read_text("ascii").split()
@@ -178,7 +185,7 @@ def choose(root: Path) -> Beginning:
 
 
 def lay_ground(root: Path) -> None:
-    """`.ormah`, with its ignore rules in it before anything else. Raises Unavailable where nothing can be written."""
+    """Make `.ormah`, and its .gitignore before any other file. Raises Unavailable when the folder is not writable."""
     try:
         if not root.is_dir():
             root.mkdir(mode=0o700, parents=True)
@@ -200,7 +207,7 @@ def lay_ground(root: Path) -> None:
 
 
 def begin(root: Path, beginning: Beginning) -> Place:
-    """The repository for a new vault, made where it is to be ours."""
+    """Return the repository of a new vault, made by `git init` where `beginning.own` says so."""
     words = [word for word, true in (("own", beginning.own), ("fresh", beginning.fresh)) if true]
     write_durably(root / UNDER_WAY, " ".join(words).encode())
     if beginning.own:
@@ -220,8 +227,8 @@ def begin(root: Path, beginning: Beginning) -> Place:
 def first_files(
     root: Path, beginning: Beginning, who: Identity | None, *, setting: str, now: datetime, entropy: Entropy
 ) -> tuple[Card, Mapping[str, bytes]]:
-    """The card and the files of the first commit, the self node's note among them (seeds/data-model, "Self node"). `setting`: what
-    `vault.adopt` says."""
+    """Return the card and the files of the first commit, including the self node's note (seeds/data-model, "Self
+    node"). `setting`: the value of `vault.adopt`."""
     vault_id, self_id = (str(UUID(bytes=entropy(16), version=4)) for _ in range(2))
     home = "" if beginning.fresh else HOME
     theirs = bool(home) and setting in {"auto", "index"} and _has_notes_of_a_person(root / home)
@@ -249,8 +256,7 @@ def first_files(
 
 
 def _has_notes_of_a_person(folder: Path) -> bool:
-    """Whether a folder with the name of ours has notes in it that are none of ours. One that cannot be read counts as
-    the person's."""
+    """Whether a folder contains notes that Ormah did not write. A note that cannot be read counts as the person's."""
     for where, _, names in os.walk(folder):
         for name in names:
             path = Path(where, name)

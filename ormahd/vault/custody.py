@@ -1,8 +1,9 @@
-"""Ops that took a person's files in, or left them to the person again: what the files were before and after, in the folder and
-in the history, which are not the same then.
+"""Reads and reverses ops that adopted a person's files or released them: for these ops the folder and the history
+differ.
 
-Such an op may have two commits. An adoption: the files as the person had them, then with our lines. Its undo, in reverse:
-without our lines, then as the history had them before Ormah came, which for most is not at all.
+Such an op may have two commits. An adoption: first the files as the person wrote them, then with Ormah's lines. Its
+undo in reverse: first without Ormah's lines, then as the history had them before the adoption, which usually means not
+at all.
 """
 
 from __future__ import annotations
@@ -22,23 +23,24 @@ from ormahd.vault.three_way import Joined, Pair, Version, changed, join, key_of,
 from ormahd.vault.vault import Vault
 
 TAKEN_IN: Final = (FILES, TAKEN)
-"""The trailer of an undo that took files in again."""
+"""The trailer of an undo that adopted files again."""
 LEFT_OUT: Final = (FILES, LEFT)
-"""The trailer of an op that left files to the person."""
+"""The trailer of an op that released files."""
 
 
 class Did(Struct):
-    """What an op did. `pairs`: by key, (before, after), for a person's file as the folder had it."""
+    """What an op did. `pairs`: `{key: (before, after)}`, for a person's file as it was in the folder."""
 
     pairs: dict[str, Pair]
     held: dict[str, bytes | None] = field(default_factory=dict)
-    """Files that the op took in: what the history had of them before (None: nothing)."""
+    """`{key: bytes}` of the files that the op adopted, as the history had them before; None: the history did not have
+    the file."""
     left: set[str] = field(default_factory=set)
-    """Files that the op left to the person."""
+    """Keys of the files that the op released."""
 
 
 def read(vault: Vault, op: Op) -> Did:
-    """What an op did, from the history alone."""
+    """Return what an op did, read from the history alone."""
     between = vault.git.resolve(f"{op.commit}^1")
     before = between
     middle: Mapping[str, str] = {}
@@ -73,7 +75,7 @@ def _taken(vault: Vault, did: Did, op: Op, key: str, pair: Pair, middle: Mapping
         theirs = vault.blob(middle[now.path], now.path)
     elif was is not None:
         theirs = was.data
-    elif op.kind == Kind.ADOPT:  # an adoption that has one commit: ours added nothing else to the file then
+    elif op.kind == Kind.ADOPT:  # an adoption with one commit, from before they had two
         theirs = unadopted(now.data, now.path)
     else:
         theirs = now.data
@@ -82,9 +84,12 @@ def _taken(vault: Vault, did: Did, op: Op, key: str, pair: Pair, middle: Mapping
 
 
 def join_left(adopted: Version, ours: Version, theirs: Version) -> Joined:
-    """What becomes of an adopted file that is left to the person: today's without the lines that made `adopted` of `theirs`.
+    """Return what an adopted file becomes when it is released: today's text without the lines by which `adopted`
+    differs from `theirs`.
 
-    By lines and not as notes: as notes, a file with an id and one without it are the same."""
+    The texts are merged by lines, not as notes: a merge of notes does not distinguish a file with an id from one
+    without.
+    """
     data = merge_texts(adopted.data, ours.data, theirs.data)
     node = node_of(key_of(adopted))
     if data is None or (
@@ -98,7 +103,7 @@ def join_left(adopted: Version, ours: Version, theirs: Version) -> Joined:
 
 
 def join_taken(left: Version, ours: Version, theirs: Version) -> Joined:
-    """What becomes of a file that was left to the person, and is taken in again: today's with the lines that it had."""
+    """Return what a released file becomes when it is adopted again: today's text with the lines of the adoption."""
     data = merge_texts(left.data, ours.data, theirs.data)
     if data is not None and key_of(Version(ours.path, data)) == key_of(theirs):
         return Joined(Version(ours.path, data))

@@ -1,4 +1,4 @@
-"""What the observer never looks at: dot folders, templates, ignored paths (DESIGN section 5)."""
+"""Decides which paths the reconciler never reads: dot folders, templates, ignored paths (DESIGN section 5)."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from typing import Any
 from ormahd.model.node import NodeType
 
 IgnoredByGit = Callable[[Iterable[str]], set[str]]
-"""Those of the given paths (posix, relative to the vault's root) that git leaves out."""
+"""Returns those of the given paths (posix, relative to the vault's root) that git ignores."""
 
 _TEMPLATE_SETTINGS = ((".obsidian/templates.json", "folder"),
                       (".obsidian/plugins/templater-obsidian/data.json", "templates_folder"))  # fmt: skip
 _TEMPLATE_FILES = ((".obsidian/daily-notes.json", "template"), (".obsidian/zk-prefixer.json", "template"))
-"""Settings of the core plug-ins (daily notes, unique notes) that name one file, with or without `.md`."""
+"""Settings of core plug-ins (daily notes, unique notes) that name a single file, with or without `.md`."""
 _MAX_SETTINGS = 1_000_000
 REMEMBERED = 20_000
-"""Paths whose answer is remembered (4 MB), beyond those that are asked about together."""
+"""Number of paths whose answer is cached, beyond those of the current question."""
 _OURS = re.compile(rf"(?:{'|'.join(NodeType)})/\d{{4}}-\d{{2}}/[^/]+")
 
 
 def is_note_name(name: str) -> bool:
-    """True for a file that can be a note: `*.md` in any case, no dot file. Editors' backups, swap and lock files
-    (`x.md~`, `.x.md.swp`, `#x.md#`, `.#x.md`, `4913`, `x.tmp`) are none of these."""
+    """Whether a file name can be a note's: `*.md` in any case, no dot file. This excludes backups, swap and lock files
+    of editors (`x.md~`, `.x.md.swp`, `#x.md#`, `.#x.md`, `4913`, `x.tmp`)."""
     return name[-3:].lower() == ".md" and not name.startswith(".")
 
 
 def template_folders(root: Path) -> frozenset[str]:
-    """Folders (posix, relative, casefolded) that hold templates: `templates`, and what Obsidian is set to."""
+    """Return the folders (posix, relative, casefolded) that hold templates: `templates`, and those in Obsidian's
+    settings."""
     return frozenset({"templates", *_named(root, _TEMPLATE_SETTINGS)})
 
 
 def template_files(root: Path) -> frozenset[str]:
-    """Single files (as `template_folders`, without `.md`) that Obsidian is set to make notes of."""
+    """Return the single template files (spelled as in `template_folders`, without `.md`) of Obsidian's settings."""
     return frozenset(path.removesuffix(".md") for path in _named(root, _TEMPLATE_FILES))
 
 
@@ -47,7 +48,7 @@ def _named(root: Path, settings: Iterable[tuple[str, str]]) -> set[str]:
 
 
 def _setting(file: Path, key: str) -> Any:
-    """One value of a JSON file that belongs to somebody else and may be anything; None where it cannot be read."""
+    """Return one value of another program's JSON file, unchecked; None when the file cannot be read."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as handle:
@@ -58,10 +59,10 @@ def _setting(file: Path, key: str) -> Any:
 
 
 class Excluded:
-    """Answers for one vault, remembered between scans until an ignore file changes."""
+    """Decides for one vault which paths are excluded. Answers of git are cached until an ignore file changes."""
 
     def __init__(self, root: Path, ignored_by_git: IgnoredByGit, ignore_files: Collection[Path] = ()) -> None:
-        """`ignore_files` are those outside the vault's folder that count too (`info/exclude`)."""
+        """`ignore_files`: ignore files outside the vault's folder (`info/exclude`)."""
         self._root = root
         self._ask = ignored_by_git
         self._outside = tuple(ignore_files)
@@ -70,11 +71,12 @@ class Excluded:
         self._templates: tuple[str, ...] = ()
         self._files: frozenset[str] = frozenset()
         self.changed = True
-        """An ignore file changed since the last full walk: what is known must be asked about again."""
+        """Whether an ignore file or a template setting changed since the last full walk, so that every path must be
+        checked again."""
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the settings again; call before a walk."""
+        """Read the template settings and the outside ignore files again. Called before a walk."""
         before = self._templates, self._files
         self._templates = tuple(sorted(template_folders(self._root)))
         self._files = template_files(self._root)
@@ -88,7 +90,7 @@ class Excluded:
             self.ignore_file(str(file), found)
 
     def ignore_file(self, name: str, found: os.stat_result | None) -> None:
-        """Take note of a `.gitignore`; a changed one makes every remembered answer a new question."""
+        """Note the stat of a `.gitignore`. If it changed, all cached answers are dropped."""
         state = (0, 0, 0) if found is None else (found.st_size, found.st_mtime_ns, found.st_ino)
         if self._signature.get(name, (0, 0, 0)) != state:
             self._signature[name] = state
@@ -96,8 +98,8 @@ class Excluded:
             self.changed = True
 
     def template(self, path: str) -> bool:
-        """True when `path` is a template, or lies in a folder of them. Our own notes of a space of that name
-        (`templates/<type>/<month>/…`) are none."""
+        """Whether `path` is a template or lies in a folder of templates. Ormah's own notes in a space of the same name
+        (`templates/<type>/<month>/…`) do not count."""
         folded = path.casefold()
         if folded.removesuffix(".md") in self._files:
             return True
@@ -107,24 +109,25 @@ class Excluded:
         return False
 
     def by_name(self, path: str) -> str | None:
-        """Why a path is left out by its name alone, or None. Parents count."""
+        """Return why the name of a path, or of a folder above it, excludes it; None: it does not."""
         if any(part.startswith(".") for part in path.split("/")):
             return "dot folder"
         return "templates" if self.template(path) else None
 
     def by_git(self, paths: Collection[str]) -> set[str]:
-        """Those of `paths` (files and folders) that git ignores."""
+        """Return those of `paths` (files and folders) that git ignores."""
         unknown = [path for path in paths if path not in self._known]
         if unknown:
             ignored = self._ask(unknown)
-            if len(self._known) > REMEMBERED + len(paths):  # of files that came and went
+            if len(self._known) > REMEMBERED + len(paths):  # entries of files that no longer exist
                 self._known = {path: self._known[path] for path in paths if path in self._known}
             self._known.update((path, path in ignored) for path in unknown)
         return {path for path in paths if self._known[path]}
 
 
 def _could_be_ours(rest: str) -> bool:
-    """True for `fact`, `fact/2026-11` and files below: where notes of a space that is called like the folder lie."""
+    """Whether a path has the form of Ormah's own notes below a space's folder: `fact`, `fact/2026-11`,
+    `fact/2026-11/x`."""
     return (
         bool(_OURS.fullmatch(rest)) or bool(_OURS.fullmatch(rest + "/x")) or bool(_OURS.fullmatch(rest + "/2000-01/x"))
     )

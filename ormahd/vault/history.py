@@ -1,7 +1,6 @@
-"""The history as ops: what was done, when, by whom, why, and whether it was taken back (DESIGN section 12, "History").
+"""Lists and finds ops in the history (DESIGN section 12, "History").
 
-Which ops there are, and which are undone, `git.oplog` holds in memory; the words of those that are shown are read from
-git, newest first.
+`git.oplog` holds all ops in memory, and which are undone. The messages of the listed ops are read from git.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from ormahd.note.note import parse, stem_short_id
 from ormahd.vault.vault import Vault
 
 MIN_PREFIX = 4
-"""Characters, as for ids of nodes."""
+"""Minimum length of a prefix, as for ids of nodes."""
 SHOWN = 10
-"""Of an ambiguous prefix at most this many are named."""
+"""How many matches of an ambiguous prefix are named."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _ID = re.compile(r"[0-9a-zA-Z]{4,64}")
 
 
 class Op(Struct, frozen=True):
-    """One commit that touched the vault. `op`, `kind` and `run` are None for a commit made by hand, whose source is
-    "person". `undone_by` is the op, or the commit, that took it back and was not itself taken back."""
+    """One commit that changed the vault. `op`, `kind` and `run` are None for a commit made by hand, whose source is
+    "person". `undone_by`: the op or commit that undid it and was not undone itself."""
 
     op: str | None
     commit: str
@@ -46,7 +45,7 @@ class Op(Struct, frozen=True):
     run: str | None
     undone_by: str | None
     files: str | None = None
-    """What it did to files of the person, as `oplog.Entry` has it."""
+    """Whether it adopted or released files of the person, as in `oplog.Entry`."""
 
     @property
     def name(self) -> str:
@@ -64,15 +63,14 @@ def list_ops(
     before: str | None = None,
     limit: int = 50,
 ) -> list[Op]:
-    """The newest `limit` ops that match, newest first.
+    """Return the newest `limit` ops that match, newest first.
 
-    `node_id`: a full id; ops that name it, and commits by hand that touched its note. `since` and `before`: ISO times
-    (from, and until but not including) or dates (whole days, both included); without a zone they are UTC. `before` may
-    also be an op or a commit, a unique beginning of it: what stands behind it in the list, that is its next page.
+    `node_id`: a full id; matches ops that name it, and commits by hand that changed its note. `since` and `before`: ISO
+    times (`since` included, `before` excluded) or dates (whole days, both included); UTC unless a time zone is given.
+    `before` may also be a unique prefix of an op or a commit: then the ops after it in the list, its next page.
 
-    Raises:
-        BadRequest: an unknown kind, a date that cannot be read, a limit below 1.
-        NotFound, Ambiguous: the op that `before` names.
+    Raises: |        BadRequest: an unknown kind, a date that cannot be read, a limit below 1. |        NotFound,
+    Ambiguous: the op that `before` names.
     """
     if limit < 1:
         raise BadRequest(f"limit is {limit}", hint="give a number from 1")
@@ -104,11 +102,10 @@ def list_ops(
 
 
 def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
-    """The op (of this kind) that a unique beginning of its id, or of its commit's, names.
+    """Return the op (of this kind) whose id, or whose commit's id, has this unique prefix.
 
-    Raises:
-        BadRequest: shorter than four characters, or nothing that could be an id.
-        NotFound, Ambiguous (`data["ids"]`).
+    Raises: |        BadRequest: the prefix is shorter than four characters or cannot be an id. |        NotFound,
+    Ambiguous (`data["ids"]`).
     """
     wanted = prefix.strip().lower()
     if not re.fullmatch(rf"[0-9a-z]{{{MIN_PREFIX},64}}", wanted):
@@ -128,7 +125,7 @@ def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
         found = [entry for entry in view.entries if entry.op in ops and kind in (None, entry.kind)]
     if not found:
         raise NotFound(f"no {kind or 'op'} begins with '{wanted}'", hint="`ormahctl history` lists them")
-    # An op that was picked again (`git cherry-pick` keeps the trailers) is the same op: its latest commit stands for it.
+    # `git cherry-pick` keeps the trailers: two commits of one op count as one op, and its latest commit is returned.
     if len({entry.op or entry.commit for entry in found}) > 1:
         shown = [entry.op if (entry.op or "").startswith(wanted) else entry.commit for entry in found[:SHOWN]]
         raise Ambiguous(f"'{wanted}' names {len(found)} ops", hint="give more of the id", data={"ids": shown})
@@ -136,7 +133,7 @@ def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
 
 
 def find_node(vault: Vault, prefix: str) -> str:
-    """The full id of a node by a unique beginning, from the history alone: also of one that is gone.
+    """Return the full id of the node with this unique prefix, from the history alone; finds removed nodes too.
 
     Raises BadRequest, NotFound, Ambiguous, as `find_op`.
     """
@@ -162,7 +159,7 @@ def find_node(vault: Vault, prefix: str) -> str:
 
 
 def read_ops(vault: Vault, view: View, entries: Sequence[Entry]) -> list[Op]:
-    """The ops of some entries, in their order, with their words."""
+    """Return the ops of these entries, in their order, with the messages of their commits."""
     return [_op(view, entry, said) for entry, said in zip(entries, _messages(vault, entries), strict=True)]
 
 
@@ -190,7 +187,8 @@ def _message(record: bytes) -> message.Message:
 
 
 def moment(text: str, *, end: bool = False) -> datetime:
-    """An ISO time or date as UTC. With `end` a date means the end of that day. Raises BadRequest."""
+    """Parse an ISO time or date; UTC is assumed without a time zone. With `end` a date means the end of that day.
+    Raises BadRequest."""
     given = text.strip()
     try:
         found = datetime.fromisoformat(given)
@@ -207,7 +205,8 @@ def _touching(vault: Vault, node_id: str) -> frozenset[str]:
 
 
 def _paths_at_head(vault: Vault, node_id: str) -> set[str]:
-    """Where HEAD has a note that no op names and whose file's name does not tell: a person wrote and committed it."""
+    """Return the paths at which HEAD has the note; for a note that a person wrote and committed, whose id no op and no
+    file name tells."""
     if vault.head() is None:
         return set()
     found = set()
@@ -219,6 +218,6 @@ def _paths_at_head(vault: Vault, node_id: str) -> set[str]:
 
 
 def _id_at(vault: Vault, revision: str, path: str) -> str | None:
-    """The id of the note that a revision has at a path, or None."""
+    """Return the id of the note that a revision has at a path, or None."""
     oid = vault.git.resolve(f"{revision}:{vault.prefix}{path}")
     return None if oid is None else parse(vault.blob(oid, path), path).id

@@ -1,6 +1,6 @@
-"""Whose id is it? What a changed file may ask about the other notes, answered from HEAD and the folder.
+"""Finds which note an id belongs to, during a scan: from HEAD and the folder.
 
-Not from the index: that one is disposable, and may be empty or behind.
+The index is not asked, because it can be empty or out of date.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ormahd.vault.tree_cache import Look
 __all__ = ["Identity", "claim"]
 
 KEPT = 2_000
-"""Old versions whose id is remembered beyond twice the number of notes."""
+"""Blobs whose note id stays cached, beyond two per note of HEAD."""
 
 
-def _nothing(path: str) -> None:  # noqa: ARG001 - stands where a real reader comes with the first scan
+def _nothing(path: str) -> None:  # noqa: ARG001 - replaced by a real reader when the first scan begins
     return None
 
 
 class Identity:
-    """Ids and paths, as of one scan. `begin` at its start; `saw` and `took` as files are read and decided."""
+    """Ids and paths during one scan. Call `begin` at its start; `saw` and `took` as files are read and decided."""
 
     def __init__(self, look: Look, home: str) -> None:
         self._look = look
@@ -50,7 +50,7 @@ class Identity:
         self._read: Callable[[str], str | None] = _nothing
 
     def begin(self, head: str | None, unread: Collection[str], read: Callable[[str], str | None]) -> None:
-        """`unread`: changed files of this scan that were not read yet; `read` gives the id that such a file has now."""
+        """Start a scan. `unread`: changed files that were not read yet. `read` returns the id that such a file has now."""
         if head != self._head:
             before, old = self._head, self._tree
             self._head = head
@@ -70,20 +70,20 @@ class Identity:
         self._read = read
 
     def saw(self, path: str, note: Note, blob: str | None) -> None:
-        """A changed file was read; `blob` when HEAD has exactly these bytes."""
+        """Record that a changed file was read. `blob`: its blob id, when HEAD has exactly these bytes."""
         self._now[path] = claim(note.kind, note.id)
         if blob is not None:
             self._by_blob[blob] = (claim(note.kind, note.id), note.created)
 
     def took(self, path: str, node_id: str) -> None:
-        """From now on the id is that of the file at `path`."""
+        """Record that the id belongs to the file at `path` from now on."""
         self._taken[node_id] = path
         self._shorts.add(short_id(node_id))
 
     # What HEAD has
 
     def at_head(self, path: str) -> tuple[str, datetime | None] | None:
-        """Id and `created` of the note that HEAD has at `path`."""
+        """Return id and `created` of the note that HEAD has at `path`, or None."""
         oid = self._tree.get(path)
         if oid is None:
             return None
@@ -100,8 +100,11 @@ class Identity:
         return self._by_blob[oid][0]
 
     def paths(self, node_id: str) -> list[str]:
-        """Where HEAD has a note with this id. Names of our own tell theirs at once; the notes without one are looked at,
-        once; only when neither has it every note is, because a person may name a note after another."""
+        """Return the paths where HEAD has a note with this id.
+
+        Files whose name ends in the short id are looked at first, and the notes whose name has no short id. Only if
+        neither has the id, every note is read, because a person may have given a file another note's name.
+        """
         if self._by_id is None:
             by_name, unnamed = self._sorted_by_name()
             found = [
@@ -113,7 +116,7 @@ class Identity:
         return self._all().get(node_id, [])
 
     def _sorted_by_name(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-        """Paths by the short id that their name ends in; of the other notes, paths by their id."""
+        """Return two maps: `{short id: paths}` of files whose name ends in one, and `{id: paths}` of all other notes."""
         if self._by_name is None:
             by_name: dict[str, list[str]] = {}
             unnamed: dict[str, list[str]] = {}
@@ -128,7 +131,7 @@ class Identity:
         return self._by_name
 
     def _follow(self, changes: Mapping[str, str | None], old: Mapping[str, str]) -> None:
-        """Commits of ours that lead from the tree `old` to today's: only what they changed is sorted anew."""
+        """Update the maps of `_sorted_by_name` by the changes that lead from the tree `old` to today's."""
         if self._by_name is None:
             return
         by_name, unnamed = self._by_name
@@ -164,7 +167,7 @@ class Identity:
     # What the folder has
 
     def now(self, path: str) -> str | None:
-        """The id that the file at `path` has in the folder."""
+        """Return the id that the file at `path` has in the folder, or None."""
         if path in self._now:
             return self._now[path]
         if path in self._unread:
@@ -182,7 +185,7 @@ class Identity:
             return False
 
     def owner(self, node_id: str, path: str) -> str | None:
-        """The path that holds the id against `path`; None: it is free for it."""
+        """Return the path of another file that owns the id, so that `path` may not use it; None: `path` may."""
         if node_id in self._taken:
             other = self._taken[node_id]
             return None if other == path else other
@@ -197,18 +200,20 @@ class Identity:
     # Notes that are only indexed
 
     def renamed(self) -> dict[str, str]:
-        """{path: id} of those that are no longer where they were first met, as HEAD says."""
+        """Return `{path: id}` of the only-indexed notes that have left the path where they were first found, as
+        recorded in HEAD."""
         oid = self._tree.get(RENAMED)
         if self._renamed[0] != oid:
             self._renamed = oid, read_renamed(None if oid is None else self._look.vault.blob(oid, RENAMED))
         return self._renamed[1]
 
     def rename(self, renamed: dict[str, str]) -> None:
-        """What a commit of ours says of that from now on, of which this scan does not hear."""
+        """Set what `renamed` returns, after a commit of ours changed the file during this scan."""
         self._renamed = self._tree.get(RENAMED), renamed
 
     def lent(self, vault_id: str, path: str, renamed: Mapping[str, str] | None = None) -> str:
-        """The id of the note at `path` that holds none of ours: of where it was first met. `renamed`: as it was in another state."""
+        """Return the id of the note at `path`, whose file has none: it is derived from the path where the note was
+        first found. `renamed`: the renames of another state of the vault."""
         said = self.renamed() if renamed is None else renamed
         if path in said:
             return said[path]
@@ -220,7 +225,8 @@ class Identity:
         return node_id
 
     def _is_twin(self, path: str) -> bool:
-        """Whether the path is another's but for the form of its accents (é as one character, or as two): they would have one id."""
+        """Whether another file's path differs from this one only in the Unicode form of accents (NFC and NFD): both
+        would get one id."""
         composed = unicodedata.normalize("NFC", path)
         if path == composed:
             return False
@@ -228,15 +234,15 @@ class Identity:
             return True
         try:
             return os.lstat(f"{self._root}/{composed}").st_ino != os.lstat(f"{self._root}/{path}").st_ino
-        except OSError:  # one of them is not there
+        except OSError:  # one of the two files does not exist
             return False
 
     def moved_from(self, node_id: str, path: str) -> list[str]:
-        """Paths where HEAD has the note and the folder no longer: it was moved to `path`."""
+        """Return the paths where HEAD has the note and the folder does not: the note was moved from there to `path`."""
         return [other for other in self.paths(node_id) if other != path and not self.present(other)]
 
     def followed(self, path: str, node_id: str | None) -> bool:
-        """Whether the note is one that we wrote or adopted, wherever it lies now."""
+        """Whether Ormah wrote or adopted the note, wherever it is now."""
         if node_id is None:
             before = self.at_head(path)
             if before is None:
@@ -251,7 +257,8 @@ class Identity:
         return self._blob(self._tree[path], path) is not None
 
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
-        """Which of several files with one id had it first: those that HEAD has with it, and of these the oldest."""
+        """Return which of several files with one id had it first: the oldest of those that have it in HEAD, else the
+        oldest of all."""
         tree = self._look.tree(self._look.vault.head())
         known = [path for path in paths if path in tree and self._blob(tree[path], path) == node_id]
         return self._look.first(known or sorted(paths)) if paths else None

@@ -1,9 +1,9 @@
-"""What we have promised to write: a file per op in `.ormah/intent`, or one for ops that go together, flushed before
-anything else is touched.
+"""Durable intents of ops: a file per op in `.ormah/intent`, or one file for a batch, fsynced before anything else is
+written.
 
-A file there is the promise: after a crash the op is rolled forward from it. It appears complete (temporary name, fsync,
-rename, fsync of the folder), so that half a file is a write that was never acknowledged. The first line carries a
-checksum; a file that does not match it is set aside and named, and never blocks the start.
+After a crash the op is completed from its file. The file appears complete or not at all (temporary name, fsync, rename,
+fsync of the folder), so a half-written file belongs to a change that was never acknowledged. The first line has a
+checksum. A file that does not match its checksum is set aside and reported; it never prevents the start.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ from ormahd.vault.tree_entries import PathEntry
 FOLDER = ".ormah/intent"
 HEADER = "ormah-intent 1"
 TOGETHER = ".together.json"
-"""What follows the first op's id in the name of a file with several."""
+"""Suffix of the name of a file with several intents; the name begins with the first op's id."""
 
 log = logging.getLogger(__name__)
 
 
 class Step(Struct, frozen=True):
-    """One file of an op: `base` are the bytes that were there (None: no file), `data` those to come (None: removed)."""
+    """One file of an op. `base`: the bytes that were there (None: no file). `data`: the bytes to write (None: remove
+    it)."""
 
     path: str
     node_id: str | None
     base: bytes | None
     data: bytes | None
     first: bytes | None = None
-    """What the op's first commit has at the path; None: that commit does not change it."""
+    """The content of the path in the op's first commit; None: that commit does not change it."""
     apart: bool = False
-    """Whether the op's commit has something else than the folder: `held`, or no such file (None)."""
+    """Whether the op's commit differs from the folder here: it has `held`, or no such file (None)."""
     held: bytes | None = None
 
     @property
     def in_history(self) -> bytes | None:
-        """What the op's commit has at the path."""
+        """The content of the path in the op's commit."""
         return self.held if self.apart else self.data
 
     @property
@@ -58,12 +59,12 @@ class Step(Struct, frozen=True):
         return None if self.base is None else sha256(self.base)
 
     def change(self, stat: Stat | None = None) -> Change:
-        """What the op did here; `stat` of the file that it left, where that is known."""
+        """Return the change that the op made here. `stat`: that of the file it left, where known."""
         return Change(self.path, self.node_id, self.old, self.data, stat, self.apart, self.held)
 
 
 class Intent(Struct, frozen=True):
-    """An op that is decided. `message` is the whole commit message; `person`: the author is the person."""
+    """An op that is decided. `message`: the whole commit message. `person`: whether the person is the author."""
 
     op: str
     kind: Kind
@@ -73,18 +74,20 @@ class Intent(Struct, frozen=True):
     person: bool
     time: datetime
     lock: str
-    """The lock file that the op takes, so that after a crash ours can be told from another's."""
+    """Path of the index.lock that the op takes, so that after a crash our lock can be told from another program's."""
     steps: tuple[Step, ...]
     joins: str | None = None
-    """The commit whose history the op brings in: its commit has that as a second parent, or is that commit."""
+    """The commit whose history the op joins: it becomes the second parent of the op's commit, or (fast-forward) is that
+    commit."""
     entries: tuple[PathEntry, ...] = ()
-    """What comes with it beside the files."""
+    """Links, submodules and executable bits that the op brings in."""
     first: str | None = None
-    """The message of a commit that goes before the op's own, with the `first` bytes of each step; None: there is none."""
+    """The message of a first commit before the op's own, with the `first` bytes of each step; None: there is no such
+    commit."""
 
     @property
     def name(self) -> str:
-        """The op as the log names it: its subject holds a title, which is text of a note."""
+        """The op's name for the log: without its subject, which contains text of a note."""
         return f"op {self.op} ({self.kind})"
 
     @property
@@ -92,7 +95,7 @@ class Intent(Struct, frozen=True):
         return list(dict.fromkeys(step.node_id for step in self.steps if step.node_id))
 
     def token(self, number: int) -> str:
-        """The staged twin's name of step `number`."""
+        """Return the name of the staged file of step `number`."""
         return f"{self.op}.{number}"
 
 
@@ -102,7 +105,7 @@ def encode(ops: Sequence[Intent]) -> bytes:
 
 
 def decode(data: bytes) -> list[Intent]:
-    """Raises ValueError when anything is not as it was written."""
+    """Parse a file of intents. Raises ValueError when the checksum or the content is wrong."""
     header, _, body = data.partition(b"\n")
     if header.decode("ascii", "replace") != f"{HEADER} {sha256(body)}":
         raise ValueError("the checksum does not match")
@@ -160,8 +163,8 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 class _Together(Struct):
-    """A file with the promises of several ops, as long as it is there. `left`: those that are not done; `own`: of these the ones
-    that have a newer promise in a file of their own."""
+    """A file with the intents of several ops. `left`: those not done yet. `own`: those of `left` that also have a newer
+    intent in a file of their own."""
 
     path: Path
     left: dict[str, Intent]
@@ -169,7 +172,7 @@ class _Together(Struct):
 
 
 class Intents:
-    """The folder of promises. Safe from any thread."""
+    """The folder of intents. Safe for many threads."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -177,10 +180,10 @@ class Intents:
         self._moving = self.folder / "moving"
         self._lock = threading.Lock()
         self._together: dict[str, _Together] = {}
-        """By the id of each op that is left in it."""
+        """`{op: its shared file}`, for each op that is not done."""
 
     def write(self, intent: Intent) -> None:
-        """Durable when this returns. It takes the place of what was promised of this op before."""
+        """Write an intent; durable on return. Replaces the op's earlier intent."""
         self.prepare()
         write_durably(self._path(intent.op), encode([intent]))
         with self._lock:
@@ -188,7 +191,7 @@ class Intents:
                 shared.own.add(intent.op)
 
     def write_all(self, intents: Sequence[Intent]) -> None:
-        """Several at once, in one file; all durable when this returns, none of them where it raises."""
+        """Write several intents in one file: all durable on return, none if it raises."""
         self.prepare()
         first = intents[0].op
         path = self._path(first) if len(intents) == 1 else self.folder / f"{first}{TOGETHER}"
@@ -203,7 +206,7 @@ class Intents:
                 self._together |= dict.fromkeys(shared.left, shared)
 
     def prepare(self) -> None:
-        """Make the folder, where it is not one. What stands in its place is set aside."""
+        """Make the folder if missing. Anything else of that name is set aside."""
         if not self.folder.is_dir() or self.folder.is_symlink():
             make_folder(self._root, FOLDER)
 
@@ -211,7 +214,8 @@ class Intents:
         return self.folder / f"{op}.json"
 
     def done(self, op: str) -> None:
-        """It is fulfilled. Not flushed: a promise that comes back after a power cut is found fulfilled in the history."""
+        """Remove the intent of an op that is done. Not fsynced: if a power cut restores it, recovery finds the op in
+        the history."""
         with self._lock:
             shared = self._together.pop(op, None)
             if shared is not None:
@@ -222,14 +226,15 @@ class Intents:
             self._path(op).unlink(missing_ok=True)
 
     def remove(self, op: str) -> None:
-        """It is taken back: its caller gets an error, so it must not happen after a crash either."""
+        """Remove the intent of an op whose caller gets an error, durably where others share its file, so that no crash
+        completes it."""
         with self._lock:
             shared = self._together.get(op)
             others = [intent for other, intent in shared.left.items() if other != op] if shared is not None else []
             if shared is not None and others:
                 try:
                     write_durably(shared.path, encode(others))
-                except OSError as exc:  # there is no room for saying so
+                except OSError as exc:  # the disk is full
                     log.error("the promise of %s cannot be taken back: %s", op, exc)
         self.done(op)
 
@@ -239,7 +244,7 @@ class Intents:
             return op in self._together or self._path(op).exists()
 
     def renew(self, intents: Iterable[Intent]) -> None:
-        """Write those anew whose files were removed: what was acknowledged must outlive us."""
+        """Write again the intents whose files were removed, because acknowledged changes must survive a crash."""
         for intent in intents:
             with self._lock:
                 shared = self._together.get(intent.op)
@@ -248,8 +253,8 @@ class Intents:
                 self.write(intent)
 
     def load(self) -> tuple[list[Intent], list[str]]:
-        """(promises in order, sentences about what was wrong). Half-written files go; damaged ones are set aside. Nothing is written,
-        so that a full disk keeps nobody from starting."""
+        """Return (intents in order, sentences on what was wrong). Half-written files are removed, damaged ones set
+        aside. Needs no disk space, so that a full disk does not prevent the start."""
         found: dict[str, Intent] = {}
         said = []
         several: list[tuple[Path, list[Intent]]] = []
@@ -270,9 +275,11 @@ class Intents:
                 else:
                     several.append((path, ops))
         for path, ops in several:
-            if not path.name.endswith(TOGETHER):  # of an older version: the first op's own promise would take its place
+            if not path.name.endswith(
+                TOGETHER
+            ):  # written by an older version: a single intent of the first op would get the same name
                 path = path.rename(self.folder / f"{ops[0].op}{TOGETHER}")
-            own = {op.op for op in ops} & found.keys()  # a newer one stands there
+            own = {op.op for op in ops} & found.keys()  # these have a newer intent in a file of their own
             shared = _Together(path, {op.op: op for op in ops}, own)
             found = shared.left | found
             with self._lock:
@@ -280,11 +287,12 @@ class Intents:
         return sorted(found.values(), key=lambda intent: intent.op), said
 
     def moving(self, commits: Iterable[str]) -> None:
-        """Note where the branch is about to be moved, so that a lock left behind by it is known as ours."""
+        """Record the commits to which the branch is about to move, so that a ref lock left after a crash is known as
+        ours."""
         text = "\n".join(commits).encode("ascii")
         try:
             write_small(self._moving, text)
-        except OSError:  # the folder is gone, or something else has the name
+        except OSError:  # the folder is missing, or another kind of file has the name
             self.prepare()
             make_way(self._root, f"{FOLDER}/moving", "was no file")
             write_small(self._moving, text)
@@ -301,6 +309,6 @@ class Intents:
 
 
 def op_of(token: str) -> str | None:
-    """The op that a staged twin belongs to."""
+    """Return the op that a staged file belongs to, by its name; None: to none."""
     op = token.partition(".")[0]
     return op if is_op(op) else None

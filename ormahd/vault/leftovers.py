@@ -1,4 +1,4 @@
-"""A folder that was released with all its data: what a running daemon keeps there for itself goes, and none begins there anew."""
+"""Cleans up a vault that was released with all its data, and prevents a new vault from starting there unasked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOCAL = ("lock", "intent", "tmp", "creating", ".gitignore", ".gitattributes")
 
 
 def remove_leftovers(root: Path) -> None:
-    """Remove what the running daemon kept below `.ormah` for itself; versions that were set aside stay."""
+    """Remove the daemon's own files below `.ormah`; versions that were set aside stay."""
     data = root / ".ormah"
     for name in LOCAL:
         place = data / name
@@ -28,7 +28,7 @@ def remove_leftovers(root: Path) -> None:
 
 
 def refuse_released(root: Path) -> None:
-    """Raise Unavailable where a person removed our data from the folder: no vault begins there unasked."""
+    """Raise Unavailable when a person has removed Ormah's data from the folder, so that no vault is made there unasked."""
     marker = released_marker(root)
     if marker.exists():
         raise Unavailable(

@@ -1,7 +1,7 @@
-"""One daemon for one vault: an flock on `.ormah/lock`, held for the life of the process, gone with it.
+"""Lets only one daemon open a vault: an flock on `.ormah/lock`, held until the process ends.
 
-`git clean -fdx` or a sync tool may remove that file, and a lock on a removed file locks nobody out. So the vault's folder itself is
-locked too, and each write looks first whether the file is still the one that is held (`keep`).
+`git clean -fdx` or a sync tool may remove that file, and a lock on a removed file excludes nobody. So the vault's
+folder is locked too, and each write first checks that the file at the path is still the locked one (`keep`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ormahd.process.set_aside import make_folder, make_way
 
 NAME = ".ormah/lock"
 PATIENCE = 2.0
-"""Seconds that a killed holder may take to let go."""
+"""Seconds to wait for the lock of a killed process to be released."""
 _NONE = {errno.ENOLCK, errno.ENOTSUP, errno.EBADF, errno.EINVAL}
-"""What a file system says that cannot lock a folder."""
+"""Error numbers of file systems that cannot lock a folder."""
 
 log = logging.getLogger(__name__)
 
 
 class VaultLock:
-    """Held from `take` to `release`. The file is never removed by us."""
+    """The lock of one vault, held from `take` to `release`. The file is never removed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -38,7 +38,8 @@ class VaultLock:
         self._folder: int | None = None
 
     def take(self) -> None:
-        """Raises Unavailable, naming the holder's pid, when another process (or another Vault here) has it."""
+        """Take the lock. Raises Unavailable, with the holder's pid, when another process (or another Vault in this one)
+        has it."""
         fd = self._open()
         try:
             holder = self._lock(fd, fd)
@@ -57,7 +58,7 @@ class VaultLock:
         self._sign(fd)
 
     def _open(self) -> int:
-        """The file, made where it is not. What stands in its place and is no file is set aside."""
+        """Open the lock file, made if missing. Anything at its path that is no regular file is set aside."""
         make_folder(self.root, ".ormah")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         for last in (False, True):
@@ -75,8 +76,9 @@ class VaultLock:
 
     @staticmethod
     def _lock(fd: int, signed: int) -> str | None:
-        """Lock it, or return the pid of the process that holds it, as the file `signed` says. A holder that was killed is waited for:
-        a child that it was just starting keeps the lock until the kernel is through with it too."""
+        """Lock the file or folder, or return the pid of the process that holds it, read from the file `signed`. Waits
+        up to `PATIENCE` for a killed holder: a child that it was starting keeps the lock until the kernel has ended
+        that too."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -90,7 +92,8 @@ class VaultLock:
                 return None
 
     def _lock_folder(self, signed: int) -> tuple[int | None, str | None]:
-        """(The vault's folder, locked; None where the file system cannot), and the pid of another process that holds it."""
+        """Lock the vault's folder. Return (descriptor, None), (None, pid) when another process holds it, or (None,
+        None) when the file system cannot lock folders."""
         folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             holder = self._lock(folder, signed)
@@ -105,7 +108,7 @@ class VaultLock:
         return folder, None
 
     def _sign(self, fd: int) -> None:
-        """Say in the file who has it, which messages name. On a full disk the lock holds without."""
+        """Write our pid into the lock file, for messages. On a full disk the lock holds without it."""
         os.ftruncate(fd, 0)
         try:
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -117,9 +120,11 @@ class VaultLock:
             os.close(before)
 
     def keep(self) -> None:
-        """Make sure that the file at our path is the one that we hold: where it was removed or replaced, lock the new one.
+        """Check that the file at the lock's path is the one that is locked. If it was removed or replaced, lock the new
+        one.
 
-        Raises Unavailable when another process has that, and we cannot be sure that it goes again: then we must not write.
+        Raises Unavailable when another process has locked the new file and we hold no lock on the folder: then nothing
+        may be written.
         """
         if self._fd is None or self._is_ours(self._fd):
             return
@@ -130,7 +135,7 @@ class VaultLock:
             holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
             os.close(fd)
             if self._folder is not None:
-                return  # that process is about to find that the folder is ours, and to let go
+                return  # that process will fail to lock the folder, and release the file
             raise Unavailable(
                 f"the vault {self.root} was taken over by process {holder or 'unknown'} when {NAME} was removed; nothing was changed",
                 hint="stop one of the two: ormahctl down",

@@ -1,7 +1,8 @@
-"""Our merge of notes as git's: the driver in the repository's configuration, and the attribute that gives notes to it.
+"""Installs Ormah's three-way merge of notes as a git merge driver: in the repository's configuration, and by an
+attribute.
 
-So `git revert`, `git merge`, `git pull`, `git stash pop` and the rest, typed by a person, merge as undo does (DESIGN
-section 5). Git's configuration is not part of the history: a clone has it from the first daemon that opens it.
+So `git revert`, `git merge`, `git pull`, `git stash pop` and others, run by a person, merge as undo does (DESIGN
+section 5). Git's configuration is not part of the history: a clone gets the driver from the first daemon that opens it.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ _OURS = "/ormahctl/hook.py"
 
 
 def command(socket: Path, *, interpreter: str = sys.executable, shim: Path = SHIM) -> str:
-    """What git hands to `sh` for each file (gitattributes(5), "Defining a custom merge driver").
+    """Return the command that git runs by `sh` for each file (gitattributes(5), "Defining a custom merge driver").
 
-    The shim's statuses: 0 merged, 65 not one note, 66 a person has to choose (`ormahctl/shim/merge.py`). With every other,
-    also where the interpreter is gone, the text is merged, which leaves markers: never one side in silence.
+    Exit codes of the shim: 0 merged, 65 not two versions of one note, 66 a person has to choose
+    (`ormahctl/shim/merge.py`). With any other code, or without the interpreter, `git merge-file` merges the text and
+    leaves conflict markers: no side is lost silently.
     """
     python, script, where = _quoted(interpreter), _quoted(str(shim)), _quoted(str(socket))
     return (
@@ -46,8 +48,9 @@ def _quoted(word: str) -> str:
 
 
 def install(vault: Vault, wanted: str) -> list[str]:
-    """Have git use `wanted`, and our folders ask for it. Writes only what differs, and never over a person's own driver.
-    Sentences on what was done and what could not be; `findings` names what is still wrong."""
+    """Configure `wanted` as git's driver, and add our lines to .gitattributes. Writes only what differs, and never
+    replaces a person's own driver. Return sentences on what was done and what failed; `findings` reports what is still
+    wrong."""
     said = []
     for step in (_configure, _attributes):
         try:
@@ -82,7 +85,8 @@ def _get(vault: Vault, key: str) -> str | None:
 
 
 def _attributes(vault: Vault, _wanted: str) -> list[str]:
-    """Our lines into the `.gitattributes` of our folders, above a person's own, which so have the last word."""
+    """Add our lines to the `.gitattributes` of our folders. They go above a person's lines, so that the person's take
+    precedence."""
     files = [f"{vault.home}/.gitattributes", ".ormah/.gitattributes"] if vault.home else [".gitattributes"]
     before = {path: vault.read(path) for path in files}
     after = {path: _missing(data or b"") + (data or b"") for path, data in before.items()}
@@ -98,14 +102,14 @@ def _attributes(vault: Vault, _wanted: str) -> list[str]:
 
 
 def _missing(data: bytes) -> bytes:
-    """Our lines whose pattern has no merge attribute in a `.gitattributes`."""
+    """Return our lines for those patterns that have no merge attribute in this `.gitattributes`."""
     said = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
     known = {words[0] for words in said if any(word.lstrip("-!").split("=")[0] == "merge" for word in words[1:])}
     return "".join(line for line in ATTRIBUTES.splitlines(keepends=True) if line.split()[0] not in known).encode()
 
 
 def findings(vault: Vault) -> list[dict[str, Any]]:
-    """Why git typed by hand would not merge notes as we do, for `doctor`."""
+    """Return findings for `doctor`: why git commands run by a person would not merge notes as Ormah does."""
     mend = "start the daemon again, or run: ormahctl doctor --fix"
     now = _get(vault, KEY)
     if now is None:
@@ -129,14 +133,16 @@ def findings(vault: Vault) -> list[dict[str, Any]]:
 
 
 def remove(vault: Vault) -> list[str]:
-    """Take our settings out of the repository's configuration; what was taken out. A person's own driver stays."""
+    """Remove our settings from the repository's configuration; a person's own driver stays. Return what was removed."""
     now = _get(vault, KEY)
     apart = "--worktree" if _get(vault, "extensions.worktreeConfig") == "true" else "--local"
     said = []
     if now is not None and _OURS in now:
         vault.git.run("config", apart, "--remove-section", "merge.ormah")
         said.append("git's merge driver for notes (merge.ormah)")
-    for where in dict.fromkeys(("--local", apart)):  # some of our settings are of the repository, not of the worktree
+    for where in dict.fromkeys(
+        ("--local", apart)
+    ):  # some of our settings belong to the repository, not to the worktree
         out = vault.git.run("config", where, "-z", "--name-only", "--get-regexp", r"^ormah\.", ok=(0, 1))
         for key in dict.fromkeys(os.fsdecode(out).split("\0")[:-1]):
             vault.git.run("config", where, "--unset-all", key)
@@ -145,7 +151,8 @@ def remove(vault: Vault) -> list[str]:
 
 
 def without_ours(vault: Vault) -> dict[str, tuple[bytes, bytes]]:
-    """Git's files of rules that hold lines of ours, outside of `.ormah`: (as they are, without our lines)."""
+    """Return `{path: (today's bytes, without our lines)}` of the .gitattributes and .gitignore files outside `.ormah`
+    that have lines of ours."""
     wanted = {f"{vault.home}/.gitattributes" if vault.home else ".gitattributes": ATTRIBUTES.encode()}
     if not vault.home and not made_by_person(vault, [(".gitignore", None)]):
         wanted[".gitignore"] = ROOT_IGNORED.encode()
