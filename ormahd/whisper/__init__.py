@@ -1,1 +1,1 @@
-"""Whisper: the few memories that matter for a prompt, before the agent answers, or silence with a reason."""
+"""Whisper: select the few memories that matter for a prompt, before the agent answers; or return no memory, with a reason."""

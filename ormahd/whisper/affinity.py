@@ -1,8 +1,8 @@
-"""Apply feedback to candidates: an explicit judgement on the same prompt decides, others raise or lower the score. Pure.
+"""Affinity: change the relevance of candidates by earlier judgements. Pure functions.
 
-An explicit judgement counts where its prompt means the same, by vector or by text hash; the latest wins. Otherwise judgements on
-similar prompts (cosine above the threshold) count, weighted by cosine, age and source. The boost is their weighted mean of +1 and -1,
-times the largest boost allowed.
+An explicit judgement on a prompt with the same meaning (by vector or text hash) decides; the latest wins. Otherwise
+judgements on similar prompts (cosine above the threshold) count, weighted by cosine, age and source. The boost is
+their weighted mean of +1 and -1, times the largest boost allowed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ormahd.state.feedback import Judgements
 Float = NDArray[np.float32]
 
 SAME: Final = 0.9
-"""Cosine from which two prompts mean the same: with the default model other fillers and forms (0.92 to 0.97), and not another port,
-price, version or module in the same sentence (0.65 to 0.89). 0.7, from which feedback counts for a prompt, is the same subject."""
+"""Least cosine of two prompts with the same meaning. With the default model, prompts that differ in wording only are
+above it, and prompts that differ in a port, price, version or module are below it."""
 
 
 class Verdict(Struct, frozen=True):
-    """The last explicit judgement on a memory for this prompt. `cosine`: of the two prompts; 1 where the text is the same."""
+    """The latest explicit judgement on a memory for this prompt. `cosine`: of the two prompts; 1 if their texts are equal."""
 
     judgement: Judgement
     cosine: float
@@ -41,7 +41,7 @@ class Verdict(Struct, frozen=True):
 def verdicts(
     vector: Float | None, prompt_hash: str, node_ids: Iterable[str], judgements: Judgements
 ) -> dict[str, Verdict]:
-    """Node id to what was said of it for the prompt with this vector (unit) and keyed hash; the others are left out."""
+    """Return `{node id: verdict}` for nodes with an explicit judgement on a prompt with this unit vector or keyed hash."""
     found: dict[str, Verdict] = {}
     for node_id in dict.fromkeys(node_ids):
         said = list(_said(vector, prompt_hash, node_id, judgements))
@@ -64,11 +64,11 @@ def _said(vector: Float | None, prompt_hash: str, node_id: str, judgements: Judg
 
 
 SHOWN = 20
-"""Judgements that a trace names for one memory."""
+"""Largest number of judgements that a trace lists for one memory."""
 
 
 class Row(Struct, frozen=True):
-    """A judgement's part in a boost. `days` old; `weight` is what its signal counts."""
+    """One judgement's part in a boost: its age in `days`, and the `weight` of its signal."""
 
     judgement: Judgement
     cosine: float
@@ -84,7 +84,7 @@ class Row(Struct, frozen=True):
 
 
 class Boost(Struct, frozen=True):
-    """What is added to a memory's relevance, and of how many `judgements` it was made."""
+    """The value added to a memory's relevance, and the number of `judgements` that it was computed from."""
 
     value: float
     judgements: int
@@ -92,7 +92,7 @@ class Boost(Struct, frozen=True):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The judgements that made it, the weightiest first (at most `SHOWN`)."""
+        """The judgements that the boost was computed from, largest weight first (at most `SHOWN`)."""
         return self._rows()
 
     @property
@@ -103,8 +103,10 @@ class Boost(Struct, frozen=True):
 def boosts(
     vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime, settings: AffinitySettings
 ) -> dict[str, Boost]:
-    """What feedback adds to these memories for the prompt with this vector (unit). A memory without a judgement on a
-    prompt like this one is left out."""
+    """Return `{node id: boost}` for the prompt with this unit vector.
+
+    A memory without a judgement on a similar prompt is left out.
+    """
     if vector is None or judgements.matrix.shape[1] != len(vector):
         return {}
     nodes = [node for node in dict.fromkeys(node_ids) if node in judgements.spans]
@@ -115,12 +117,12 @@ def boosts(
     places = np.concatenate([np.arange(span.start, span.stop) for span in spans])
     of = np.repeat(np.arange(len(nodes)), [span.stop - span.start for span in spans])
     source = np.where(judgements.implicit[places], settings.implicit_weight, 1.0)
-    # a setting below 0 lets opposites in: they weigh nothing
+    # with a threshold below 0, prompts with a negative cosine would pass
     like = (cosines >= settings.similarity_threshold) & (cosines > 0) & (source > 0)
     cosines, places, of, source = cosines[like], places[like], of[like], source[like]
-    # clocks of several machines differ: what comes from the future counts as of now
+    # clocks of several machines differ: a judgement dated in the future counts as made now
     days = np.maximum(0.0, (now.timestamp() - judgements.times[places]) / 86_400)
-    # as if a memory's youngest had no age: the mean is the same, and a hundred years do not make 0 / 0 of it
+    # ages relative to the youngest judgement of each memory: the mean is the same, and very old ones do not underflow to 0 / 0
     youngest = np.full(len(nodes), np.inf)
     np.minimum.at(youngest, of, days)
     weights = cosines * source * np.exp2(-(days - youngest[of]) / settings.half_life_days)
@@ -145,7 +147,7 @@ def boosts(
 
 
 def judged(vector: Float | None, node_id: str, judgements: Judgements, settings: AffinitySettings) -> bool:
-    """Whether there is a judgement on this memory for a prompt like this one: then there is nothing to ask."""
+    """Whether a judgement on this memory exists for a similar prompt; then a review need not ask about it."""
     span = judgements.spans.get(node_id)
     if vector is None or span is None or judgements.matrix.shape[1] != len(vector):
         return False

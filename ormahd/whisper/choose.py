@@ -1,7 +1,7 @@
-"""Choose: from candidates to the few that are whispered. Each step names those that it lets go, and why.
+"""Choose the few candidates that are whispered. Each step drops some and records the reason in `dropped`.
 
-The order is the seeds': floor, (rerank, affinity), floor again, identity, topic, gate, exploration. What the original
-learned later stands in between: what fits another space far better, and what the session's context holds already.
+Order: judge, elsewhere, floor, (rerank, affinity), floor again, time, identity, topic, known to the session, archive,
+gate, exploration.
 """
 
 from __future__ import annotations
@@ -21,36 +21,39 @@ from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, Shown,
 Overlaps = Callable[[Candidate], bool]
 
 TEMPORAL_RELEVANCE = 0.30
-"""The floor for prompts that ask for a time: the time itself speaks for a memory (the seeds')."""
+"""Least relevance for prompts that ask for a time: matching the time is evidence in itself."""
 CROWDING = 0.0125
-"""What the gate rises by for each memory that is in already: the sixth has to be surer than the first."""
+"""Amount by which the gate rises for each memory already chosen."""
 COMPANIONS = 0.12
-"""How far behind the most relevant memory others may be. With `CROWDING` 55 instead of 46 per cent of what is whispered on dialogue belongs."""
+"""Memories whose relevance is lower than the best one's by more than this are dropped."""
 PREFERENCE_GATE = 0.42
-"""The gate for standing preferences: they apply to a task without speaking of it."""
+"""Gate for standing preferences. It is lower, because a preference applies to a task without sharing its words."""
 OTHER_SPACES = 0.5
-"""Factor on the relevance of a memory of another space that the prompt does not name: none passes the default gate."""
+"""Factor on the relevance of a memory of another space that the prompt does not name. With it, none passes the default gate."""
 TOPIC_COSINE = 0.55
-"""Cosine from which a memory may stay without a word in common with the prompt, where others have one."""
+"""Least cosine at which a memory without a common word with the prompt stays when other memories have one."""
 ELSEWHERE_MARGIN = -0.02
-"""By how much, in late interaction, the best of this space and global may be behind the best of another space."""
+"""Added to the best late interaction of another space; this space (or global) must reach the sum."""
 FULL_NODES = 2
-"""Memories that are quoted in full; the others by title (the seeds')."""
+"""Number of memories that are quoted in full; the others are shown by title."""
 BELOW_GATE = "gate: relevance"
-"""How the reason begins of those among which exploration looks."""
+"""Beginning of the `dropped` reason of candidates that exploration may pick."""
 
 
 def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Those that no step has let go."""
+    """Return the candidates that no step has dropped."""
     return [one for one in candidates if one.dropped is None]
 
 
 def judge(pool: Pool, heard: Heard, asked: Asked) -> None:
-    """Relevance: what the texts say, by how sure the memory is and where it is at home. Who asks about himself is answered
-    by what is linked to him, however little the words have in common; who names another space is answered from there."""
+    """Compute each candidate's relevance: from its text, its confidence, and whether its space fits.
+
+    For a prompt about the user, memories linked to the self node are relevant even without common words. For a prompt
+    that names another space, memories of that space count in full.
+    """
     said = frozenset(words(heard.prompt))
     about_user = heard.scores.get(Intent.IDENTITY.value, 0.0) if Intent.IDENTITY in heard.intents else 0.0
-    standing = {id(one) for one in pool.preferences}  # those have to apply by what they say
+    standing = {id(one) for one in pool.preferences}  # these must match by their text
     for one in (*pool.candidates, *pool.preferences):
         one.numbers["text"] = one.relevance
         linked = about_user if one.id in pool.identity and id(one) not in standing else 0.0
@@ -64,8 +67,10 @@ def judge(pool: Pool, heard: Heard, asked: Asked) -> None:
 
 
 def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked: Asked) -> None:
-    """Note what was said outright of a candidate for this prompt. That it is of use is not carried to other projects: there the same
-    words ask for something else."""
+    """Record explicit judgements on candidates for this prompt.
+
+    A positive judgement counts only in the project where it was made: elsewhere the same words ask for something else.
+    """
     for one in candidates:
         said = verdicts.get(one.id)
         if said is None:
@@ -80,13 +85,13 @@ def _place(one: Candidate, asked: Asked, said: frozenset[str]) -> float:
         return one.numbers.get("space", 1.0)
     named = frozenset(words(one.row.space or ""))
     if short_name(one.row.space or "") == short_name(asked.space or ""):
-        # of two projects of one name, that name means the one that we are in
+        # if two projects share a name, the name means the caller's project
         named -= frozenset(words(asked.space or ""))
     return 1.0 if named and named <= said else OTHER_SPACES
 
 
 def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettings) -> None:
-    """What is below the least relevance is not looked at further; for a prompt that asks for a time, less is enough."""
+    """Drop candidates below the least relevance, which is lower for a prompt that asks for a time."""
     least = min(settings.min_relevance, TEMPORAL_RELEVANCE) if heard.temporal else settings.min_relevance
     for one in alive(candidates):
         if one.relevance < least and one.source != "temporal" and not one.wanted:
@@ -94,7 +99,7 @@ def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettin
 
 
 def blend(candidates: Sequence[Candidate], judged: Sequence[float], share: float) -> None:
-    """A cross-encoder's word (0 to 1, in the candidates' order) joins the search's."""
+    """Mix the cross-encoder's scores (0 to 1, in the candidates' order) into relevance and order."""
     for one, word in zip(candidates, judged, strict=True):
         one.numbers["cross"] = word
         text = share * word + (1.0 - share) * one.numbers["text"]
@@ -103,7 +108,7 @@ def blend(candidates: Sequence[Candidate], judged: Sequence[float], share: float
 
 
 def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings: WhisperSettings) -> None:
-    """Feedback on prompts like this one; then the floor from which a candidate is logged."""
+    """Add the affinity from earlier feedback, then drop candidates judged of no use or below `log_relevance`."""
     for one in alive(candidates):
         delta = boosts[one.id].value if one.id in boosts else 0.0
         one.numbers["before_feedback"] = one.relevance
@@ -118,8 +123,8 @@ def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings
 
 
 def timely(candidates: Sequence[Candidate], heard: Heard, asked: Asked, *, topical: bool) -> None:
-    """What is there for its time alone is of this space or global; and where the prompt names a topic, and something of that
-    time is about it, it is not needed."""
+    """Drop candidates found only by their time if they are of another space, or if the prompt has a topic and other
+    candidates match it."""
     if not heard.temporal:
         return
     about = any(one.source == "search" for one in alive(candidates)) and topical
@@ -133,7 +138,11 @@ def timely(candidates: Sequence[Candidate], heard: Heard, asked: Asked, *, topic
 
 
 def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> None:
-    """A prompt about the user alone: global memories where there are any; and where the words fit some, only those."""
+    """For a prompt about the user alone: keep only global memories if there are any, and only those near the best
+    match of the words.
+
+    The second rule applies only if the best match reaches `log_relevance`: then the prompt asks for a single trait.
+    """
     if not heard.identity_only:
         return
     left = alive(candidates)
@@ -143,15 +152,14 @@ def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSet
                 one.dropped = "identity: not global"
     left = alive(candidates)
     best = max((one.numbers["text"] for one in left), default=0.0)
-    if best >= settings.log_relevance:  # it asks for one trait, not for all
+    if best >= settings.log_relevance:  # the prompt asks for one trait, not for all
         for one in left:
             if one.numbers["text"] < best - COMPANIONS:
                 one.dropped = "identity: others fit the words"
 
 
 def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps: Overlaps) -> None:
-    """Where some share a word with the prompt, those that do not must be near in meaning to stay (seeds: narrow to those
-    that overlap; identity is let through)."""
+    """If some candidates share a word with the prompt, drop those that share none and are not near in meaning."""
     left = alive(candidates)
     sharing = {one.id for one in left if overlaps(one)}
     if not sharing:
@@ -170,9 +178,11 @@ def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps:
 
 
 def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked) -> bool:
-    """Is the prompt's matter at home here? Where a memory of another space fits better than all of this one (and global),
-    what resembles it here is about something else. False: they are let go. Where no project is, every project is elsewhere, and that
-    one of them fits better says nothing against a global memory."""
+    """Whether the prompt's topic belongs to this space. If not, candidates of this space and global ones are dropped.
+
+    It does not belong here if a memory of another space matches better than all of this space and global. Always True
+    if the caller is in no project.
+    """
     if asked.space is None or pool.elsewhere <= 0.0 or pool.here >= pool.elsewhere + ELSEWHERE_MARGIN:
         return True
     for one in alive(candidates):
@@ -184,7 +194,7 @@ def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked) -> bool:
 
 
 def unknown(candidates: Sequence[Candidate], before: Before) -> float:
-    """Let go what the session's context holds already. The largest relevance among those; 0 where there was none."""
+    """Drop candidates that the session's context already contains. Returns the largest relevance among them, or 0."""
     known = [one for one in alive(candidates) if context_key(one.row) in before.known]
     for one in known:
         one.dropped = "session: its context holds it already"
@@ -195,7 +205,7 @@ def unknown(candidates: Sequence[Candidate], before: Before) -> float:
 
 
 def silenced(candidates: Iterable[Candidate], settings: WhisperSettings) -> bool:
-    """Whether one that was relevant enough is silent because that was asked for."""
+    """Whether a candidate that was relevant enough was dropped because it had been judged of no use."""
     return any(
         one.numbers.get("verdict", 0.0) < 0 and one.numbers.get("before_feedback", 0.0) >= settings.injection_gate
         for one in candidates
@@ -203,8 +213,8 @@ def silenced(candidates: Iterable[Candidate], settings: WhisperSettings) -> bool
 
 
 def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candidate | None:
-    """What rests in the archive is let go where it is not well above the gate. The most relevant of those that would have spoken from
-    working; None: there is none."""
+    """Drop archived candidates below `archive_gate`. Returns the most relevant one that would have passed the normal
+    gate, or None."""
     held = []
     for one in alive(candidates):
         if one.archived and one.relevance < settings.archive_gate and not one.wanted:
@@ -222,10 +232,12 @@ def gate(
     crowding: float = CROWDING,
     companions: float = COMPANIONS,
 ) -> list[Candidate]:
-    """Whoever is relevant enough, best first; each further memory has to be a little surer than the one before. `known`:
-    relevance of what the context holds already; where that answers the prompt, what fits so-so is noise as ever. Of what a prompt for a time
-    finds, the types that it names come first, then the newest."""
-    wished = kinds(heard.prompt) if heard.temporal else frozenset()  # else the search's order has it
+    """Return the candidates that are relevant enough, best first; each further one has to be a little more relevant.
+
+    `known`: relevance of memories that the context already contains; candidates far below it are dropped. For a
+    prompt that asks for a time, types that the prompt names come first, then the newest.
+    """
+    wished = kinds(heard.prompt) if heard.temporal else frozenset()  # otherwise the search's order already includes it
     left = sorted(
         alive(candidates),
         key=lambda one: (one.row.type not in wished, -one.order, -one.row.created.timestamp(), one.id),
@@ -234,7 +246,7 @@ def gate(
     chosen: list[Candidate] = []
     for one in left:
         least = settings.injection_gate + crowding * len(chosen)
-        if heard.temporal or one.wanted:  # the time itself speaks for it, and the floor was its gate
+        if heard.temporal or one.wanted:  # a matching time is evidence enough; `floor` has filtered these
             least = 0.0
         if one.relevance < least:
             one.dropped = f"{BELOW_GATE} {one.relevance:.3f} below {least:.3f}"
@@ -256,7 +268,7 @@ def gate(
 
 
 def _joins(one: Candidate, chosen: Iterable[Candidate]) -> bool:
-    """Let a candidate go that says what one of the chosen says, and have that one say so."""
+    """Drop a candidate that repeats one of the chosen, and count it in that one's `also`. Returns whether it was dropped."""
     twin = _twin(one, chosen)
     if twin is None:
         return False
@@ -273,7 +285,7 @@ def _twin(one: Candidate, others: Iterable[Candidate]) -> Candidate | None:
 def standing(
     preferences: Sequence[Candidate], chosen: Sequence[Candidate], settings: WhisperSettings
 ) -> list[Candidate]:
-    """Preferences that apply to what the prompt does, besides those that were chosen anyway."""
+    """Return preferences that apply to the prompt's task and were not chosen already."""
     there = {one.id for one in chosen}
     left = [one for one in alive(preferences) if one.id not in there]
     left.sort(key=lambda one: (-one.relevance, one.id))
@@ -291,7 +303,10 @@ def standing(
 
 
 def explore(candidates: Sequence[Candidate], chosen: Collection[Candidate], judged: Collection[str], *, room: int) -> Candidate | None:  # fmt: skip
-    """One memory below the gate, to learn from, beside a real injection only; none that feedback speaks of already."""
+    """Return one candidate below the gate, shown to get feedback on it, or None.
+
+    Only beside chosen memories, and never one with feedback on similar prompts.
+    """
     if not chosen or room <= 0:
         return None
     held = [
@@ -310,14 +325,14 @@ def arrange(
     exploring: Candidate | None,
     settings: WhisperSettings,
 ) -> list[Candidate]:
-    """The list as it is shown: the first ones in full, preferences after what the prompt is about, exploration last."""
+    """Return the list in the order shown: chosen memories (the first ones in full), then preferences, then the exploration."""
     room = settings.max_nodes - len(preferences) - (exploring is not None)
     listed = list(chosen[: max(room, 1)])
     for one in chosen[len(listed) :]:
         one.dropped = "gate: preferences took the place"
     number = 0
     for one in listed:
-        one.shown = "title" if one.older_than else _shown(number)  # what was replaced is named, not quoted
+        one.shown = "title" if one.older_than else _shown(number)  # a replaced memory is shown by title
         number += not one.older_than
     for one in preferences:
         one.shown = "title" if one.older_than else "preference"

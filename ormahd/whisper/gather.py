@@ -1,4 +1,4 @@
-"""Gather the memories that may belong to a prompt: by search, by identity, and standing preferences. Reads only."""
+"""Gather the memories that may fit a prompt: by search, by identity, from the archive, and standing preferences. Read-only."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent
 
 OVERLAP: Final = 20_000
-"""Characters of a memory whose words are compared with a prompt's."""
+"""Number of a memory's characters whose words are compared with the prompt's words."""
 KEPT: Final = 60_000
-"""Words that are remembered, of all memories together (5 MB): of 2,000 short ones."""
+"""Total number of words in the cache of `stemmed`."""
 
 _known: dict[str, frozenset[str]] = {}
 _counted = 0
@@ -31,7 +31,7 @@ _lock = threading.Lock()
 
 
 def stemmed(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
-    """Returns the words of memories by their digest; of a huge one those of its beginning."""
+    """Return `{digest: stemmed words}` of memories; of a huge one, the words of its beginning only."""
     global _counted  # noqa: PLW0603 - of the process, as `_known` is
     found = {row.digest: known for row in rows if (known := _known.get(row.digest)) is not None}
     new = {
@@ -39,7 +39,7 @@ def stemmed(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
         for row in rows
         if row.digest not in found
     }
-    stems(itertools.chain.from_iterable(new.values()))  # all at once: asking SQLite is what takes time
+    stems(itertools.chain.from_iterable(new.values()))  # all at once: each query to SQLite is slow
     learned = {digest: stems(some) for digest, some in new.items()}
     with _lock:
         for digest, some in learned.items():
@@ -51,28 +51,28 @@ def stemmed(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
 
 
 SPOKEN_OF = [Tier.CORE, Tier.WORKING]
-"""Where a prompt is looked for. The archive has a small search of its own, so that however much rests there, it takes nobody's place."""
+"""Tiers of the main search. The archive is searched separately, so that archived memories do not displace others."""
 WIDE_ARCHIVE = 8
-"""Archived memories looked at for one prompt: what is whispered from there fits far better than the rest."""
+"""Number of archived memories considered for one prompt."""
 FAR_ARCHIVE = 0.3
-"""Cosine below which none of them passes its gate."""
+"""Cosine below which no archived memory can pass its gate."""
 _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
 WIDE_PREFERENCES = 8
-"""Preferences looked at for one prompt; they are few, and the nearest ones are what counts."""
+"""Number of preferences considered for one prompt."""
 FAR_PREFERENCE = 0.2
 """Cosine below which no preference applies."""
 
 
 class Readable(Searchable, Protocol):
-    """What gathering asks of the index."""
+    """What gathering needs from the index."""
 
     def count(self) -> int: ...
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
 
 
 class Pool(Struct, frozen=True):
-    """Everything that was found. `here` and `elsewhere`: the best late interaction in the caller's space (or global) and
-    in any other one."""
+    """All candidates found. `here`: the best late interaction in the caller's space or global; `elsewhere`: in any
+    other space."""
 
     candidates: list[Candidate]
     preferences: list[Candidate] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Pool(Struct, frozen=True):
     here: float = 0.0
     elsewhere: float = 0.0
     better: str | None = None
-    """The other space in which that stands."""
+    """The other space in which `elsewhere` was found."""
     degraded: tuple[str, ...] = ()
 
 
@@ -88,7 +88,7 @@ def gather(
     index: Readable, heard: Heard, asked: Asked, *, self_id: str, embed: EmbedQuery, now: datetime, rules: Rules,
     limit: int, preferences: bool,
 ) -> Pool:  # fmt: skip
-    """Candidates, best first by the search's order. `preferences`: look for standing ones too."""
+    """Return the candidates, best first in the search's order. `preferences`: also look for standing preferences."""
     query = SearchQuery(
         query=heard.query, limit=limit, tiers=SPOKEN_OF,
         created_after=heard.after, created_before=heard.before,
@@ -122,7 +122,7 @@ def gather(
 
 
 def neighbours(edges: Iterable[EdgeRow], self_id: str) -> frozenset[str]:
-    """What defines the user: linked with the self node by `defines`."""
+    """Return the ids of memories that describe the user: those connected to the self node by `defines`."""
     linked = (edge for edge in edges if edge.edge is EdgeType.DEFINES)
     return frozenset(end for edge in linked for end in (edge.source, edge.target)) - {self_id}
 
@@ -133,20 +133,20 @@ def _candidates(
     for hit in hits:
         row = rows.get(hit.node_id)
         if row is None or row.id == self_id:
-            continue  # forgotten a moment ago; or the user's own node, whose title says nothing
+            continue  # forgotten meanwhile; or the self node, whose title says nothing
         numbers = dict(hit.numbers)
         if "words" in numbers:
             numbers["common"] = common_words(numbers["words"], notes)
             if notes < FEW:
                 numbers["common"] = max(numbers["common"], few_words(len(said & stemmed([row])[row.digest])))
-        # what came by an edge has no numbers of its own text, and so no relevance
+        # a memory found by an edge has no numbers of its own text, and so no relevance
         yield Candidate(row, hit.score, hit.source, relevance(numbers) or 0.0, numbers=numbers)
 
 
 def _archive(
     index: Readable, query: SearchQuery, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
 ) -> Ranked:
-    """What rests in the archive, where one is near at all. Not what another memory says today."""
+    """Search the archive, if any archived memory is near the prompt. Memories that a living memory replaces are left out."""
     chosen = Filter(
         tiers=(Tier.ARCHIVAL,), created_after=query.created_after, created_before=query.created_before, alive_at=now
     )
@@ -163,7 +163,7 @@ def _archive(
 
 
 def _replaced(index: Readable, ids: Sequence[str], now: datetime) -> frozenset[str]:
-    """Those of which a living memory says the same, or what holds now."""
+    """Return the ids in `ids` that a living memory was derived from or evolved from."""
     ends = [(edge.target, edge.source) for edge in index.edges_of(ids) if edge.edge in _REPLACES and edge.target in ids]
     rows = index.notes([source for _, source in ends], connections=False)
     alive = {one.id for one in rows.values() if one.tier is not Tier.ARCHIVAL and not one.expired(now)}
@@ -178,7 +178,7 @@ def _preferences(
     chosen = Filter(types=(NodeType.PREFERENCE,), tiers=tuple(SPOKEN_OF), spaces=tuple(spaces), alive_at=now)
     near = index.search_vectors(query_vectors.vector, 1, chosen) if query_vectors is not None else []
     if not near or near[0][1] < FAR_PREFERENCE:
-        return []  # most prompts touch none, and the rest takes some milliseconds
+        return []  # for most prompts no preference is near; this saves the full search
     query = SearchQuery(
         query=heard.query, limit=WIDE_PREFERENCES, tiers=SPOKEN_OF, types=[NodeType.PREFERENCE], spaces=spaces
     )
@@ -187,6 +187,6 @@ def _preferences(
 
 
 def _few(rules: Rules, many: int) -> Rules:
-    """Rules of a search that looks at `many` candidates and spreads nothing along edges."""
+    """Return rules for a search over `many` candidates, without spreading activation."""
     still = rules.activation.model_copy(update={"seed_count": 0})
     return replace(rules, activation=still, min_pool=many, compared=many)

@@ -1,6 +1,7 @@
-"""The text a session gets when it begins: this project's core memories, global ones and the user's identity, within a budget.
+"""The text for the start of a session: core memories of the project, global ones, and the user's identity, within a budget.
 
-What the session's context still holds is not repeated. `wiring` reads how `ormahctl setup` connected each agent.
+Memories that the session's context still contains are not repeated. `Wiring` reads how `ormahctl setup` connected
+each agent.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ from ormahd.whisper.types import Shown, context_key
 log = logging.getLogger("ormahd.wiring")
 
 AGENT: Final = "agent:"
-"""How the source of an agent begins (`actions.caller`)."""
+"""Prefix of an agent's source (`actions.caller`)."""
 
 
 class Wiring:
-    """The commands of each agent. The file is read again when it has changed; thread-safe."""
+    """The commands of each agent. The file is read again when it changes; thread-safe."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """`file`: where setup writes; the usual place if None."""
+        """`file`: the file that setup writes; None for the default path."""
         self._file = file or paths.wiring_file()
         self._usual = shell(paths.program(PROGRAM))
         self._known: tuple[tuple[int, int, int] | None, Mapping[str, Commands]] = (None, {})
 
     def of(self, agent: str | None) -> Commands:
-        """The commands of the agent with this name or source; of one that was not set up, those of a shell on this machine."""
+        """Return the commands of the agent with this name or source; the commands of a shell if the agent was not set up."""
         return self._read().get((agent or "").removeprefix(AGENT), self._usual)
 
     def _read(self) -> Mapping[str, Commands]:
@@ -59,7 +60,7 @@ class Wiring:
 
 
 def _parsed(file: Path) -> Mapping[str, Commands]:
-    """What the file says; nothing where it cannot be read, because a whisper does not fail over its footnote."""
+    """Return the commands in the file by agent; empty if it cannot be read, so that a whisper does not fail."""
     try:
         programs = msgspec.json.decode(own_files.read(file, follow=True), type=dict[str, paths.Wired])
     except (OSError, msgspec.DecodeError) as exc:
@@ -69,13 +70,13 @@ def _parsed(file: Path) -> Mapping[str, Commands]:
 
 
 CONTENT: Final = 240
-"""Characters of one memory's content: the beginning, by which it is known whether to recall it."""
+"""Characters of one memory's content that are shown."""
 MOST: Final = 20
-"""Memories at most, however short."""
+"""Largest number of memories in a greeting."""
 
 
 class Readable(Protocol):
-    """What a greeting asks of the index."""
+    """What a greeting needs from the index."""
 
     def edges_of(self, ids: Sequence[str] | None = None) -> list[EdgeRow]: ...
     def ids(self, chosen: Filter) -> list[str]: ...
@@ -83,11 +84,11 @@ class Readable(Protocol):
 
 
 Replaced = Callable[[Sequence[str]], Mapping[str, str]]
-"""Of memories those that a newer one replaced: {older: newer}."""
+"""Return `{older: newer}` for those of the memories that a newer one replaced."""
 
 
 class Greeting(Struct, frozen=True):
-    """The text, "" where nothing is to be said, and how it shows which memory (`context_key`)."""
+    """The text (empty if there is nothing to say), and how each memory (by `context_key`) is shown in it."""
 
     text: str = ""
     shown: Mapping[str, Shown] = field(default_factory=dict)
@@ -104,8 +105,11 @@ def greet(
     commands: Commands = SHELL,
     replaced: Replaced = lambda _: {},
 ) -> Greeting:
-    """What a session that works in `space` ought to know from its beginning, without what it knows (`known`: context keys).
-    `replaced`: which of these memories a newer one replaced; they are marked."""
+    """Return the text for a session that begins in `space`.
+
+    `known`: context keys of memories that the session already has. `replaced`: finds memories that a newer one
+    replaced; they are marked.
+    """
     room = settings.greeting_characters - len(enclose([], commands=commands, heading=REMEMBERS))
     lines: list[str] = []
     shown: dict[str, Shown] = {}
@@ -122,7 +126,7 @@ def greet(
 
 
 def _due(index: Readable, space: str | None, self_id: str, now: datetime) -> Iterator[NodeRow]:
-    """Core memories of this space, then global ones, then the user's own node and what is linked to it by `defines`."""
+    """Yield core memories of this space, then global ones, then the self node and the memories connected to it by `defines`."""
     linked = neighbours(index.edges_of([self_id]), self_id)
     core = index.ids(Filter(tiers=(Tier.CORE,), spaces=(GLOBAL, *([space] if space else [])), alive_at=now))
     rows = index.notes([self_id, *linked, *core], connections=False)
@@ -137,19 +141,19 @@ def _due(index: Readable, space: str | None, self_id: str, now: datetime) -> Ite
 
 
 def _says_nothing(me: NodeRow) -> bool:
-    """Whether the user's node holds no more than the name that it was made with, or not even that."""
+    """Whether the self node has no content beyond the text it was created with."""
     said = me.content.strip()
     as_made = said.endswith(SELF_TEXT) and "\n" not in said
     return as_made or " ".join(said.split()) in {"", " ".join((me.title or "").split())}
 
 
 def _first(row: NodeRow) -> tuple[bool, float, float, str]:
-    """Core before working, important before others, young before old."""
+    """Sort key: core before working, then by importance, then newest first."""
     return (row.tier is not Tier.CORE, -row.strength.importance, -row.created.timestamp(), row.id)
 
 
 def _entry(row: NodeRow, room: int, newer: str | None) -> tuple[list[str] | None, Shown]:
-    """A memory's lines within `room` characters; None where not even its title has room."""
+    """Return a memory's lines within `room` characters and how it is shown; None as lines if not even its title fits."""
     head = line(row, older_than=newer)
     if len(head) + 1 > room:
         return None, "title"

@@ -1,6 +1,7 @@
-"""Decide what a prompt is: `early` before anything is embedded, then `hear` for kind, search text, time and topic.
+"""Classify a prompt: `early` before anything is embedded, then `hear` for its kind, search text, time and topic.
 
-`early` is silent where no question was asked or the whole prompt consists of phrases that acknowledge, thank or greet (`phrases.txt`).
+`early` returns a reason for silence if the prompt asks nothing, for example if it only acknowledges, thanks or greets
+(`phrases.txt`).
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, classify, re
 from ormahd.whisper.types import Asked, Before, Float, Heard, Intent, Silence
 
 MOST_WORDS = 24
-"""Words (characters of Chinese, Japanese, Korean) of an acknowledgement: whoever writes more means something by it."""
+"""Largest number of words (or Chinese, Japanese, Korean characters) of a prompt that can be a mere acknowledgement."""
 
 _SIGNS = "\u3005\u3041-\u30ff\u3131-\u318e\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
-"""Scripts whose phrases are compared character by character, whatever stands between: spaces are left out at will."""
+"""Scripts whose phrases are compared character by character, because spaces between words are optional."""
 _TOKENS = re.compile(rf"[{_SIGNS}]|[^\W_{_SIGNS}]+")
 
 Words = tuple[str, ...]
 Sequence = tuple["str | Choice", ...]
-"""What follows one another: a word, or a choice of sequences."""
+"""A sequence of words and choices."""
 
 
 class Choice(Struct, frozen=True):
@@ -43,7 +44,7 @@ class Choice(Struct, frozen=True):
 
 
 def acknowledges(text: str) -> bool:
-    """True for a text that consists of phrases only; what is no letter or digit does not count."""
+    """Whether a text consists only of phrases from `phrases.txt`; punctuation is ignored."""
     words = tokens(text, MOST_WORDS + 1)
     if not words or len(words) > MOST_WORDS:
         return False
@@ -57,13 +58,13 @@ def acknowledges(text: str) -> bool:
 
 
 def tokens(text: str, most: int) -> Words:
-    """The first words of a text as phrases are compared: folded, apostrophes left out (`that's` is `thats`)."""
+    """Return the first `most` words of a text in the form in which phrases are compared: folded, without apostrophes."""
     folded = fold(text[: most * 40]).replace("'", "")
     return tuple(found[0] for found in islice(_TOKENS.finditer(folded), most))
 
 
 def _ends(phrase: Sequence, words: Words, start: int) -> set[int]:
-    """Where the phrase can end that begins at `start`; empty where it does not stand there."""
+    """Return the positions at which the phrase can end if it begins at `start`; empty if it does not match there."""
     places = {start}
     for part in phrase:
         if isinstance(part, str):
@@ -77,7 +78,7 @@ def _ends(phrase: Sequence, words: Words, start: int) -> set[int]:
 
 @cache
 def _phrases() -> dict[str, list[Sequence]]:
-    """Every phrase, under each word that it may begin with."""
+    """Return all phrases, by each word that they may begin with."""
     found: dict[str, list[Sequence]] = {}
     for line in Path(__file__).with_name("phrases.txt").read_text("utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
@@ -89,7 +90,7 @@ def _phrases() -> dict[str, list[Sequence]]:
 
 
 def _beginnings(phrase: Sequence) -> set[str]:
-    """The words that a phrase may begin with; the empty one where it may be empty."""
+    """Return the words that a phrase may begin with; includes "" if the phrase may be empty."""
     found = {""}
     for part in phrase:
         first = {part} if isinstance(part, str) else {word for option in part.options for word in _beginnings(option)}
@@ -111,7 +112,7 @@ def _sequence(template: str) -> Sequence:
 
 
 def _parts(template: str) -> Iterator[str]:
-    """A template's parts: plain words, and brackets with what is in them."""
+    """Yield a template's parts: text outside of brackets, and brackets with their contents."""
     start = depth = 0
     for at, sign in enumerate(template):
         if sign in "[(":
@@ -129,7 +130,7 @@ def _parts(template: str) -> Iterator[str]:
 
 
 def _alternatives(inner: str) -> Iterator[str]:
-    """What stands between the bars of the outermost level."""
+    """Yield the alternatives between the `|` signs of the outermost level."""
     start = depth = 0
     for at, sign in enumerate(inner):
         depth += (sign in "[(") - (sign in "])")
@@ -140,37 +141,39 @@ def _alternatives(inner: str) -> Iterator[str]:
 
 
 FEWEST: Final = 3
-"""Letters and digits below which a prompt is too short. The same in every script: two characters of Chinese may be a
-word ("部署"), but one word without a sentence asks for nothing in particular there as here, and most prompts of two
-characters are a yes. A vowel sign that takes room counts (Hindi "गिट" has three), an accent does not."""
+"""Prompts with fewer letters and digits are too short, in every script. Two Chinese characters may be a word, but as
+a prompt they are usually a yes. Spacing vowel signs count (Hindi "गिट" has three); accents do not."""
 WINDOW: Final = timedelta(days=3)
-"""How far back "where were we?" asks (REFERENCE, constants)."""
+"""Period searched for "where were we?"."""
 EARLIER: Final = 2
-"""Earlier prompts that a follow-up is searched with (seeds)."""
+"""Number of earlier prompts that are added to a follow-up's search text."""
 EARLIER_CHARACTERS: Final = 400
-"""Of each of them, so that the follow-up itself stays within the model's window (about 1,000 characters)."""
+"""Characters taken of each, so that the search text stays within the model's window."""
 EMPTY_WORDS: Final = frozenset(
     [
         *("get", "give", "got", "know", "like", "make", "need", "ok", "okay", "one", "ones", "please", "show", "tell"),
         *("thanks", "thing", "things", "use", "want", "way", "yes"),
     ]
 )
-"""Words of any prompt: a memory that shares one of them is not about the same."""
+"""Words without a topic: sharing one of them with a prompt does not make a memory relevant."""
 LEANING_WORDS: Final = 7
-"""Words of the longest prompt that may lean on the one before: a longer one says itself what it is about."""
+"""Most words of a prompt that may depend on the one before; a longer prompt states its own topic."""
 _ABOUT: Final = re.compile(r"\W*(?:(?:and|but|so|ok|then)\W+)*(?:what|how) about\b")
 PHRASE_WORDS: Final = 10
-"""Words of the longest prompt that is taken for a plain question about a time: "what did we do yesterday"."""
+"""Most words of a prompt that is taken for a plain question about a time, such as "what did we do yesterday"."""
 
 
 def clean(prompt: str, harness: str | None = None) -> str:
-    """What the person wrote: without text that we injected, without the harness's tags, control characters, halves of
-    characters; of a huge prompt both ends. Never raises."""
+    """Return the text that the person wrote. Never raises.
+
+    Text that Ormah injected, the harness's tags, control characters and unpaired surrogates are removed; of a huge
+    prompt both ends are kept.
+    """
     return read(prompt, harness).text
 
 
 def early(prompt: str, harness: str | None = None) -> Silence | None:
-    """Why this prompt gets no whisper, seen from its text alone; None where it is to be heard. Never raises."""
+    """Return why this prompt gets no whisper, judged by its text alone; None if it must be processed further. Never raises."""
     found = read(prompt, harness)
     if found.author is Author.MACHINE:
         return Silence.MACHINE
@@ -186,11 +189,11 @@ def early(prompt: str, harness: str | None = None) -> Silence | None:
 def hear(
     asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime, settings: WhisperSettings
 ) -> Heard:
-    """Understand a prompt that is not silent from the start.
+    """Analyse a prompt that `early` did not reject.
 
-    Without a model, or with a text that has no direction, it is general; only a plain question about a time is known
-    by its words. What is searched for is the prompt, with the earlier ones where it follows them up, without the words
-    of a period where it asks for one.
+    The search text is the prompt; with the earlier prompts for a follow-up; without the words of a period if it asks
+    for one. Without a model, or for a text without a usable vector, the kind is general unless the words show a plain
+    question about a time.
     """
     prompt = clean(asked.prompt, asked.harness)
     vector = _vector(prompt, embed)
@@ -205,15 +208,15 @@ def hear(
         and vector is not None
         and resumes(prompt, vector, archetypes)
     ):
-        # "where were we?" at the beginning of a session: nothing but its newest memories can answer
+        # "where were we?" at the beginning of a session: only the newest memories can answer it
         intents |= {Intent.TEMPORAL}
         after = now - WINDOW
     query = prompt
     if follow_up:
         by_words = scores is None or scores[Intent.CONTINUATION] < settings.intent_threshold
-        # "and in production?" has half of its topic in the prompt before; two of them would outweigh its own half
+        # "and in production?" has half of its topic in the previous prompt; with two of them, its own half would count too little
         query = "\n".join([*_earlier(before, 1 if by_words and topics(prompt) else EARLIER), prompt])
-    if Intent.TEMPORAL in intents and period is not None:  # a time that is not understood is no window
+    if Intent.TEMPORAL in intents and period is not None:  # without a recognised period there is no window
         after, until = period.after, period.before
         query = period.rest if words(period.rest) else prompt
     return Heard(
@@ -232,7 +235,8 @@ def hear(
 def _kinds(
     prompt: str, scores: dict[Intent, float] | None, period: Period | None, before: Before, threshold: float
 ) -> frozenset[Intent]:
-    """By the examples; where they know nothing (or there is no model) by words alone."""
+    """Return the kinds of a prompt: by its similarity to the examples, or by its words if there is no model or no
+    example is near."""
     kinds = classify(scores, prompt, threshold) if scores is not None else frozenset({Intent.GENERAL})
     if kinds != {Intent.GENERAL}:
         return kinds
@@ -244,7 +248,7 @@ def _kinds(
 
 
 def _leans(prompt: str) -> bool:
-    """True for a prompt that says nothing without what came before: "what about the first one?", "how does it do that?"."""
+    """Whether a prompt depends on the previous one: "what about the first one?", "how does it do that?"."""
     said = words(prompt[:200])
     if len(said) > LEANING_WORDS or FIRST_PERSON.intersection(said):
         return False
@@ -252,7 +256,8 @@ def _leans(prompt: str) -> bool:
 
 
 def topic(text: str, space: str | None) -> frozenset[str]:
-    """Words that a memory can share, as the index has them: no stop words, nothing of one letter, not the space's name."""
+    """Return words that a memory may share with the text, stemmed: without stop words, single letters and the name of
+    the space."""
     folded = fold(text)
     names = {fold(name).strip() for name in (space, short_name(space))} if space else set()
     for name in sorted(names - {""}, key=len, reverse=True):
@@ -283,6 +288,6 @@ def _only_time(period: Period) -> bool:
 
 
 def _earlier(before: Before, count: int) -> list[str]:
-    """The last prompts that said something."""
+    """Return the last `count` prompts that `early` does not reject."""
     said = [one.text for one in before.recent or () if early(one.text) is None]
     return [text[:EARLIER_CHARACTERS] for text in said[-count:]]

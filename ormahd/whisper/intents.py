@@ -1,4 +1,4 @@
-"""What kind of prompt it is: by the largest cosine with examples of each kind (REFERENCE 4.4; English)."""
+"""Classify a prompt by its largest cosine with examples of each kind (in English)."""
 
 from __future__ import annotations
 
@@ -85,19 +85,18 @@ ARCHETYPES: Final[Mapping[Intent, tuple[str, ...]]] = {
         "write a function that parses dates",
     ),
 }
-"""8, 16, 12 and 12 examples, as in the original, and 12 of prompts with a topic of their own: what comes nearer to
-one of those is none of the kinds. Of continuation's, half ask to resume, half are questions that say nothing without
-what came before."""
+"""Examples of each kind. A prompt that is nearest to a general example is of no other kind. The first half of the
+examples of continuation ask to resume; the others make sense only after an earlier prompt."""
 
 RESUME: Final = 6
-"""So many of continuation's examples, the first ones, ask to resume."""
+"""Number of continuation's examples, from the first, that ask to resume."""
 FIRST_PERSON: Final = frozenset({"i", "me", "mine", "my", "myself", "user"})
 MARGIN: Final = 0.15
-"""A greeting wins alone unless another kind comes as near as this to it (REFERENCE 4.4)."""
+"""A conversational prompt is of that kind alone, unless another kind's cosine is at most this much lower."""
 
 
 POLITE: Final = 0.3
-"""Cosine from which `small_talk` counts. Prompts that a memory helps reach 0.22, "sorry, wrong window" 0.51."""
+"""Least cosine with a conversational example for `small_talk`."""
 
 
 class Embedded(Protocol):
@@ -109,10 +108,8 @@ Embed = Callable[[str], Embedded | None]
 
 
 class Archetypes:
-    """The examples' vectors, embedded when they are first needed, which takes a quarter of a second: `warm` does it ahead.
-
-    A model of other dimensions embeds them anew. Thread-safe.
-    """
+    """Vectors of the examples, embedded at first use; `warm` does it ahead. Embedded anew if the model's dimensions
+    change. Thread-safe."""
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
@@ -120,16 +117,16 @@ class Archetypes:
         self._vectors: dict[Intent, Float] | None = None
 
     def warm(self) -> bool:
-        """Embed the examples; False while the model is not there."""
+        """Embed the examples. Returns False while the model is not loaded."""
         return self._get(None) is not None
 
     def scores(self, vector: Float) -> dict[Intent, float] | None:
-        """Per kind the largest cosine with one of its examples; None while the model is not there."""
+        """Return each kind's largest cosine with one of its examples; None while the model is not loaded."""
         vectors = self._get(len(vector))
         return None if vectors is None else {kind: float((rows @ vector).max()) for kind, rows in vectors.items()}
 
     def nearest(self, kind: Intent, vector: Float) -> int | None:
-        """The place of the example of this kind that comes nearest."""
+        """Return the index of the nearest example of this kind; None while the model is not loaded."""
         vectors = self._get(len(vector))
         return None if vectors is None else int((vectors[kind] @ vector).argmax())
 
@@ -153,8 +150,10 @@ class Archetypes:
 
 
 def small_talk(vector: Float, archetypes: Archetypes) -> bool:
-    """True for a prompt that comes nearest to a greeting or thanks, if only from afar: not enough to keep silent for it, and enough not to
-    ask what would have helped with it."""
+    """Whether a prompt is nearest to a greeting or thanks, even if not near enough to be classified as such.
+
+    Such a prompt is not used to ask which memory would have helped.
+    """
     scores = archetypes.scores(vector)
     return (
         scores is not None
@@ -164,7 +163,7 @@ def small_talk(vector: Float, archetypes: Archetypes) -> bool:
 
 
 def resumes(prompt: str, vector: Float, archetypes: Archetypes) -> bool:
-    """True for "where were we?": it asks to resume, and says nothing of what."""
+    """Whether a prompt such as "where were we?" asks to resume without naming a topic."""
     nearest = archetypes.nearest(Intent.CONTINUATION, vector)
     return nearest is not None and nearest < RESUME and topics(prompt) <= _resuming()
 
@@ -175,12 +174,11 @@ def _resuming() -> frozenset[str]:
 
 
 def classify(scores: Mapping[Intent, float], prompt: str, threshold: float) -> frozenset[Intent]:
-    """Every kind that reaches the threshold; general where none does.
+    """Return all kinds whose score reaches the threshold; general if none does.
 
-    Who asks for themselves says so: without a word of the first person it is somebody else's job or hobby.
-
-    Conversational gives way to another kind that comes within the margin, and else wins alone. Identity says what is
-    asked for, so continuation beside it says nothing.
+    Identity requires a word of the first person: otherwise the prompt asks about another person. Conversational is
+    dropped if another kind is within the margin; otherwise it is the only kind. With identity, continuation is
+    dropped.
     """
     floor = max(threshold, scores[Intent.GENERAL])
     found: set[Intent] = {kind for kind, score in scores.items() if score >= floor} - {Intent.GENERAL}

@@ -1,6 +1,6 @@
-"""The whisper, as a sentence: hear → quiet? → gather → judge → rerank → affinity → choose → renew → render.
+"""The whisper pipeline: hear → suppress → gather → judge → rerank → affinity → choose → renew → render.
 
-`SEEDS.md` beside this names, for each sentence of the seeds, the stage, the setting and the test.
+`SEEDS.md` in this folder names, for each requirement, the stage, the setting and the test.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormah")
 
 POOL = 30
-"""Candidates that are judged. What is best by rank is often not what is most relevant, so more than are shown."""
+"""Number of candidates judged: more than are shown, because the best rank is often not the most relevant."""
 FIRST = "what has been decided about how this is built?"
-"""A prompt of nobody's, for `Whisper.warm`."""
+"""The prompt that `Whisper.warm` uses."""
 
 
 class Whisper:
-    """What whispering needs beside the memory itself: sessions, examples of intents, the reranker. Thread-safe."""
+    """What whispering needs besides the memories: sessions, examples of intents, the reranker. Thread-safe."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class Whisper:
         maintenance_due: Callable[[], bool] = lambda: False,
         wiring: Wiring | None = None,
     ) -> None:
-        """`rerankers` gives the cross-encoder once it is loaded, None before or where there is none. `maintenance_due`
-        says whether an agent that is the judge of maintenance has something to do, `wiring` what each agent can run."""
+        """`rerankers`: returns the cross-encoder, or None while it is not loaded. `maintenance_due`: whether
+        questions wait for an agent that is the judge of maintenance. `wiring`: the commands that each agent can run."""
         self.ormah = ormah
         self.settings = ormah.settings.whisper
         self.sessions = sessions
@@ -77,29 +77,29 @@ class Whisper:
     def of(
         cls, ormah: Ormah, rerankers: Callable[[], Reranker | None], maintenance_due: Callable[[], bool] = lambda: False
     ) -> Whisper:
-        """With sessions kept in the vault's state."""
+        """Create a `Whisper` whose sessions are stored in the vault's state."""
         sessions = Sessions(ormah.state, ormah.settings.whisper, ormah.clock, model=lambda: ormah.learned.model)
         return cls(ormah, sessions, rerankers=rerankers, maintenance_due=maintenance_due)
 
     def whisper(self, asked: Asked, *, explain: bool = False) -> WhisperResult:
-        """The few memories that matter for this prompt, as a text for the agent; or silence, and why.
+        """Return the few memories that matter for this prompt as a text for the agent; or silence, with the reason.
 
-        What it shows with its content counts as weakly used: its lease begins anew, and nothing ranks higher for it. Not with
-        `explain`, nor where a person asks outside of a session: that is looking. With a session id the prompt is remembered for the next one, and the candidates are
-        logged, so that feedback can speak of them.
+        A memory shown with its content counts as weakly used: its lease begins anew, but its rank does not rise. It
+        does not count with `explain`, nor when a person asks outside of a session. With a session id, the prompt is
+        stored for the next one, and the candidates are logged for feedback.
         """
         begun = time.perf_counter()
         course = _Course(self, asked, explain=explain)
         return course.answer(course.run(), begun)
 
     def warm(self) -> None:
-        """What the first prompt need not wait for: the examples' vectors, and everything that one prompt touches."""
+        """Load and compute what the first prompt would otherwise wait for, by running a whole prompt."""
         time_words.warm()
         if self.archetypes(self.ormah.embed_query).warm():
             _Course(self, Asked(FIRST, None), explain=False).run()
 
     def archetypes(self, embed: Callable[[str], QueryVectors | None]) -> intents.Archetypes:
-        """The examples of each intent, embedded once for each model."""
+        """Return the examples of each intent, embedded once for each model."""
         with self._archetypes_lock:
             if self._archetypes is None:
                 self._archetypes = intents.Archetypes(embed)
@@ -110,7 +110,7 @@ class Whisper:
 
 
 class Answer(Struct):
-    """Where a course ended: the chosen, or silence; and how far it came."""
+    """The result of a run: the chosen memories or silence, and the values of the stages that were reached."""
 
     silence: Silence | None = None
     heard: Heard | None = None
@@ -118,11 +118,11 @@ class Answer(Struct):
     chosen: tuple[Candidate, ...] = ()
     resting: Candidate | None = None
     better: str | None = None
-    """The space that fits better, where that let candidates go."""
+    """The space that fits the prompt better, if candidates were dropped for it."""
 
 
 class _Course:
-    """One prompt on its way through the stages."""
+    """One prompt going through the stages."""
 
     def __init__(self, whisper: Whisper, asked: Asked, *, explain: bool) -> None:
         self.whisper = whisper
@@ -208,13 +208,13 @@ class _Course:
         return not self.settings.enabled or here in self.settings.silent_spaces
 
     def embed(self, text: str) -> QueryVectors | None:
-        """A text's vectors, made once for one prompt, whoever asks."""
+        """Return a text's vectors, computed once per prompt."""
         if text not in self._embedded:
             self._embedded[text] = self.ormah.embed_query(text)
         return self._embedded[text]
 
     def _rerank(self, candidates: list[Candidate], heard: Heard) -> None:
-        """A cross-encoder reads each candidate beside the prompt; not where the prompt is about the user alone (seeds)."""
+        """Mix in the cross-encoder's scores; skipped if the prompt is about the user alone."""
         if heard.identity_only or self.settings.reranker == "off":
             return
         reranker = self.whisper.reranker()
@@ -229,7 +229,7 @@ class _Course:
         choose.blend(read, [cross(logit) for logit in logits], self.settings.reranker_blend)
 
     def _boosts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, affinity.Boost]:
-        """What feedback on prompts like this one says of each candidate; nothing for prompts that ask for a time (seeds)."""
+        """Return the affinity of each candidate; empty for prompts that ask for a time."""
         if heard.vector is None or heard.temporal:
             return {}
         ids = [one.id for one in candidates if one.dropped is None]
@@ -238,7 +238,7 @@ class _Course:
         )
 
     def _verdicts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, Verdict]:
-        """What was said outright of candidates for this very prompt."""
+        """Return explicit judgements on candidates for this same prompt."""
         judgements = self.ormah.judgements
         ids = [one.id for one in candidates if one.id in judgements.explicit]
         if not ids:
@@ -249,7 +249,7 @@ class _Course:
     # ------------------------------------------------------------ the answer
 
     def answer(self, found: Answer, begun: float) -> WhisperResult:
-        """Put it into words, remember it for the session, log it."""
+        """Render the result, store it for the session, and log it."""
         event = whispers.new_event()
         if found.chosen and self.asked.gone():
             for one in found.chosen:
@@ -273,7 +273,7 @@ class _Course:
             event=event if self._learnable(found) else None, commands=self.whisper.wiring.of(self.asked.agent),
         )  # fmt: skip
         nodes = tuple(one for one in found.chosen if one.id not in text.left_out)
-        if due and MAINTENANCE in text.text.splitlines():  # once a session, which it stays in the context of
+        if due and MAINTENANCE in text.text.splitlines():  # once per session: the notice stays in its context
             self.whisper.sessions.told(self.asked.session_id, {MAINTENANCE: "full"})
         logged = self._log(event, found, nodes, begun)
         self._use(found, nodes)
@@ -295,11 +295,13 @@ class _Course:
         )
 
     def _log(self, event: str, found: Answer, nodes: Sequence[Candidate], begun: float) -> bool:
-        """Remember the prompt for the session's next one, and what was considered for it (seeds: not what was found by its
-        time). True when feedback can speak of it."""
+        """Store the prompt for the session, and log the candidates considered, except those found only by time.
+
+        Returns whether feedback can refer to this whisper.
+        """
         asked, heard = self.asked, found.heard
         if found.silence is Silence.OFF:
-            return False  # where nothing is to be said, nothing is to be kept either
+            return False  # whispering is off: log nothing either
         vector = heard.vector if heard is not None else None
         shown = {context_key(one.row): one.shown for one in nodes if one.shown is not None}
         said = Said(heard.prompt if heard is not None else asked.prompt, vector, self.ormah.clock(), bool(nodes))
@@ -311,7 +313,7 @@ class _Course:
         for one in (*pool.candidates, *pool.preferences) if pool is not None else ():
             told = one.shown is not None
             serious = told or (one.relevance >= floor and "affinity" in one.numbers)
-            # one that was found both ways is logged as it was shown
+            # a memory found both as a candidate and as a preference is logged once, as it was shown
             if one.source == "search" and serious and (told or one.id not in considered):
                 before = one.numbers.get("before_feedback", one.relevance)
                 considered[one.id] = whispers.Considered(one.id, before, one.relevance, one.shown)
@@ -324,7 +326,7 @@ class _Course:
         return self._learnable(found)
 
     def _use(self, found: Answer, nodes: Sequence[Candidate]) -> None:
-        """Note that something was asked, and what an agent was given in full."""
+        """Record the request, and that the memories shown with their content were used."""
         asked = self.asked
         looked = self.explain or (asked.session_id is None and asked.agent == PERSON)
         if looked or found.silence in UNHEARD:
@@ -335,21 +337,20 @@ class _Course:
             state.asked(self.now)
             if full:
                 state.glance(full, how="whisper", session_id=asked.session_id, at=self.now)
-        except (sqlite3.Error, BegunAnew) as exc:  # a full disk, a broken file: a whisper does not fail for it
+        except (sqlite3.Error, BegunAnew) as exc:  # a full disk or damaged file must not make a whisper fail
             log.warning("what was whispered could not be noted as used: %s", exc)
 
     def _learnable(self, found: Answer) -> bool:
-        """Whether feedback will be able to speak of this whisper."""
+        """Whether feedback can refer to this whisper: it needs a session id and the prompt's vector."""
         return self.asked.session_id is not None and found.heard is not None and found.heard.vector is not None
 
 
 UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})
-"""Prompts to which not even `maintenance_due` is added, and which no session counts: nobody asked an agent anything."""
+"""Silences of prompts that ask an agent nothing. They get no maintenance notice, and sessions do not count them."""
 
 
 def applies(heard: Heard) -> bool:
-    """Whether standing preferences are looked for: they apply to what is to be done, not to a question, unless that is about
-    the user."""
+    """Whether to look for standing preferences: for tasks, and for questions only if they are about the user."""
     return not heard.temporal and (Intent.IDENTITY in heard.intents or not is_question(heard.prompt))
 
 

@@ -1,8 +1,8 @@
-"""What an agent reads: the memories as quoted notes with their provenance, within a budget, under our mark.
+"""Render a whisper's text: the memories as quoted notes with their provenance, within a budget, marked as injected.
 
-The seeds' flat list: a heading, a paragraph that says what this is, one line a memory, the first ones with their content.
-Every text of a note is data here (`text.quoting`), and the whole can be taken out again (`text.injected`, whose `strip`
-and `MARK` stand here too).
+It has a heading, a paragraph that explains it, one line for each memory, and the content of the first ones. Note
+texts are escaped (`text.quoting`). The whole can be recognised and removed again (`text.injected`; its `strip` and
+`MARK` are exported here too).
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ __all__ = [
 ]  # fmt: skip
 
 CONTENT_CHARACTERS = 600
-"""Characters of one memory's content, cut between words."""
+"""Most characters of one memory's content, cut between words."""
 TITLE = 160
-"""Characters of a title. Ours have at most 300; a person's note may have any."""
+"""Most characters of a title shown: a person's note may have a title of any length."""
 UNTITLED = 60
-"""Characters of the content that stand in for a missing title (seeds)."""
+"""Characters of the content that replace a missing title."""
 SOURCE = 60
 PREFERENCE = 240
-"""Characters of a standing preference's content: a rule is short, and it joins what the prompt asked for."""
+"""Most characters of a standing preference's content."""
 PROMPT = 300
-"""Characters of the earlier prompt in a review (REFERENCE 4.7)."""
+"""Most characters of the earlier prompt in a review."""
 BYTES = 9_300
-"""UTF-8 bytes of a whole whisper: Codex cuts at 10,000 of them (it takes four for a token), and the hook may add a line."""
+"""Most UTF-8 bytes of a whole whisper: Codex cuts at 10,000, and the hook may add a line."""
 LEAST = 40
-"""Characters of a content below which a title alone says more."""
+"""A content that would be cut to fewer characters is left out; only the title is shown."""
 
 
 class Review(Protocol):
-    """What `whisper.review` picks: a memory that was held back earlier, and for which prompt."""
+    """The memory that `whisper.review` picked, and the earlier prompt for which it was not shown."""
 
     @property
     def node_id(self) -> str: ...
@@ -75,9 +75,9 @@ class Review(Protocol):
 class Rendered(Struct, frozen=True):
     text: str
     left_out: frozenset[str]
-    """Ids for which the budget had no room: they were not shown."""
+    """Ids of memories for which the budget had no room."""
     reviewed: bool
-    """Whether the review found room."""
+    """Whether the review had room."""
 
 
 def render(
@@ -90,7 +90,7 @@ def render(
     event: str | None = None,
     commands: Commands = SHELL,
 ) -> str:
-    """The text of a whisper; "" where there is nothing to say. See `compose`."""
+    """Return the text of a whisper; empty if there is nothing to say. See `compose`."""
     return compose(
         nodes, now=now, settings=settings, maintenance_due=maintenance_due, review=review, event=event, commands=commands
     ).text  # fmt: skip
@@ -106,14 +106,14 @@ def compose(
     event: str | None = None,
     commands: Commands = SHELL,
 ) -> Rendered:
-    """The text of a whisper, at most `settings.total_characters` long (as UTF-16 counts them, as harnesses do) and `BYTES`.
+    """Compose a whisper of at most `settings.total_characters` UTF-16 code units and `BYTES` bytes.
 
-    Where the room does not suffice, what stands last goes first: the review, the maintenance line, memories from the
-    end; the content of the last one that fits is cut shorter between words. `event` is what feedback names the whisper by,
-    `commands` what the agent that reads it can run.
+    If there is not enough room, the review is left out first, then the maintenance notice, then memories from the
+    end; the content of the last memory that fits is shortened. `event`: the id by which feedback refers to the
+    whisper. `commands`: what the reading agent can run.
     """
     due = [MAINTENANCE, _due(commands)] if maintenance_due else []
-    if not nodes:  # a review stands only beside memories (DESIGN section 2, 5)
+    if not nodes:  # a review is only shown beside memories (DESIGN sections 2 and 5)
         return Rendered(alone(*due, event=event) if due else "", frozenset(), False)
     a_byte = settings.total_characters / BYTES
     room = settings.total_characters - _size(enclose([], commands=commands, event=event), a_byte)
@@ -140,8 +140,10 @@ def compose(
 
 
 def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str | None = None) -> str:
-    """One memory on one line: `- **[type]** title (id: 8 characters) · source · date`. The date is the day it was made.
-    `older_than`: the memory that replaced it, where the candidate does not say so itself."""
+    """Return one memory as a line: `- **[type]** title (id: 8 characters) · source · date created`.
+
+    `older_than`: id of the memory that replaced it, for a row; a candidate holds this itself.
+    """
     row = memory.row if isinstance(memory, Candidate) else memory
     exploring = "[exploring] " if isinstance(memory, Candidate) and memory.shown == "exploring" else ""
     where = quoting.one_line(row.source, SOURCE)
@@ -154,17 +156,17 @@ def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str 
 
 
 def quoted(text: str, characters: int) -> str:
-    """A content as quoted lines, at most `characters` of it; "" where nothing is left to read."""
+    """Return at most `characters` of a content as quoted lines; empty if there is nothing to read."""
     return quoting.quoted(text, characters)
 
 
 def notice(text: str) -> str:
-    """A line in which we speak ourselves (a nudge, that maintenance is due): `strip` knows it again."""
+    """Return a line in which Ormah itself speaks (a hint, a maintenance notice), in the form that `strip` recognises."""
     return NOTICE + " ".join(text.split())
 
 
 def _due(commands: Commands) -> str:
-    """What `maintenance_due` means to an agent."""
+    """Return the maintenance notice for an agent."""
     return notice(f"`{commands.maintenance}` prints memories to judge, and how the verdicts are given back.")
 
 
@@ -174,18 +176,17 @@ def _title(title: str | None, content: str) -> str:
 
 
 def _size(text: str, a_byte: float) -> float:
-    """In characters as the budget has them: UTF-16 code units, which a harness written in JavaScript counts; or bytes, of
-    which one takes `a_byte` of the budget, where that is more (Chinese and its like, three bytes each)."""
+    """Return the size of a text in the budget's unit: the larger of its UTF-16 code units, and its UTF-8 bytes × `a_byte`."""
     return max(len(text.encode("utf-16-le")) // 2, len(text.encode()) * a_byte)
 
 
 def _lines(texts: Sequence[str], a_byte: float) -> float:
-    """The size of whole lines, their ends included."""
+    """Return the size of whole lines, including line ends."""
     return sum(_size(text + "\n", a_byte) for text in texts)
 
 
 def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list[str] | None:
-    """The lines of one memory within `room`, or None where not even its title fits."""
+    """Return one memory's lines that fit into `room` (in the unit of `_size`), or None if not even its title fits."""
     head = line(node)
     left = room - _lines([head], a_byte)
     if left < 0:
@@ -204,13 +205,14 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
 
 
 def _same(content: str, title: str | None) -> bool:
-    """Whether the content says no more than the line above it: the title, or without one the content's own beginning."""
+    """Whether the content repeats the line above it: it equals the title, or, without a title, fits into that line."""
     said = " ".join(content.split())
     return said == " ".join(title.split()) if title is not None else len(said) <= UNTITLED
 
 
 def _review(review: Review, now: datetime, characters: int, commands: Commands) -> list[str]:
-    """A question, stated as a fact: what was held back, for which prompt, and how an answer is recorded."""
+    """Return the lines of a review: the memory that was not shown, the earlier prompt, and the command that records
+    an answer."""
     days = max((now - review.when).days, 0)
     ago = "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"
     body = quoted(review.content, characters)

@@ -1,4 +1,4 @@
-"""Renew: what a newer memory replaced is never said alone, nor above it, nor as if it still held."""
+"""Show a memory that a newer one replaced only marked as older, and behind the newer one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ormahd.whisper.gather import Pool, Readable
 from ormahd.whisper.types import Candidate
 
 KEPT = ("session: ", "feedback: ")
-"""How the reasons begin for which a memory is not brought back beside what it replaced."""
+"""Beginnings of `dropped` reasons with which a newer memory is not brought back."""
 
 
 def renew(
@@ -24,8 +24,11 @@ def renew(
     holds: Holds,
     reworded: Reworded = never,
 ) -> tuple[list[Candidate], list[Candidate], frozenset[str]]:
-    """The chosen and the standing preferences, each newer memory before what it replaced and the older one marked; and the ids
-    of all that were replaced, chosen or held back. Where the newer one may not be said, the older one is not said either."""
+    """Return the chosen memories and the standing preferences, with each newer memory before the one it replaced, and
+    the older one marked; and the ids of all replaced memories that were considered.
+
+    If the newer memory must not be shown, the older one is dropped too.
+    """
     everyone = [*pool.candidates, *pool.preferences]
     by_id = {one.id: one for one in reversed(everyone)}
     if not chosen and not preferences:
@@ -74,7 +77,7 @@ def _in_order(
 
 
 def _read(index: Readable, node_id: str, older: Candidate, pool: Pool) -> Candidate | None:
-    """A newer memory that an edge names and the search did not find."""
+    """Return a newer memory that an edge names but the search did not find, as a candidate; None if it is gone."""
     row = index.notes([node_id], connections=False).get(node_id)
     if row is None:
         return None

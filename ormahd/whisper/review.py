@@ -1,8 +1,8 @@
-"""The review loop: beside the first whisper of a session, one memory that was held back lately is put up for judgement.
+"""Review: with the first whisper of a session, ask about one memory that was recently considered but not shown.
 
-What feedback teaches comes from whispers alone; without this, a memory that the gate keeps out could never be learned
-about (seeds/affinity, "Review Loop"; the rules REFERENCE 4.7). Nothing of another project is shown: the memory and the
-prompt that it was held back for belong to the space where the person works; the memory may be global.
+Feedback otherwise concerns only memories that were shown, so a memory below the gate could never be learned about.
+Nothing of another project is shown: the earlier prompt belongs to the caller's space, and the memory to that space or
+to none.
 """
 
 from __future__ import annotations
@@ -28,28 +28,27 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 TIERS: Final = (Tier.CORE, Tier.WORKING)
-"""What can be whispered."""
+"""Tiers of memories that a review may ask about."""
 HELD: Final = timedelta(days=7)
-"""How long ago it was held back, at most; and it was not shown since then."""
+"""Largest age of the whisper in which the memory was considered; it must not have been shown since."""
 REST: Final = timedelta(days=14)
-"""For how long nobody is asked about it again."""
+"""Time during which the same memory is not asked about again."""
 UNANSWERED: Final = 3
-"""Questions in vain after which nobody is asked any more."""
+"""Number of unanswered reviews of a memory after which it is not asked about again."""
 RELEVANT: Final = 0.45
-"""Relevance from which it can be judged whether a memory would have helped: the floor below which none is looked at further. What was
-logged with less was lifted by feedback, or asked for by its time."""
+"""Least relevance of a memory to ask about."""
 CONTENT_WORDS: Final = 2
-"""Words of a prompt that say what it is about, from which it is one to judge by: "what's 17 * 23?" has none, "tell me a joke" one."""
+"""Least number of topic words of the earlier prompt: "what's 17 * 23?" has none, "tell me a joke" one."""
 TOP: Final = 20
-"""The most relevant ones, of which the first is taken that nothing speaks against."""
+"""Number of the most relevant memories that are checked."""
 POOL: Final = 200
-"""Memories that are looked at to find those `TOP`: others are of another space, forgotten or outdated."""
+"""Number of logged memories fetched to find those `TOP`: some are of another space, forgotten or outdated."""
 PROMPT: Final = 300
-"""Characters of the earlier prompt, cut between words."""
+"""Characters of the earlier prompt that are shown, cut between words."""
 
 
 class Review(Struct, frozen=True):
-    """A memory to judge: for the `prompt` (redacted, shortened) of the whisper `event` it was considered and held back."""
+    """A memory to judge, and the (redacted, shortened) `prompt` of the whisper `event` that considered but did not show it."""
 
     node_id: str
     title: str | None
@@ -63,11 +62,11 @@ def pick(
     ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[str] = (),
     small_talk: Callable[[Float], bool] = lambda _: False,
 ) -> Review | None:  # fmt: skip
-    """The memory to ask about, or None. `besides`: memories that stand in the same whisper, or in the context already. `now`:
-    what counts as the present for memories; how long ago something was whispered the log's own clock tells. `small_talk`: whether a
-    prompt with this vector is polite, and asks for nothing.
+    """Return the memory to ask about, or None. Writes nothing: call `went_out` once the whisper with it was sent.
 
-    Writes nothing: `went_out` is to be called once the whisper that carries it really went out.
+    `besides`: ids of memories in the same whisper or in the session's context. `now`: the present for the expiry of
+    memories; ages of whispers use the state's clock. `small_talk`: whether a prompt with this vector is mere
+    politeness.
     """
     present, settings = ormah.state.clock(), ormah.settings.affinity
     held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
@@ -85,15 +84,15 @@ def pick(
 
 
 def has_content(prompt: str, space: str | None) -> bool:
-    """Whether somebody could say of a memory that it would have helped with this prompt."""
+    """Whether the prompt says enough to judge if a memory would have helped."""
     return sum(any(map(str.isalpha, word)) for word in topic(prompt, space)) >= CONTENT_WORDS
 
 
 def _fit(
     ormah: Ormah, held: Sequence[tuple[int, str]], space: str | None, now: datetime, besides: Collection[str]
 ) -> Iterator[tuple[int, NodeRow]]:
-    """Those of what was held back that could be whispered here today, with their row of the log."""
-    # What ranking asks of nodes is nearly always in memory; the notes themselves are read only of those that may fit.
+    """Yield those of `held` that could be whispered in this space today, each with its row number in the whisper log."""
+    # `candidates` is nearly always cached; notes are read only for nodes that may fit.
     known = ormah.index.candidates([node_id for _, node_id in held if node_id not in besides])
     fit = {node_id for node_id, one in known.items() if one.space in (space, None) and one.tier in TIERS}
     left = [(number, node_id) for number, node_id in held if node_id in fit]
@@ -107,10 +106,10 @@ def _fit(
 
 
 def went_out(ormah: Ormah, review: Review, event: str) -> None:
-    """The whisper `event` carried this question to the agent."""
+    """Record that the whisper `event` carried this review."""
     reviews.surfaced(ormah.state, review.node_id, event=review.event, surfaced_in=event)
 
 
 def _short(prompt: str) -> str:
-    """One line of it, cut between words where there are some."""
+    """Return the prompt as one line, cut between words."""
     return shortened(" ".join(prompt.split()), PROMPT)

@@ -1,4 +1,4 @@
-"""Sessions: what was said before in the same conversation with an agent, and what its context holds already."""
+"""Sessions: earlier prompts of a conversation with an agent, and the memories that its context already contains."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ from ormahd.whisper.types import Before, Float, Said, Shown
 log = logging.getLogger(__name__)
 
 BUFFER_SIZE: Final = 5
-"""Prompts of a session that are remembered, to understand the next one (the seeds')."""
+"""Number of a session's last prompts that are stored."""
 MOST_CHARACTERS: Final = 2_000
-"""Of a prompt that is remembered: what follows it up needs its gist."""
+"""Most characters of a stored prompt."""
 PRUNED_EVERY: Final = 50
-"""New sessions after which old ones are looked for."""
+"""Number of new sessions after which old ones are pruned."""
 CONTENT: Final = frozenset[Shown]({"full", "preference"})
-"""Ways in which a memory's content stands in the context; in the others only its title does."""
+"""Ways of showing a memory that put its content into the context; the others show only its title."""
 
 
 class Sessions:
-    """The buffer of each session's last prompts. All methods may be called from many threads and for one session at
-    once; an id that is empty or None has no session. Where the state cannot be read or written, that is logged and the
-    prompt counts as the first one: a whisper does not fail for it."""
+    """The last prompts and known memories of each session. Thread-safe, also for one session.
+
+    Calls with an empty id or None do nothing. If the state cannot be read or written, this is logged, and the prompt
+    counts as the first one.
+    """
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class Sessions:
         *,
         model: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`model`: the fingerprint of the model that vectors are of; those of another one are not compared."""
+        """`model`: returns the fingerprint of the embedding model; vectors of another model are ignored."""
         self._state = state
         self._settings = settings
         self._clock = clock
@@ -51,13 +53,13 @@ class Sessions:
         self._new = 0
 
     def before(self, session_id: str | None) -> Before:
-        """What the session said within the gap, and what its context holds."""
+        """Return the session's prompts within the gap, and the memories that its context contains."""
         key = sessions.key_of(session_id)
         if key is None:
             return Before()
         try:
             found = sessions.find(self._state, key)
-        except (sqlite3.Error, BegunAnew, ValueError) as exc:  # also a row whose values are garbled
+        except (sqlite3.Error, BegunAnew, ValueError) as exc:  # ValueError: a row with damaged values
             log.warning("a session could not be read: %s", exc)
             return Before()
         if found is None:
@@ -72,10 +74,9 @@ class Sessions:
         )
 
     def heard(self, session_id: str | None, said: Said, *, shown: Mapping[str, Shown]) -> None:
-        """A prompt was answered: remember it, redacted, and the memories that its whisper brought into the context.
+        """Store an answered prompt, redacted, and the memories that its whisper showed.
 
-        Prompts that say nothing (`hear.early`) are counted and not remembered, so that three times "ok" do not push out
-        what the session is about.
+        Prompts that `hear.early` rejects are counted but not stored, so that several "ok" do not displace the topic.
         """
         key = sessions.key_of(session_id)
         if key is None:
@@ -91,7 +92,7 @@ class Sessions:
             log.warning("a session could not be remembered: %s", exc)
 
     def told(self, session_id: str | None, shown: Mapping[str, Shown]) -> None:
-        """Memories came into the context without a prompt: what a session is told when it begins."""
+        """Record memories that were shown without a prompt, such as a session's greeting."""
         key = sessions.key_of(session_id)
         if key is None or not shown:
             return
@@ -101,12 +102,11 @@ class Sessions:
             log.warning("a session could not be remembered: %s", exc)
 
     def compacted(self, session_id: str | None) -> None:
-        """The harness threw the context away: nothing in it is known any more; what was said still is."""
+        """Record that the harness discarded the context: no memory in it is known any more; stored prompts are kept."""
         self._forget(session_id, sessions.let_go)
 
     def ended(self, session_id: str | None) -> None:
-        """The session is over: what was said tells nothing about what comes next. What its context holds is kept, since
-        a session can be resumed with all of it."""
+        """Record that the session ended: its prompts are dropped. Its known memories are kept, because it can be resumed."""
         self._forget(session_id, sessions.hush)
 
     def _add(

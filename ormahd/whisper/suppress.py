@@ -1,4 +1,4 @@
-"""Quiet: prompts that were heard, and need no memory."""
+"""Suppress a whisper for prompts that need no memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ormahd.settings.whisper import WhisperSettings
 from ormahd.whisper.types import Before, Float, Heard, Intent, Said, Silence
 
 CENTRE: int = 3
-"""Earlier prompts whose mean says what the session is about (seeds)."""
+"""Number of earlier prompts whose mean vector represents the session's topic."""
 
 
 def quiet(heard: Heard, before: Before, settings: WhisperSettings) -> Silence | None:
-    """Why nothing is whispered for this prompt, whatever the memory holds; None where it is to be asked.
+    """Return why no memory is whispered for this prompt, or None.
 
-    A topic counts as the same only where memories were whispered for it in this session: one that was not served is
-    asked about again. Without a session id nothing is known of earlier prompts, so that no topic is the same.
+    The topic counts as unchanged only if memories were whispered for it in this session. Without a session id earlier
+    prompts are unknown, and no topic is unchanged.
     """
     if heard.intents == {Intent.CONVERSATIONAL}:
         return Silence.CONVERSATIONAL
@@ -41,6 +41,6 @@ def _served(one: Said, vector: Float, now: Float, threshold: float) -> bool:
 
 
 def _cosine(one: Float, other: Float) -> float:
-    """0 where a vector has no direction."""
+    """Return the cosine; 0 if a vector is zero."""
     length = float(np.linalg.norm(one) * np.linalg.norm(other))
     return float(one @ other) / length if length > 0 else 0.0

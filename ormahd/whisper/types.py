@@ -1,7 +1,7 @@
-"""The values that pass between the stages of a whisper, and the trace that explains one.
+"""Values that pass between the stages of a whisper, and the trace that explains one.
 
-Stages: hear → suppress? → gather → rerank → affinity → choose → render. The trace holds every number of each candidate and the stage
-that dropped it.
+Stages: hear → suppress → gather → rerank → affinity → choose → render. The trace holds every number of each candidate
+and the stage that dropped it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 Float = NDArray[np.float32]
 
 Shown = Literal["full", "title", "preference", "exploring"]
-"""How a memory stands in the text: with its content, as a line, as a standing preference, as a question to learn from."""
+"""How a memory is shown: with its content, by title, as a standing preference, or as an exploration to get feedback on."""
 
 
 class Intent(StrEnum):
-    """What kind of prompt it is (seeds: several may match; none: general)."""
+    """Kind of a prompt. Several may apply; GENERAL if none does."""
 
     GENERAL = "general"
     TEMPORAL = "temporal"
@@ -45,90 +45,92 @@ class Silence(StrEnum):
     OFF = "off"
     EMPTY = "empty"
     SHORT = "short"
-    """At most two letters or digits, of whatever script."""
+    """At most two letters or digits, in any script."""
     COMMAND = "command"
-    """A slash command, a shell line: meant for the harness."""
+    """A slash command or shell line, meant for the harness."""
     MACHINE = "machine"
-    """A task notification, a hook's or a scheduler's text: nobody asked."""
+    """A task notification, or a text of a hook or scheduler: no person asked."""
     ACKNOWLEDGEMENT = "acknowledgement"
     CONVERSATIONAL = "conversational"
     SAME_TOPIC = "same_topic"
     NO_CANDIDATES = "no_candidates"
     GATE = "gate"
-    """There were candidates, and none was relevant enough."""
+    """There were candidates, but none was relevant enough."""
     JUDGED = "judged"
-    """What is relevant was said to be of no use for a prompt that means the same."""
+    """The relevant memories were judged of no use for a prompt with the same meaning."""
     ARCHIVE = "archive"
-    """The only one that is relevant enough rests in the archive, from where it takes more."""
+    """The only relevant memory is archived, and did not reach the archive's higher gate."""
     KNOWN = "known"
-    """What is relevant stands in this session's context already."""
+    """The relevant memories are already in this session's context."""
     UNREAD = "unread"
-    """Who asked has gone: his deadline was over before there was an answer."""
+    """The caller disconnected before the answer was ready, because its deadline had passed."""
     NOT_READY = "not_ready"
-    """The model is not loaded yet, so that nothing can be judged."""
+    """The model is not loaded yet, so relevance cannot be computed."""
 
 
 class Asked(Struct, frozen=True):
-    """A prompt as it came in. `space`: where the caller works (None: global)."""
+    """A prompt as received. `space`: the caller's space (None: no project)."""
 
     prompt: str
     space: str | None
     session_id: str | None = None
     agent: str = "agent"
     gone: Callable[[], bool] = bool
-    """Whether nobody waits for the answer any more: then nothing of it was said."""
+    """Whether the caller has disconnected; then no memory counts as shown."""
 
     @property
     def harness(self) -> str | None:
-        """The harness that the prompt came through, by its agent's name."""
+        """The harness that sent the prompt, by its agent's name; None if no agent sent it."""
         return self.agent.removeprefix("agent:") if self.agent.startswith("agent:") else None
 
     def at_home(self, space: str | None) -> bool:
-        """Whether a memory of `space` is at home where the caller works. Global ones are everywhere, and where no project is (the home
-        folder) no project's are."""
+        """Whether a memory of `space` belongs to the caller's project: one of that project, or a global one.
+
+        For a caller outside of any project only global ones do.
+        """
         return space in (self.space, None)
 
 
 class Said(Struct, frozen=True):
-    """An earlier prompt of the session. `vector`: unit, or None where the model was not there."""
+    """An earlier prompt of the session. `vector`: unit, or None if the model was not loaded."""
 
     text: str
     vector: Float | None
     at: datetime
     answered: bool
-    """True when memories were whispered for it."""
+    """Whether memories were whispered for it."""
 
 
 class Before(Struct, frozen=True):
-    """What the session says of itself before this prompt. Without a session id: nothing."""
+    """The state of the session before this prompt; empty without a session id."""
 
     recent: tuple[Said, ...] | None = None
-    """The last prompts, oldest first, none older than the gap; None: this is the first one."""
+    """The last prompts, oldest first, none older than the gap; None: this is the first prompt."""
     known: frozenset[str] = frozenset()
-    """Memories (`context_key`) whose content this session's context holds already."""
+    """Context keys (`context_key`) of memories whose content is in this session's context."""
     named: frozenset[str] = frozenset()
-    """Those that it holds as a title only."""
+    """Context keys of memories of which the context contains only the title."""
     prompts: int = 0
-    """Prompts of this session so far, silent ones too."""
+    """Number of prompts of this session so far, including those without a whisper."""
 
 
 class Heard(Struct, frozen=True):
-    """A prompt, understood."""
+    """An analysed prompt."""
 
     prompt: str
-    """What the person wrote: without our own injected text and the harness's tags."""
+    """The text that the person wrote: without text injected by Ormah and the harness's tags."""
     intents: frozenset[Intent]
     vector: Float | None
-    """The prompt's own vector (unit); None while the model is not there."""
+    """The prompt's own unit vector; None while the model is not loaded."""
     query: str
-    """What is searched for: the prompt; for a follow-up the last two prompts before it; without the words of a period."""
+    """The search text: the prompt; with up to two earlier prompts for a follow-up; without the words of a period."""
     follow_up: bool
     topic: frozenset[str]
-    """Words that a memory can share, in any script, stemmed: without stop words and the space's own name."""
+    """Words that a memory can share with the prompt, stemmed: without stop words and the space's own name."""
     after: datetime | None = None
     before: datetime | None = None
     scores: dict[str, float] = field(default_factory=dict)
-    """Per kind of prompt the largest cosine with its examples, for the trace."""
+    """Each kind's largest cosine with one of its examples, for the trace."""
 
     @property
     def identity_only(self) -> bool:
@@ -140,24 +142,25 @@ class Heard(Struct, frozen=True):
 
 
 class Candidate(Struct):
-    """A memory under consideration. Each stage fills in its numbers; `dropped` names the one that let it go."""
+    """A memory under consideration. Each stage adds its numbers; `dropped` holds the stage and reason if one dropped it."""
 
     row: NodeRow
     score: float
-    """The search's score: for order only, it is relative to what else was found."""
+    """The search's score. It depends on the other results, so it is used only for ordering."""
     source: Found
     relevance: float = 0.0
-    """Absolute, 0 to 1: how sure the texts make us that it belongs to the prompt; after feedback, confidence and space."""
+    """How likely the memory belongs to the prompt, absolute, 0 to 1: from its text, then changed by confidence, space
+    and feedback."""
     order: float = 0.0
-    """What candidates are sorted by."""
+    """Sort key of candidates."""
     numbers: dict[str, float] = field(default_factory=dict)
-    """Everything that went into relevance and order, for the trace."""
+    """All values that relevance and order were computed from, for the trace."""
     dropped: str | None = None
     shown: Shown | None = None
     older_than: str | None = None
-    """The newer memory that replaced this one, and stands before it."""
+    """Id of the newer memory that replaced this one, and is placed before it."""
     also: int = 0
-    """Memories that say the same and would have been said too."""
+    """Number of memories with the same content that were dropped in favour of this one."""
 
     @property
     def id(self) -> str:
@@ -165,7 +168,7 @@ class Candidate(Struct):
 
     @property
     def wanted(self) -> bool:
-        """Whether it was said outright that it is of use for this very prompt."""
+        """Whether it was explicitly judged useful for this same prompt."""
         return self.numbers.get("verdict", 0.0) > 0
 
     @property
@@ -174,12 +177,12 @@ class Candidate(Struct):
 
 
 def context_key(row: NodeRow) -> str:
-    """A memory as a session's context holds it: changed since, it is another one there."""
+    """Return the key of a memory in a session's context; it changes when the note changes."""
     return f"{row.id}:{row.digest[:8]}"
 
 
 def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
-    """Plain values, for `--explain`. The numbers add up: `recompute` makes the relevance from them."""
+    """Return plain values for `--explain`. `recompute` computes the relevance from a candidate's numbers."""
     heard, pool = found.heard, found.pool
     told: dict[str, Any] = {
         "space": asked.space,
@@ -209,7 +212,7 @@ def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
 
 
 def shown(one: Candidate) -> dict[str, Any]:
-    """One candidate."""
+    """Return one candidate's values for `--explain`."""
     return {
         "node_id": one.id, "source": one.source, "relevance": round(one.relevance, 6),
         "order": round(one.order, 6), "shown": one.shown, "dropped": one.dropped, **one.numbers,
@@ -220,8 +223,8 @@ def shown(one: Candidate) -> dict[str, Any]:
 
 
 def recompute(numbers: Mapping[str, float], reranker_blend: float) -> float:
-    """The relevance from a candidate's own numbers."""
-    if "renewed" in numbers:  # it stands in the place of what it replaced
+    """Compute a candidate's relevance from its numbers."""
+    if "renewed" in numbers:  # set by `renew`
         return numbers["renewed"]
     text = numbers["text"]
     if "cross" in numbers:
