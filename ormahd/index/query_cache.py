@@ -1,8 +1,8 @@
-"""What questions read from the index again and again, remembered until a note changes.
+"""A cache of what searches read from the index repeatedly, valid until a note changes.
 
-Whoever changes the index puts another `QueryCache` in its place (`without`), after the change is committed. A reader takes the
-cache first and its snapshot after, so nothing older than the change gets into the new one. What each part buys stands in
-`tests/bench/README.md`.
+After a change is committed, the index replaces its `QueryCache` by a new one (`without`). A reader takes the cache
+first and its snapshot second, so nothing older than the change gets into the new cache. `tests/bench/README.md` says
+what each part of the cache gains.
 """
 
 from __future__ import annotations
@@ -28,48 +28,52 @@ from ormahd.text.words import fts_match
 from ormahd.vectors.matrix import SPARE
 
 COUNTS = 1000
-"""Filters whose count is remembered."""
+"""Filters whose number of nodes is cached."""
 CANDIDATES = 20_000
-"""Nodes of which is remembered what ranking asks (10 MB)."""
+"""Nodes whose fields for ranking are cached (10 MB)."""
 PASSING = 100_000
-"""Nodes on all remembered lists of those that a filter lets through (10 MB)."""
+"""Node ids in all cached lists of nodes that pass a filter (10 MB)."""
 SHARE = 0.05
-"""Share of nodes that a filter lets through, up to which SQLite has less to score than all rows of the words."""
+"""Share of nodes passing a filter up to which SQLite is faster, because it scores only those rows."""
 COMPARED = 20_000
-"""Pairs of memories whose comparison is kept (3 MB): nearly all of them come to nothing."""
+"""Pairs of memories whose comparison is cached (3 MB). For nearly all of them the result is None."""
 STATED = 30_000
-"""Tokens of all memories that are kept read (8 to 12 MB): of 1,600 memories of 170 characters, or 300 of 1,700."""
+"""Tokens in all cached statements (8 to 12 MB)."""
 TOKENS = 56_000_000
-"""Bytes of token vectors: those of 10,000 notes of 30 words."""
+"""Bytes of cached token vectors: those of about 10,000 notes of 30 words."""
 POSTINGS = 1_000_000
-"""Rows in the remembered words (12 MB)."""
+"""Rows in all cached postings of words (12 MB)."""
 ROOM = 0.1
-"""Share of `TOKENS` that is forgotten at once: to find the oldest entry of a dictionary is to walk past all that were deleted."""
+"""Share of `TOKENS` that is freed at once when the cache is full, because finding the oldest entries takes a pass over
+all."""
 YOUNG_S = 3.0
-"""Seconds after a change in which no words are remembered: beside writers the next change would come first."""
+"""Seconds after a change during which no postings are cached: while notes are being written, the next change would drop
+them."""
 CHANGED = 200
-"""Nodes in one change up to which the tokens and statements of all others stay; more is bulk work, after which memory is freed."""
+"""Nodes in one change up to which token vectors and statements of the other nodes stay cached. A larger change is bulk
+work, after which the memory is freed."""
 
 
 class Posting(Struct, frozen=True):
-    """The rows of the full text table that have a word, in order, and what it adds to the bm25 of each (positive)."""
+    """The rows of the full text table that have a word, in order, and what the word adds to each row's bm25
+    (positive)."""
 
     numbers: NDArray[np.int32]
     scores: NDArray[np.float64]
 
 
 Stated = tuple[Statement, NodeType, str | None]
-"""What `statement.read` makes of a memory's text, its type and space."""
+"""A memory's text as read by `statement.read`, its type, and its space."""
 
 
 class QueryCache:
-    """Safe from any thread: two that ask for the same at once both read it, and one result stays."""
+    """Safe from any thread. Two threads that ask for the same at once may both read it; one result stays."""
 
     def __init__(self) -> None:
         self._since = time.monotonic()
         self._lock = threading.Lock()
         self._files: int | None = None
-        """The largest key of a file."""
+        """The largest row number of a file; None until it is read."""
         self._postings: dict[str, Posting] = {}
         self._posted = 0
         self._tokens: dict[str, tuple[int, Pieces, bytes]] = {}
@@ -81,11 +85,11 @@ class QueryCache:
         self.statements: dict[str, Stated] = {}
         self._stated = 0
         self.compared: dict[tuple[str, str], Compared | None] = {}
-        """Of (older, newer) what the words say where the newer one replaced the older; None: it did not."""
+        """For (older, newer): the comparison if the newer memory replaced the older one, else None."""
 
     def without(self, ids: Collection[str], *, words: bool) -> QueryCache:
-        """Return what holds after these nodes came, changed or went; `words`: also in their words, on which every row's bm25
-        depends. This one may still be asked meanwhile."""
+        """Return a cache without what may have changed with these nodes. `words`: their words changed too, which
+        changes the bm25 of every row. Other threads may still use this cache meanwhile."""
         other = QueryCache()
         other.candidates = self.candidates.copy()
         for node_id in ids:
@@ -106,7 +110,7 @@ class QueryCache:
         return other
 
     def learn(self, new: Mapping[str, Stated]) -> None:
-        """Keep these memories read; all others are forgotten where there is no room for them."""
+        """Cache these statements. If there is no room for them, all others are dropped first."""
         with self._lock:
             fresh = {node_id: stated for node_id, stated in new.items() if node_id not in self.statements}
             size = sum(map(_size, fresh.values()))
@@ -117,7 +121,10 @@ class QueryCache:
                 self._stated += size
 
     def passing(self, chosen: Filter, read: Callable[[], list[str]]) -> list[str]:
-        """Return the ids of all nodes that the filter lets through, from `read` where they are not known or depend on the time."""
+        """Return the ids of all nodes that pass the filter, from the cache or else from `read`.
+
+        The ids are not cached if the filter depends on the time.
+        """
         found = self._passing.get(chosen)
         if found is None:
             found = read()
@@ -132,14 +139,17 @@ class QueryCache:
 
     @property
     def large(self) -> bool:
-        """Whether there are known to be so many files that `search` is no use."""
+        """Whether the index is known to have so many files that `search` leaves scoring to SQLite."""
         return self._files is not None and self._files > COUNTED_ANEW
 
     def search(
         self, read: Snapshot, terms: Sequence[str], limit: int, chosen: Filter, counts: Frequencies, share: float
     ) -> list[tuple[str, float]] | None:
-        """`text.search` from remembered words; None where that is no use: a large index, one that just changed, or a filter that
-        leaves SQLite less to score than all rows of the words. `share`: of all nodes, how many the filter lets through."""
+        """Search as `full_text.search` does, with cached postings of words. `share`: the share of nodes that pass the
+        filter.
+
+        None if SQLite should do it instead: the index is large or changed a moment ago, or few nodes pass the filter.
+        """
         if self._files is None:
             self._files = full_text.largest(read())
         if self.large or share <= SHARE:
@@ -158,12 +168,12 @@ class QueryCache:
             found = full_text.named(read(), dict(zip(best.tolist(), scores[best].tolist(), strict=True)), chosen)
             if len(found) >= limit or len(best) == len(numbers):
                 return found[:limit]
-            wanted *= 3  # files that are no nodes, copies of others, expired ones
+            wanted *= 3  # many best rows were no nodes, duplicates, or filtered out
 
     def _learn(self, read: Snapshot, terms: Sequence[str], rows: Mapping[str, int]) -> bool:
-        """Read words that are not remembered, as far as they are in `SCORED` rows together; False: some are left."""
+        """Cache the postings of these words, up to `SCORED` rows in one call. Return False if some words are left."""
         room = SCORED
-        for term in terms:  # the rarest first
+        for term in terms:  # rarest first
             if term not in self._postings:
                 room -= rows[term]
                 if room < 0:
@@ -184,7 +194,8 @@ class QueryCache:
         return found
 
     def _bm25(self, read: Snapshot, choose: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-        """bm25 of every row that has one of the words `choose`, with what `others` add to it; by row, 0 elsewhere."""
+        """Return the bm25 of every row that has one of the words `choose`, with what `others` add; 0 for other rows.
+        Index: row number."""
         chosen = [self._posting(read, term) for term in choose]
         added = [self._posting(read, term) for term in others]
         last = max((int(one.numbers[-1]) for one in (*chosen, *added) if len(one.numbers)), default=0)
@@ -203,8 +214,11 @@ class QueryCache:
     def tokens(
         self, model: int, pieces: Mapping[str, Pieces], read: Callable[[Mapping[str, Pieces]], dict[str, bytes]]
     ) -> dict[str, bytes]:
-        """Return the token vectors of these pieces, in their order; `read` gives those that are not known (`cache.tokens`). Nodes
-        without any are left out, and asked for again: they are embedded in a moment."""
+        """Return the token vectors of these pieces, in their order; `read` (`embedding_cache.tokens`) is called for
+        those not cached.
+
+        Nodes without any are left out and not cached, because they will be embedded soon.
+        """
         known = self._tokens
         there = {
             node_id: one[2]
@@ -226,7 +240,7 @@ class QueryCache:
         return {node_id: there[node_id] for node_id in pieces if node_id in there}
 
     def _make_room(self) -> None:
-        """Forget the tokens that were read first."""
+        """Drop the token vectors that were cached first."""
         kept = list(self._tokens.items())
         first = 0
         while self._bytes > (1 - ROOM) * TOKENS:
@@ -245,7 +259,7 @@ def _size(stated: Stated) -> int:
 
 
 def top(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
-    """Return the places of the `limit` best scores, and of all that equal the last of them."""
+    """Return the positions of the `limit` highest scores, and of all scores that equal the lowest of these."""
     if len(scores) <= limit:
         return np.arange(len(scores))
     return np.flatnonzero(scores >= np.partition(scores, len(scores) - limit)[len(scores) - limit])

@@ -1,6 +1,6 @@
-"""What the index hands out: nodes, edges, the state of files, filters.
+"""The values that the index returns: nodes, edges, file states, and the filter that searches take.
 
-Times are stored as microseconds since 1970 (UTC), so that they compare and load without parsing.
+Times are stored as microseconds since 1970 (UTC), so that they can be compared and loaded without parsing.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 UNWRITTEN = f"('{NoteKind.INDEXED}', '{NoteKind.BROKEN}')"
-"""In SQL: the kinds of memories into which nothing is written."""
+"""A list in SQL: the kinds of memories whose files Ormah never writes to."""
 GLOBAL = "global"
-"""In a filter of spaces: memories without a space."""
+"""The name, in a filter of spaces, for memories without a space."""
 
 
 def micros(time: datetime) -> int:
-    """Microseconds since 1970; a time without a zone is UTC."""
+    """Return microseconds since 1970. A time without a zone is taken as UTC."""
     return ((time.replace(tzinfo=UTC) if time.tzinfo is None else time) - _EPOCH) // _MICROSECOND
 
 
@@ -50,11 +50,11 @@ class EdgeRow(Struct, frozen=True):
     created: datetime | None
     reason: str | None
     body: bool
-    """True: a wikilink in the body, which belongs to the person."""
+    """True for a wikilink in the note's body, which only the person changes."""
 
 
 class Unresolved(Struct, frozen=True):
-    """A link that leads to no node, or to more than one."""
+    """A link that matches no node, or several."""
 
     source: str
     edge: EdgeType
@@ -66,9 +66,9 @@ _DEFAULT_STRENGTH = Strength()
 
 
 class NodeRow(Struct, frozen=True):
-    """A node as the index knows it: every field of `MemoryNode`, and where it came from.
+    """A node as the index holds it: every field of `MemoryNode`, and the file that it comes from.
 
-    A plain value, because ranking makes hundreds of them for one question; `node` gives the `MemoryNode`.
+    A plain struct, because one search makes hundreds of them; `node` converts it to a `MemoryNode`.
     """
 
     id: str
@@ -88,10 +88,10 @@ class NodeRow(Struct, frozen=True):
     outdated_reason: str | None
     path: str
     digest: str
-    """sha256 of the bytes that this row was read from: what `expect` of a transaction wants."""
+    """The sha256 of the bytes that this row was read from; a transaction compares it as `expect`."""
     strength: Strength = field(default=_DEFAULT_STRENGTH)
     lent: bool = False
-    """Whether the note is only found (only indexed, or not readable as a note): nothing is written into its file."""
+    """Whether Ormah never writes to the note's file: it is only indexed, or cannot be read as a note."""
 
     @property
     def short_id(self) -> str:
@@ -110,7 +110,7 @@ class NodeRow(Struct, frozen=True):
 
     @property
     def node(self) -> MemoryNode:
-        """The same as the model of the domain; not validated again, the note's reader has done that."""
+        """The row as a `MemoryNode`. It is not validated, because the note's parser did that."""
         return MemoryNode.model_construct(
             id=self.id, type=self.type, tier=self.tier, space=self.space, title=self.title, content=self.content,
             tags=list(self.tags), source=self.source, connections=list(self.connections), confidence=self.confidence,
@@ -129,7 +129,7 @@ NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
 
 
 def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Mapping[str, Strength]) -> NodeRow:
-    """A row of `NODE_COLUMNS` as a value."""
+    """Make a NodeRow of a row of `NODE_COLUMNS`."""
     return NodeRow(
         id=row[0], type=NodeType(row[1]), tier=Tier(row[2]), space=row[3], title=row[4], content=row[5],
         tags=_texts(row[6]), aliases=_texts(row[7]), source=row[8],
@@ -140,11 +140,11 @@ def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Ma
 
 
 def _texts(listed: str) -> tuple[str, ...]:
-    return () if listed == "[]" else tuple(json.loads(listed))  # most have none, and dozens are read for one question
+    return () if listed == "[]" else tuple(json.loads(listed))  # most lists are empty
 
 
 class Candidate(Struct, frozen=True):
-    """What ranking asks of a node: some columns, because it looks at hundreds of nodes for one question."""
+    """The fields of a node that ranking needs. Only some columns, because one search ranks hundreds of nodes."""
 
     id: str
     type: NodeType
@@ -152,7 +152,7 @@ class Candidate(Struct, frozen=True):
     space: str | None
     title: str | None
     size: int
-    """Characters of its content."""
+    """Characters of the node's content."""
     confidence: float
     created: int
     """Microseconds since 1970."""
@@ -160,7 +160,7 @@ class Candidate(Struct, frozen=True):
 
     @property
     def accessed(self) -> int:
-        """When it was last used, else made: microseconds since 1970."""
+        """Time of the last use, or of creation if it was never used: microseconds since 1970."""
         last = self.strength.last_accessed
         return self.created if last is None else micros(last)
 
@@ -169,7 +169,7 @@ CANDIDATE_COLUMNS = ("n.id", "n.type", "n.tier", "n.space", "n.title", "length(t
 
 
 def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate:
-    """A row of `CANDIDATE_COLUMNS` as a value."""
+    """Make a Candidate of a row of `CANDIDATE_COLUMNS`."""
     node_id, kind, tier, space, title, size, confidence, created = row
     return Candidate(
         node_id,
@@ -185,21 +185,21 @@ def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate
 
 
 class Filter(Struct, frozen=True):
-    """Which nodes may be found. None and an empty collection differ: an empty one lets nothing pass."""
+    """Which nodes a search may return. None means any; an empty tuple lets no node pass."""
 
     types: tuple[NodeType, ...] | None = None
     tiers: tuple[Tier, ...] | None = None
     spaces: tuple[str, ...] | None = None
-    """Names of spaces; "global" stands for nodes without one."""
+    """Names of spaces; "global" means nodes without a space."""
     tags: tuple[str, ...] | None = None
-    """Any of these, in any case."""
+    """A node passes with any of these tags, ignoring case."""
     created_after: datetime | None = None
     created_before: datetime | None = None
     """Both bounds are inclusive."""
     alive_at: datetime | None = None
-    """Leaves out what has expired by then."""
+    """Excludes nodes that have expired by this time."""
     writable: bool = False
-    """Leaves out notes that are only found."""
+    """Excludes nodes whose files Ormah never writes to."""
 
     @property
     def empty(self) -> bool:
@@ -207,11 +207,12 @@ class Filter(Struct, frozen=True):
 
     @property
     def narrow(self) -> bool:
-        """Whether it asks for more than being alive."""
+        """Whether the filter has any condition besides `alive_at`."""
         return replace(self, alive_at=None) != Filter()
 
     def sql(self, alias: str = "n") -> tuple[str, list[Any]]:
-        """A condition on the node table under `alias`, and its parameters. Only values of ours get into the text."""
+        """Return a SQL condition on the node table under `alias`, and its parameters. No text from a caller gets into
+        the SQL."""
         parts: list[str] = [f"{alias}.held = 1"]
         values: list[Any] = []
         for column, wanted in (("type", self.types), ("tier", self.tiers)):
@@ -245,11 +246,11 @@ class Stats(Struct, frozen=True):
     by_tier: dict[str, int]
     by_type: dict[str, int]
     by_space: dict[str, int]
-    """Under "global": those without a space."""
+    """Nodes without a space are counted under "global"."""
     edges: int
     unresolved: int
     plain: int
-    """Files that are no nodes: templates, drawings, copies, what holds a secret."""
+    """Files that are no nodes, such as templates, drawings, duplicates, and files that hold a secret."""
     pending: int
     """Nodes that wait for their vectors."""
     bytes: int

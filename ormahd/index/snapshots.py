@@ -1,8 +1,7 @@
-"""The index of an earlier state of the vault, or of one that a change would make: built, asked like today's, dropped.
+"""Temporary indexes of another state of the vault: an earlier one (`as_of`), or one that a change would produce.
 
-Today's index is copied, and every file that differs is taken in as it was. Most notes are what they were, so that is far quicker than
-indexing everything, and embeddings are found by the content that they were made of. One snapshot is kept for the next question:
-it takes as much disk as the index itself.
+Today's index is copied, and only the files that differ are indexed again. Embeddings are found by content, so few texts
+need a new one. The last `as_of` snapshot is kept for further questions; it takes as much disk as the index itself.
 """
 
 from __future__ import annotations
@@ -36,24 +35,26 @@ from ormahd.note.note import NoteKind
 from ormahd.settings import VectorSettings
 
 EMBEDDED = 500
-"""Texts that are embedded for one question at most."""
+"""Most texts that are embedded for one question."""
 EMBED_S = 5.0
-"""Seconds that a question waits for that; what is not embedded by then is found by its words."""
+"""Seconds that a question waits for embedding. Texts that are not embedded by then are found by full text search
+only."""
 CANDIDATES = 100
-"""Notes that share words with a question, whose texts are embedded before all others."""
+"""Notes that share words with a question and whose texts are therefore embedded first."""
 QUICK = 16
-"""Of these, as many as a further question about the same state waits for: a fraction of a second."""
+"""Of these notes, how many are embedded for a further question about the same state."""
 PASS = 32
-"""Texts in one forward pass, made in the thread that asks: other questions have the other cores."""
+"""Texts in one forward pass. The pass runs in the calling thread, which leaves other cores to other requests."""
 
 Progress = Callable[[int, int, str], None]
-"""Called with how much is done, of how much (0: not known), and a word for what."""
+"""Called with (number done, total or 0 if unknown, a word for the work)."""
 Keep = Callable[[str, Mapping[bytes, DocumentVectors]], None]
-"""Takes embeddings (the model's fingerprint; by the sha256 of the text) that may be wanted again."""
+"""Called with a model's fingerprint and its new embeddings, by the sha256 of the text, to cache them."""
 
 
 class IndexSnapshot(Reader):
-    """One state. Its files never change; texts that today's index does not know are embedded as they are asked about."""
+    """The index of one state of the vault. Its files never change. Texts without embeddings are embedded when questions
+    need them."""
 
     def __init__(
         self,
@@ -64,9 +65,7 @@ class IndexSnapshot(Reader):
         keep: Keep,
         clock: Callable[[], datetime],
     ) -> None:
-        indexer = Indexer(
-            database, threading.Lock(), clock
-        )  # its thread is not started: `fill` does what is to be done
+        indexer = Indexer(database, threading.Lock(), clock)  # its thread is not started: `fill` embeds instead
         indexer.active = store
         super().__init__(database, indexer)
         self.strength = strength
@@ -82,12 +81,12 @@ class IndexSnapshot(Reader):
         return self.indexer.active.embedder if self.indexer.active else None
 
     def embed_query(self, text: str) -> QueryVectors | None:
-        """A question's vectors; None without a model."""
+        """Return the vectors of a query; None without a model."""
         return None if self.embedder is None else self.embedder.embed_query(text)
 
     @property
     def degraded(self) -> list[str]:
-        """ "vectors" where some notes are found by their words only."""
+        """ "vectors" if some notes can only be found by full text search."""
         active = self.indexer.active
         return ["vectors"] if active is None or active.waiting else []
 
@@ -101,8 +100,10 @@ class IndexSnapshot(Reader):
         seconds: float = EMBED_S,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Embed texts that wait for it: those that share words with a question, then the newest of the rest. With `quick`
-        one pass over the first of them, for a question about a state that has had its share."""
+        """Embed waiting texts: first those that share words with the query `terms`, then the newest.
+
+        With `quick`, embed only the first few; for a further question about the same state.
+        """
         store = self.indexer.active
         if store is None or not store.waiting:
             return
@@ -132,41 +133,42 @@ class IndexSnapshot(Reader):
         self._keep(store.embedder.fingerprint, made)
 
     def remove(self) -> None:
-        """Close it and give its disk and its memory back: without a ring, so that no garbage has to be looked for first."""
+        """Close the snapshot and delete its files. The reference cycle is broken, so that its memory is freed at
+        once."""
         self.close()
         self.indexer.active = None
         shutil.rmtree(self.database.directory, ignore_errors=True)
 
 
 BATCH = 500
-"""Files that are taken in together; between two batches it may be interrupted."""
+"""Files indexed in one transaction. Between two of them the build can be stopped."""
 SPARE = 100_000_000
-"""Bytes that stay free on the disk."""
+"""Bytes that must stay free on the disk."""
 
 
 class Files(Protocol):
-    """A state of the vault (`watch.snapshot_files.State`)."""
+    """The files of one state of the vault (`watch.snapshot_files.State`)."""
 
     @property
     def files(self) -> Mapping[str, str]:
-        """{path: blob id}."""
+        """The state's files: {path: blob id}."""
         ...
 
     def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
-        """The bytes of files, (path, blob id), in order."""
+        """Yield the bytes of files, given as (path, blob id), in order."""
         ...
 
     def indexed(self, path: str, data: bytes) -> bytes:
-        """What the index gets of a file."""
+        """Return the bytes of a file that are indexed."""
         ...
 
     def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
-        """Id of a file that is only found (None: it is not one of those), and the space of its folder."""
+        """Return the id of a file that is only indexed (else None), and the space of its folder."""
         ...
 
 
 class Build(Struct):
-    """Makes one state after the other."""
+    """Builds the databases of snapshots."""
 
     index: Index
     folder: Path
@@ -174,15 +176,15 @@ class Build(Struct):
     stopped: Callable[[], bool]
 
     def make(self, files: Files, when: datetime, progress: Progress) -> tuple[Database, VectorStore | None]:
-        """The index of `files`, as of `when`, in a directory of its own; without a meaning while there is no model.
+        """Build the index of `files` as of `when`, in a new directory. Without a model there is no vector store.
 
-        Raises Unavailable: the disk is too full, or the daemon stops. Then nothing of it is left.
+        Raises Unavailable if the disk is too full, or the daemon stops. Then the directory is removed again.
         """
         progress(0, 0, "copying")
         return self._copied(lambda database: self._take_in(database, files, when, progress))
 
     def trial(self, changed: Mapping[str, bytes], when: datetime) -> tuple[Database, VectorStore | None]:
-        """Today's index as it would be with these files (by path), likewise."""
+        """Build today's index with these files (bytes by path) replaced; returns and raises as `make` does."""
         entries = [
             write.entry(path, data, _state(path, data, when), self.index.blob_id(path, data))
             for path, data in changed.items()
@@ -224,7 +226,7 @@ class Build(Struct):
 
     def _take_in(self, database: Database, files: Files, when: datetime, progress: Progress) -> None:
         with database.read() as connection:
-            # One value: where rows are fetched one by one, other threads take a turn at each of them.
+            # Read as one JSON value: while rows are fetched one by one, other threads interrupt at each of them.
             (known,) = connection.execute("SELECT json_group_object(path, blob) FROM file").fetchone()
         before: dict[str, str] = json.loads(known)
         gone = [path for path in before if path not in files.files]
@@ -254,7 +256,7 @@ class Build(Struct):
 
     @staticmethod
     def _understand(database: Database, embedder: Embedder) -> VectorStore:
-        """The vectors that are known; the other texts wait for a question (`IndexSnapshot.fill`)."""
+        """Load the vectors that are cached. The other texts wait for a question (`IndexSnapshot.fill`)."""
         store = VectorStore(embedder, database.directory, VectorSettings())
         with database.write() as connection:
             store.load(connection)
@@ -262,18 +264,18 @@ class Build(Struct):
 
 
 def _state(path: str, data: bytes, when: datetime, lent: str | None = None, space: str | None = None) -> FileState:
-    """A file that is not on the disk: as old as the state."""
+    """Return the state of a file that is not on the disk; its mtime is the time of the snapshot."""
     return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest(), lent, space)
 
 
 FOLDER = "as-of"
-"""Below the index's directory."""
+"""Name of the folder for snapshots, below the index's directory."""
 KEPT_S = 600.0
-"""Seconds without a question after which a state is dropped."""
+"""Seconds without a question after which the kept snapshot is dropped."""
 
 
 class Snapshots:
-    """Makes states and keeps the last one. Safe for many threads: one builds at a time, the others wait for it."""
+    """Builds snapshots and keeps the last one. Safe from many threads: one builds at a time, the others wait."""
 
     def __init__(
         self,
@@ -282,12 +284,12 @@ class Snapshots:
         *,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`stopping` is asked during a build, which ends when the daemon does."""
+        """`stopping` is called during a build, which ends when it returns True."""
         self._index = index
         self._clock = clock
         self._stopping = stopping
         folder = index.directory / FOLDER
-        shutil.rmtree(folder, ignore_errors=True)  # of a life before this one
+        shutil.rmtree(folder, ignore_errors=True)  # left by an earlier process
         self._build = Build(index, folder, clock, self.stopped)
         self._building = threading.Lock()
         self._lock = threading.Lock()
@@ -301,16 +303,16 @@ class Snapshots:
     def at(
         self, commit: str, when: datetime, load: Callable[[], tuple[Files, Mapping[str, Strength]]], progress: Progress
     ) -> Iterator[tuple[IndexSnapshot, bool]]:
-        """The index as of a commit that was made at `when`, and whether it was there already. `load` is asked for the
-        files and the strength of that state when it is not.
+        """Yield the index as of a commit made at `when`, and whether it was built already.
 
-        Raises Unavailable: the disk is too full, or the daemon stops.
+        If not, `load` is called for the files and the strength of that state. Raises Unavailable if the disk is too
+        full, or the daemon stops.
         """
         snapshot = self._use(commit)
         cached = snapshot is not None
         if snapshot is None:
             with self._building:
-                snapshot = self._use(commit)  # somebody else may have been faster
+                snapshot = self._use(commit)  # another thread may have built it meanwhile
                 if snapshot is None:
                     snapshot = self._make(commit, when, load, progress)
         try:
@@ -320,10 +322,10 @@ class Snapshots:
 
     @contextlib.contextmanager
     def trial(self, changed: Mapping[str, bytes], when: datetime) -> Iterator[IndexSnapshot]:
-        """The index as it would be with these files (bytes by path): what would a change find? One at a time, and gone
-        after the block. Texts that were embedded ahead are found by meaning.
+        """Yield the index as it would be with these files (bytes by path) changed. It is removed after the block.
 
-        Raises Unavailable: the disk is too full, or the daemon stops.
+        One runs at a time. Texts that were embedded ahead have their vectors. Raises Unavailable if the disk is too
+        full, or the daemon stops.
         """
         with self._building:
             database, store = self._build.trial(changed, when)
@@ -338,7 +340,7 @@ class Snapshots:
     def _make(
         self, commit: str, when: datetime, load: Callable[[], tuple[Files, Mapping[str, Strength]]], progress: Progress
     ) -> IndexSnapshot:
-        self._let_go()  # first: one copy at a time
+        self._let_go()  # first: only one copy on the disk at a time
         drops = self._drops
         files, strength = load()
         database, store = self._build.make(files, when, progress)
@@ -346,18 +348,18 @@ class Snapshots:
         snapshot.key = _key(commit, snapshot.embedder)
         snapshot.users = 1
         with self._lock:
-            # dropped meanwhile: what it was made of is perhaps not in the history any more
+            # `drop` was called meanwhile: the commit may be gone from the history
             snapshot.dropped = self._closed or drops != self._drops
             self._kept = None if snapshot.dropped else snapshot
         return snapshot
 
     def stopped(self) -> bool:
-        """True when long work is to end."""
+        """Return whether long work must end."""
         return self._closed or self._stopping()
 
     def drop(self) -> None:
-        """Forget the state that is kept, and do not keep one that is being made: once nobody asks it any more, nothing of
-        it is left on the disk."""
+        """Drop the kept snapshot, and do not keep one that is being built. The files are deleted when no reader uses
+        them any more."""
         with self._lock:
             self._drops += 1
         self._let_go()
@@ -373,7 +375,7 @@ class Snapshots:
 
     def close(self) -> None:
         self._closed = True
-        with self._building:  # a build under way sees that it is to end
+        with self._building:  # a running build sees `_closed` and ends
             self.drop()
         with self._lock:
             if self._timer is not None:
@@ -414,5 +416,5 @@ class Snapshots:
 
 
 def _key(commit: str, embedder: Embedder | None) -> str:
-    """A state that was made without the model is not the one that is made with it."""
+    """Return a key of commit and model: a snapshot built without the model is not reused once there is one."""
     return f"{commit} {embedder.fingerprint if embedder else '-'}"

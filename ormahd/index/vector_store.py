@@ -1,7 +1,8 @@
-"""One model's side of the index, in memory: its vectors, how frequent its tokens are, and what is still to be done.
+"""One model's vectors in memory, with token frequencies and the work still to be done; and the updates of Chroma.
 
-SQLite holds the truth of it (`embedding_cache.py`), Chroma is a quick way in (`chroma.py`). Whatever Chroma has not learned yet
-is searched exactly, so a memory can be found from the moment it is embedded, and without Chroma everything can.
+SQLite holds the stored embeddings (`embedding_cache.py`); Chroma is a fast approximate index over them (`chroma.py`).
+Nodes that Chroma does not hold yet are searched exactly, so a node can be found as soon as it is embedded, with or
+without Chroma.
 """
 
 from __future__ import annotations
@@ -30,19 +31,20 @@ from ormahd.vectors.chroma import Chroma, ChromaTrouble
 from ormahd.vectors.matrix import Matrix
 
 EXACT = 5_000
-"""Nodes that Chroma has to learn, from which it is not asked: scoring them exactly takes longer than all of it."""
+"""Nodes missing in Chroma from which it is not asked: scoring so many exactly takes longer than a search of all
+vectors."""
 WIDENINGS = 2
-"""Times that Chroma is asked again for three times as much, because long notes fill the answer with their pieces."""
+"""How often Chroma is asked again, for three times as much each time, when pieces of long notes fill its answer."""
 FETCH = 100
-"""Pieces that Chroma is asked for at least: its graph looks at `vectors.SEARCH_EF` of them anyway, and near ties are decided
-by the exact cosines."""
+"""Fewest pieces that Chroma is asked for. Its graph visits `vectors.SEARCH_EF` anyway, and exact cosines order near
+ties."""
 REFILLS = 5
-"""Times that Chroma is filled again for holding the wrong number of vectors, until it is done without."""
+"""How often Chroma is filled again for holding the wrong number of vectors, before it is given up."""
 SETTLE_BATCH = 1000
-"""Nodes in one write to Chroma, where somebody waits for it."""
+"""Nodes in one write to Chroma while a caller waits for it."""
 GENTLE_BATCH = 100
-"""And where nobody does: while Chroma writes it lets no other thread of the process go on (the interpreter's lock is held
-throughout). Measured: 1,000 vectors stop everything for 0.2 s, 100 for 0.05 s, one for 0.04 s."""
+"""Nodes in one write to Chroma otherwise: Chroma holds the interpreter's lock for the whole write, which stops all
+threads."""
 
 _ONE = (0,)
 
@@ -50,22 +52,22 @@ log = logging.getLogger(__name__)
 
 
 class VectorStore:
-    """Vectors of one model. Reading is safe from any thread; whoever changes it holds the index's apply lock."""
+    """The vectors of one model. Reading is safe from any thread; a writer must hold the index's apply lock."""
 
     def __init__(self, embedder: Embedder, directory: Path, settings: VectorSettings) -> None:
         self.embedder = embedder
         self.matrix = Matrix(embedder.dimensions, quick=settings.exact_pieces)
         self.chroma: Chroma | None = None
-        """None: not open (yet, or any more)."""
+        """The open collection; None while Chroma is closed or has failed."""
         self.trouble: str | None = None
-        """Why Chroma is not used, when it failed."""
+        """Why Chroma is not used, if it failed."""
         self.number = 0
         self.alarm: Callable[[], None] = lambda: None
-        """Called when Chroma fails in a search, so that somebody opens it again."""
+        """Called when Chroma fails in a search, so that the indexer opens it again."""
         self.waiting: dict[str, None] = {}
-        """Nodes without vectors, in the order in which they are embedded."""
+        """Nodes without vectors, in the order in which they will be embedded."""
         self._df: dict[int, int] = {}
-        self._unsettled: dict[str, int] = {}  # node -> what changed it last, counted
+        self._unsettled: dict[str, int] = {}  # node -> value of `_changes` at its last change
         self._changes = 0
         self._lock = threading.Lock()
         self._store = Chroma(directory, settings, embedder.fingerprint)
@@ -79,7 +81,7 @@ class VectorStore:
     # Following the notes
 
     def load(self, connection: sqlite3.Connection) -> None:
-        """Everything that SQLite knows of this model."""
+        """Load everything that SQLite holds for this model."""
         self.number = embedding_cache.model_number(connection, self.embedder.fingerprint)
         bad = embedding_cache.drop_bad(connection, self.number, self.embedder.dimensions, self.embedder.late_dimensions)
         if bad:
@@ -97,7 +99,7 @@ class VectorStore:
         self._resting = bool(self._marks[0]) and embedding_cache.models(connection) == [self.number]
 
     def reload(self, connection: sqlite3.Connection) -> None:
-        """`load` from a file that took the place of the one that was read before; Chroma follows it, or is filled again."""
+        """Load again, after the database file was replaced by another. Chroma is filled again."""
         self.matrix.remove(set(self.matrix.ids()))
         self._marks = ("", 0)
         self._changes += 1
@@ -106,7 +108,7 @@ class VectorStore:
         self.distrust()
 
     def take(self, delta: embedding_cache.Delta) -> None:
-        """Repeat in memory what was committed."""
+        """Apply to memory what was committed to SQLite."""
         self.matrix.remove(delta.gone)
         self.matrix.put(delta.vectors.items())
         for token, n in delta.df.items():
@@ -121,29 +123,30 @@ class VectorStore:
 
     @property
     def searched(self) -> str:
-        """Where the nearest are looked for: `memory`, `chroma` (the embedded one) or `server`. While Chroma cannot be asked it is memory."""
+        """Where nearest neighbours are searched: "memory", "chroma" (embedded) or "server". "memory" whenever Chroma is
+        not open."""
         if self.matrix.quick or self.chroma is None:
             return "memory"
         return "chroma" if self._store.embedded else "server"
 
     @property
     def unsettled(self) -> int:
-        """Nodes that Chroma has yet to learn."""
+        """Number of nodes whose current vectors Chroma does not hold yet."""
         return len(self._unsettled)
 
     @property
     def learned(self) -> bool:
-        """Chroma is open, knows everything, and was compared."""
+        """Whether Chroma is open, holds everything, and was compared with the matrix."""
         return self.chroma is not None and not self._unsettled and self._checked
 
     @property
     def changes(self) -> int:
-        """Counts up with everything that Chroma has to learn."""
+        """A counter that rises whenever Chroma has to learn something."""
         return self._changes
 
     @property
     def told(self) -> tuple[str, int]:
-        """Another one each time that something was written to Chroma."""
+        """A value that differs after each write to Chroma: its generation and position."""
         return self._marks
 
     def recount(self, connection: sqlite3.Connection) -> None:
@@ -156,7 +159,8 @@ class VectorStore:
     # Search
 
     def search(self, vector: Float, limit: int) -> list[tuple[str, float]]:
-        """The nearest nodes: (id, cosine of the best piece), best first. Chroma proposes, the matrix scores."""
+        """Return the nearest nodes: (id, cosine of the best piece), best first. Chroma proposes nodes, the matrix
+        scores them."""
         if not len(self.matrix) or limit < 1:
             return []
         if self.matrix.quick:
@@ -169,7 +173,7 @@ class VectorStore:
         try:
             near = self._ask(chroma, vector, limit)
         except ChromaTrouble as trouble:
-            if generation == self._marks[0]:  # else it was made anew while it was asked
+            if generation == self._marks[0]:  # else it was refilled meanwhile
                 self.fail(trouble)
                 self.alarm()
             return self.matrix.nearest(vector, limit)
@@ -179,7 +183,7 @@ class VectorStore:
         return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
     def search_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
-        """`search` of several vectors, float32[k, dimensions]."""
+        """Search with several vectors, float32[k, dimensions], as `search` does."""
         if self.matrix.quick:
             return self.matrix.nearest_each(vectors, limit)
         return [self.search(vector, limit) for vector in vectors]
@@ -196,13 +200,14 @@ class VectorStore:
         return nodes
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
-        """How rare each token is among the notes: ln((notes + 1) / (notes with it + 1)), never below 0."""
+        """Return how rare each token is among the notes: ln((notes + 1) / (notes with it + 1)), at least 0."""
         notes = len(self.matrix) + 1
         counts = np.array([self._df.get(int(token), 0) for token in token_ids], np.float32)
         return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0), np.float32)
 
     def best_pieces(self, ids: Sequence[str], vector: Float | None, most: int) -> dict[str, Pieces]:
-        """The pieces of each node whose tokens count: all, or of a long note the `most` nearest to `vector`."""
+        """Return the pieces of each node whose tokens are compared: all, or of a long note the `most` nearest to
+        `vector`."""
         chosen: dict[str, Pieces] = {}
         for node_id, count in zip(ids, self.matrix.counts(ids), strict=True):
             if count == 1:
@@ -222,7 +227,7 @@ class VectorStore:
         return f"chroma:{self.number}"
 
     def fail(self, trouble: ChromaTrouble) -> None:
-        """Do without Chroma until it is opened again."""
+        """Stop using Chroma until it is opened again."""
         if self.chroma is not None:
             log.warning("%s; search goes on exactly", trouble)
         self.chroma = None
@@ -230,18 +235,21 @@ class VectorStore:
 
     @property
     def rests(self) -> bool:
-        """Chroma is closed, and need not be open: it has nothing to learn, and nobody asks it while all vectors are compared."""
+        """Whether Chroma is closed and may stay so: it has nothing to learn, and searches compare all vectors in
+        memory."""
         return self._resting and not self._unsettled and self.matrix.quick
 
     def rest(self) -> None:
-        """Close Chroma where it has learned everything and nobody asks it: open it holds every vector in memory once more."""
+        """Close Chroma if it holds everything and no search uses it; while open, it keeps a second copy of all vectors
+        in memory."""
         if self.learned and self.matrix.quick:
             self.chroma = None
             self._store.close()
             self._resting = True
 
     def open_chroma(self) -> bool:
-        """Open the collection; False when it is not what was written last, and has to be filled (`refill`)."""
+        """Open the collection. Return False if it is not in the state last written, and must be filled again
+        (`refill`)."""
         self._resting = False
         found = self._store.open()
         generation, position = self._marks
@@ -252,13 +260,13 @@ class VectorStore:
         return True
 
     def distrust(self) -> None:
-        """Have Chroma filled again by the background thread."""
+        """Stop using Chroma, and have the background thread fill it again."""
         self._distrusted = True
         self._resting = False
         self.chroma = None
 
     def wipe(self) -> None:
-        """Have the background thread drop Chroma's files, and fill it again."""
+        """Have the background thread delete Chroma's files and fill it again."""
         self._wipe = True
         self.distrust()
 
@@ -267,13 +275,14 @@ class VectorStore:
         return not self._wipe
 
     def wipe_now(self) -> None:
-        """From the background thread, with the apply lock held: drop the files."""
+        """Delete Chroma's files. For the background thread, with the apply lock held."""
         self.distrust()
         self._store.wipe()
         self._wipe = False
 
     def refill(self, connection: sqlite3.Connection) -> None:
-        """Begin Chroma anew, inside the writer's transaction: everything embedded is noted as still to be learned."""
+        """Begin an empty collection, inside the writer's transaction, and mark all embedded nodes as still to be
+        learned."""
         self._refills += 1
         self.chroma = None
         self._marks = ("", 0)
@@ -288,7 +297,8 @@ class VectorStore:
         self.chroma, self.trouble = self._store, None
 
     def settle(self, connection: sqlite3.Connection, most: int) -> dict[str, tuple[int, int]]:
-        """Write `most` nodes to Chroma, reading what it holds of them. Returns what `settled` takes."""
+        """Write up to `most` nodes to Chroma; their numbers of pieces are read from `connection`. Return the argument
+        for `settled`."""
         with self._lock:
             batch = dict(itertools.islice(self._unsettled.items(), most))
         held: dict[str, int] = {}
@@ -314,7 +324,7 @@ class VectorStore:
         return done
 
     def settled(self, connection: sqlite3.Connection, done: Mapping[str, tuple[int, int]]) -> None:
-        """Note in SQLite what Chroma has learned; a node that changed meanwhile stays to be learned."""
+        """Record in SQLite what Chroma has learned. A node that changed meanwhile stays marked."""
         with self._lock:
             same = [node_id for node_id, (change, _) in done.items() if self._unsettled.get(node_id) == change]
             for node_id in same:
@@ -328,13 +338,17 @@ class VectorStore:
         self._save_marks(connection)
 
     def complete(self) -> bool:
-        """Once nothing is left to learn: True unless Chroma holds another number of pieces than the matrix."""
+        """Check, once nothing is left to learn, that Chroma holds as many pieces as the matrix. Return False if it must
+        be refilled.
+
+        Raises ChromaTrouble if refilling did not help several times.
+        """
         before = self._changes
         if self._unsettled or self._checked:
             return True
         same = self._store.count() == self.matrix.pieces
         if before != self._changes:
-            return True  # somebody wrote meanwhile; it is looked at again
+            return True  # there was a write meanwhile; compare again later
         if not same and self._refills >= REFILLS:
             raise ChromaTrouble("Chroma holds another number of vectors than it was given")
         if same:
@@ -355,32 +369,33 @@ class VectorStore:
 
 
 REST_S = 1.0
-"""Seconds without a change after which Chroma is told: a write to it costs 30 ms, however small."""
+"""Seconds without a change after which Chroma is updated: any write to it is slow, however small."""
 QUIET_S = 20.0
-"""The same where everything is searched without it anyway and it is not open: nobody misses it, and importing and opening it takes half a
-second to two of the interpreter, which whoever only drew breath between two writes would have to wait for."""
+"""Seconds without a change after which a closed Chroma is opened, while searches use memory anyway: opening it holds
+the interpreter's lock for long, which would delay a client that only paused between two writes."""
 FULL = 500
-"""Nodes that Chroma has to learn, from which it is told although somebody is still writing."""
+"""Nodes missing in Chroma from which it is updated although notes are still being written."""
 PATIENCE = 30
-"""So many times as long as a write to Chroma took nothing more is written to it, where everything is searched without it
-anyway: a whisper that comes in between is not held up, and one in thirty by some 0.05 s."""
+"""Pause after a write to Chroma, in multiples of its duration, while searches use memory anyway. It keeps the share of
+whispers small that such a write delays."""
 IMPATIENCE = 4
-"""The same in a vault so large that a search without Chroma takes longer than one with it."""
+"""The same multiple in a large vault, where a search without Chroma takes longer than one with it."""
 LONGEST_REST_S = 5.0
 LONGEST_OFF_S = 60.0
-"""So long Chroma is not written to while one question or write follows another, where everything is searched without it anyway."""
+"""Longest time that writes to Chroma are put off while requests keep coming and searches use memory anyway."""
 LONGEST_SHUT_S = 900.0
-"""So long it is not opened while somebody writes or asks."""
+"""Longest time that opening Chroma is put off while requests keep coming."""
 FIRST_REST_S = 10.0
-"""Seconds after the start in which Chroma is not opened, where everything is searched without it anyway: importing it takes
-0.4 s of the interpreter, and whoever started the daemon is about to ask it something."""
+"""Seconds after the start during which Chroma is not opened while searches use memory: importing it is slow, and the
+client that started the daemon is about to send a request."""
 STAY_S = 300.0
-"""Chroma stays open so long after it was needed, where everything is searched without it anyway. Opening it again takes 0.2 s at
-10,000 notes; open it holds 27 MB, at 100,000 notes 0.4 s and 215 MB."""
+"""Seconds that Chroma stays open after it was last needed, while searches use memory anyway. Opening it again takes
+time, keeping it open takes memory."""
 
 
 class ChromaSync:
-    """Belongs to the thread that calls `step`; `stay` may come from any."""
+    """Schedules opening, updating and closing Chroma, at low priority. Belongs to the thread that calls `step`; any
+    thread may call `stay`."""
 
     def __init__(self, database: Database, applying: threading.Lock) -> None:
         self._database = database
@@ -390,18 +405,19 @@ class ChromaSync:
         self._seen_at = -math.inf
         self._rest_until = 0.0
         self._open_until = 0.0
-        self._put_off: float | None = None  # since when it is put off
+        self._put_off: float | None = None  # time since when work on Chroma is put off
         self.since: float | None = None
-        """When Chroma was told of the first, since somebody set this to None."""
+        """Time of the first write to Chroma since the indexer last set this to None."""
 
     def stay(self) -> None:
-        """Chroma is needed: it stays open for a while."""
+        """Keep Chroma open for a while, because it is needed."""
         self._open_until = time.monotonic() + STAY_S
 
     def step(self, store: VectorStore, *, hurry: bool, settling: bool) -> float | None:
-        """Tell some of it, or open it. Seconds until the next step; None: there is nothing to be told.
+        """Open Chroma, or write one batch to it. Return the seconds until the next step; None if there is nothing to
+        write.
 
-        `hurry`: somebody waits for the vectors; `settling`: somebody waits for Chroma.
+        `hurry`: a caller waits for vectors; `settling`: a caller waits for Chroma.
         """
         if store.chroma is None:
             if store.rests and not settling:
@@ -416,7 +432,7 @@ class ChromaSync:
         if store.unsettled:
             written = self._written(store, REST_S)
             if not hurry and store.unsettled < FULL and written:
-                return REST_S  # somebody is still writing
+                return REST_S  # notes are still being written
             left = self._rest_until - time.monotonic()
             if not settling and left > 0:
                 return left
@@ -432,13 +448,13 @@ class ChromaSync:
         return None
 
     def rest(self, store: VectorStore, settling: bool) -> float:
-        """There is nothing to be told: close Chroma when it was not needed for a while. Seconds until it may be, or endless."""
+        """Close Chroma if it was not needed for a while. Return the seconds until it may be closed, or infinity."""
         if store.chroma is None or not store.matrix.quick:
             return math.inf
         left = STAY_S if settling else self._open_until - time.monotonic()
         if left > 0:
             return left
-        with self._applying:  # whoever compares it with ours holds this
+        with self._applying:  # `Index.verify` holds this lock while it compares
             store.rest()
         memory.give_back()
         return math.inf
@@ -461,15 +477,16 @@ class ChromaSync:
                 store.refill(connection)
 
     def _written(self, store: VectorStore, seconds: float) -> bool:
-        """Whether something was written in the last `seconds`. Of a change it is known when it was seen: each wakes this thread."""
+        """Return whether a change was seen in the last `seconds`. Each change wakes this thread, so it is seen at
+        once."""
         now = time.monotonic()
         if store.changes != self._seen:
             self._seen, self._seen_at = store.changes, now
         return now - self._seen_at < seconds
 
     def _later(self, store: VectorStore, written: bool, longest: float, settling: bool) -> bool:
-        """Whether Chroma is to wait, `longest` seconds at most: nobody asks it, and to open it or write to it holds up whoever is at
-        work."""
+        """Return whether to put off work on Chroma, for at most `longest` seconds: no search needs it, and it would
+        delay requests."""
         if settling or not store.matrix.quick or not (written or priority.searched_lately()):
             self._put_off = None
             return False

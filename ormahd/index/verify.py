@@ -1,8 +1,7 @@
-"""Is the index what the vault says? Compared by path, id and content hash, part by part, not by counting.
+"""Compare the index with the vault, part by part, by path, id and content hash.
 
-A search that lost one of its legs looks like a search that found nothing (REFERENCE H 3), so every leg is compared
-with what it was made from: files with rows, rows with words, links with where they lead, texts with vectors, vectors
-with Chroma.
+A search part that lost its data looks like a search that found nothing, so every part is compared with its source:
+files with rows, rows with words, links with their targets, texts with vectors, vectors with Chroma.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from ormahd.vectors.matrix import Frozen
 T = TypeVar("T")
 
 NEAR = 1e-3
-"""Largest difference of a component between Chroma's vector and ours; it keeps them as float32, unchanged."""
+"""Largest difference of a component between Chroma's vector and ours. Chroma stores float32 unchanged."""
 LOOKS = 3
-"""How often Chroma is compared while notes are written."""
+"""How often Chroma is compared while notes are being written."""
 GIVE_WAY_EVERY = 1000
-"""Words between two looks whether a question is waiting."""
+"""Words between two checks whether a request is waiting."""
 
 
 Progress = Callable[[int, int, str], None]
-"""Called with how much is done, of how much (0: not known), and a word for what."""
+"""Called with (number done, total or 0 if unknown, a word for the work)."""
 SHOWN_EVERY = 100
-"""Things between two words of progress."""
+"""Items between two calls of the progress callback."""
 
 
 def silent(_done: int, _total: int, _what: str) -> None:
-    """Shows no progress."""
+    """Ignore progress: the default callback."""
 
 
 def shown(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
-    """`things`, with progress, giving way to questions that are waiting."""
+    """Yield `things`, reporting progress and yielding to waiting requests."""
     for number, thing in enumerate(priority.giving(things)):
         if number % SHOWN_EVERY == 0:
             progress(number, total, what)
@@ -54,7 +53,7 @@ def shown(things: Iterable[T], total: int, what: str, progress: Progress) -> Ite
 def files(
     connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]], progress: Progress = silent
 ) -> Iterator[Difference]:
-    """The vault's files (path, the bytes that ought to be indexed, state on the disk) against the rows."""
+    """Compare the vault's files (path, the bytes that should be indexed, state on the disk) with the rows."""
     rows = connection.execute(
         f"SELECT f.path, f.node_id, n.digest, f.digest, t.content, f.kind = '{NoteKind.INDEXED}' FROM file f JOIN text t USING (number) "
         "LEFT JOIN node n USING (number)"
@@ -64,7 +63,7 @@ def files(
         row = known.pop(path, None)
         note = parse(data, path)
         if note.kind is NoteKind.CONFLICTED:
-            continue  # its last good version stays, whatever that was
+            continue  # the index keeps its last version without conflict markers
         if row is None:
             yield Difference("missing", path, note.id, "the file is not in the index")
         elif (row[1] or row[2]) != (digest(data) if row[1] else state.digest):
@@ -78,7 +77,7 @@ def files(
 
 
 def words(connection: sqlite3.Connection, progress: Progress = silent) -> Iterator[Difference]:
-    """The full text table against the texts, word by word and place by place."""
+    """Compare the full text table with the stored texts, by each word and its position."""
     found: dict[int, int] = {}
     for number, (doc, column, term, offset) in enumerate(
         connection.execute("SELECT doc, col, term, offset FROM words_instance")
@@ -111,7 +110,7 @@ def words(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
 
 
 def edges(connection: sqlite3.Connection, progress: Progress = silent) -> Iterator[Difference]:
-    """Where links lead against where they led when they were resolved."""
+    """Compare the stored targets of links with what the links resolve to now."""
     rows = connection.execute(
         "SELECT f.path, n.id, e.text, e.short, e.file, e.whole, e.target FROM edge e JOIN node n USING (number) "
         "JOIN file f USING (number)"
@@ -124,7 +123,8 @@ def edges(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
 def vectors(
     connection: sqlite3.Connection, model: int, memory: Frozen, progress: Progress = silent
 ) -> Iterator[Difference]:
-    """Texts against the vectors that nodes are tied to, and those against the ones in memory, as both were at one moment."""
+    """Compare texts with the vectors tied to their nodes, and those with the vectors in memory, each as of one
+    moment."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
     for some in priority.giving(sql.chunks(ids)):
         sources = embedding_cache.sources(connection, some)
@@ -149,8 +149,10 @@ def _tied(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dic
 
 
 def chroma(store: VectorStore, progress: Progress = silent) -> list[Difference]:
-    """Chroma's vectors against ours, but for nodes that it has yet to learn. Notes may be written meanwhile: what differs is
-    looked at again, and counts where it differs each time."""
+    """Compare Chroma's vectors with the matrix, except for nodes that Chroma has yet to learn.
+
+    Notes may be written meanwhile: the comparison is then repeated, and only differences found every time are returned.
+    """
     collection = store.chroma
     if collection is None:
         return [Difference("chroma", None, None, store.trouble)] if store.trouble else []
@@ -188,7 +190,7 @@ def _chroma(collection: Chroma, memory: Frozen, excused: Collection[str], progre
 
 
 def check(connection: sqlite3.Connection) -> Iterator[Difference]:
-    """SQLite's own opinion of its file."""
+    """Yield the faults that SQLite's `integrity_check` finds."""
     for (line,) in connection.execute("PRAGMA integrity_check(20)"):
         if line != "ok":
             yield Difference("damaged", None, None, str(line))

@@ -1,7 +1,7 @@
-"""Files into rows: one batch of new, changed and removed files inside one transaction.
+"""Write files into the index's tables: one batch of new, changed and removed files in one transaction.
 
-A batch leaves the same rows whatever came before it: an index that followed every change and one that was built in
-one go from the same files agree (a property test holds that).
+The resulting rows depend only on the files, not on the order of changes: an index that followed every change equals one
+built at once from the same files. A property test checks this.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from ormahd.note.note import Note, NoteKind, parse
 from ormahd.process import sql
 
 NODES = frozenset({NoteKind.NOTE, NoteKind.INDEXED, NoteKind.BROKEN})
-"""Kinds of files that are memories. One that cannot be read as a note is one by all of its text; nothing is written into it."""
+"""Kinds of files that are memories. A file that cannot be read as a note is a memory too, with its whole text as
+content."""
 PLACES = uuid.UUID("6f726d61-6820-4b69-a463-650000000001")
-"""The namespace of ids that are made of a path alone, for notes of which no id can be read."""
+"""UUID namespace for ids derived from a path, for notes whose id cannot be read."""
 FirstPath = Callable[[str, Sequence[str]], str | None]
-"""Which of several files with one id had it first (the history knows); None: no opinion."""
+"""Given an id and several paths of files that claim it, returns the path that had it first in git's history, or
+None."""
 
 
 class Entry(Struct, frozen=True):
-    """A file that was read, ready to be stored."""
+    """A parsed file, ready to be stored."""
 
     path: str
     state: FileState
@@ -43,13 +45,16 @@ class Entry(Struct, frozen=True):
 
     @property
     def claims(self) -> str | None:
-        """The id that makes this file a node."""
+        """The id that makes this file a node; None if it is no memory."""
         return self.note.id if self.note.kind in NODES else None
 
 
 def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None = None) -> Entry:
-    """Read a file, unless that was done; all work that needs no database is done here, outside of the writer's lock. `blob`: git's id
-    of it."""
+    """Parse a file, unless `note` is given, into an Entry. This needs no database, so it runs outside the writer's
+    lock.
+
+    `blob`: the file's blob id in git.
+    """
     note = note or parse(data, path)
     if state.lent is not None and note.kind is not NoteKind.CONFLICTED:
         note = replace(note, kind=NoteKind.INDEXED, id=state.lent)
@@ -61,7 +66,7 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
         words = full_text.columns(note.title, path, note.content, note.tags, note.aliases)
     else:
         words = full_text.plain_columns(path, note.content)
-    # A note that says nothing of its age (somebody removed the line) is as old as its file.
+    # A note without dates (a person removed the line) is as old as its file.
     created = note.created or note.updated
     started = state.mtime_ns // 1000 if created is None else micros(created)
     updated = started if note.updated is None else micros(note.updated)
@@ -70,18 +75,19 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
 
 
 def git_blob(data: bytes) -> str:
-    """The id of a blob in a repository with git's usual object format."""
+    """Return the blob id of these bytes in a repository with git's SHA-1 object format."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def fingerprint(space: str | None, kind: str, title: str | None, content: str) -> int:
-    """64 bits over what makes two memories the same one."""
+    """Return a 64-bit hash of space, type, title and content: memories that share it may be equal."""
     joined = "\x1f".join((space or "", kind, title or "", content))
     return int.from_bytes(hashlib.blake2b(joined.encode(errors="replace"), digest_size=8).digest(), "big", signed=True)
 
 
 class Stored(Struct, frozen=True):
-    """What a batch did. `ids`: all nodes that may have come, changed or gone; `words`: whether the full text table did change."""
+    """What a batch changed. `ids`: all nodes that may have been added, changed or removed; `words`: whether the full
+    text table changed."""
 
     ids: set[str]
     words: bool
@@ -90,15 +96,16 @@ class Stored(Struct, frozen=True):
 def store(
     connection: sqlite3.Connection, entries: Sequence[Entry], removals: Collection[str], first_path: FirstPath | None
 ) -> Stored:
-    """Write the batch."""
+    """Write the batch, and resolve the ids and links that it affects."""
     entries = _without_conflicted(connection, entries)
     old = _numbers(connection, [*removals, *(one.path for one in entries)])
-    # Every file with one of these ids can win or lose it, also files outside of this batch.
+    # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
     affected = {node_id for _, node_id in old.values() if node_id} | {one.claims for one in entries if one.claims}
     keys = links.keys_of(connection, _claimants(connection, affected), affected)
     before = [full_text.fts_row(*row) for row in full_text.stored(connection, [number for number, _ in old.values()])]
     here = {(old[one.path][0], *one.words) for one in entries if one.path in old}
-    # Most of what jobs change is a note's head (a tier, a space, a link): its words stay, and with them what is remembered of them.
+    # Most changes by jobs are to a note's frontmatter (tier, space, link). Its words then stay, and cached postings
+    # stay valid.
     same = {row[0] for row in before if row in here}
     _take(connection, old, [row for row in before if row[0] not in same])
     sql.among(connection, "DELETE FROM file WHERE path IN", list(removals))
@@ -110,7 +117,8 @@ def store(
 
 
 def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[Entry]:
-    """Set aside files with conflict markers: what was known of them stays, only the file's state is noted."""
+    """Return the entries without conflict markers. For the others only the file's state is stored; their rows stay as
+    they are."""
     usable = []
     for one in entries:
         if one.note.kind is NoteKind.CONFLICTED:
@@ -146,7 +154,7 @@ def _take(
     old: Mapping[str, tuple[int, str | None]],
     words: Sequence[tuple[int, str, str, str]],
 ) -> None:
-    """Remove all rows of these files but the file's own; `words`: those of the full text table that go."""
+    """Delete all rows of these files except those in `file`. `words`: the rows to delete from the full text table."""
     numbers = [number for number, _ in old.values()]
     full_text.take(connection, words)
     for table in ("text", "node", "tag", "name", "edge"):
@@ -159,7 +167,10 @@ def _put(
     old: Mapping[str, tuple[int, str | None]],
     same: Collection[int],
 ) -> list[int]:
-    """Insert all rows of these files; returns their numbers. Nobody holds an id yet. `same`: their words are there."""
+    """Insert all rows of these files and return their numbers. No file is the node of its id yet (`held` is 0).
+
+    `same`: numbers of files whose words are in the full text table already.
+    """
     numbers: list[int] = []
     bodies, words, nodes, tags = [], [], [], []
     free = connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0]
@@ -197,7 +208,8 @@ def _put(
 
 
 def _choose(connection: sqlite3.Connection, ids: Collection[str], first_path: FirstPath | None) -> None:
-    """Of the files that claim an id, one is the node: the one that had it first (DESIGN section 12)."""
+    """Choose, for each id, which of the files that claim it is the node: the one that had it first (DESIGN section
+    12)."""
     claims: dict[str, list[tuple[int, str, int, int]]] = {}
     for some in sql.sets(sorted(ids)):
         columns = ("id", "number", "path", "created", "held")
@@ -208,7 +220,7 @@ def _choose(connection: sqlite3.Connection, ids: Collection[str], first_path: Fi
     for node_id, files in claims.items():
         chosen = files[0]
         if len(files) > 1:
-            # Without a history: the older note, then the shorter name ("note.md" before "note copy.md").
+            # Without a history: the older note, then the shorter path ("note.md" before "note copy.md").
             files.sort(key=lambda file: (file[2], len(file[1]), file[1]))
             path = first_path(node_id, [file[1] for file in files]) if first_path else None
             chosen = next((file for file in files if file[1] == path), files[0])

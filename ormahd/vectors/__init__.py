@@ -1,1 +1,1 @@
-"""Nearest neighbours: vectors in memory and in Chroma."""
+"""Nearest neighbours of vectors: exact in memory, approximate in Chroma."""

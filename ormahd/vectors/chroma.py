@@ -1,11 +1,10 @@
-"""Chroma: which vectors are near, quickly. The only module that knows it.
+"""Chroma, an approximate nearest-neighbour index of vectors. The only module that imports it.
 
-Chroma holds nothing that SQLite does not: it may be dropped at any time and is then filled again from the embedding
-cache, without embedding anything. Who wrote last is told by two marks that both sides keep: `generation` (drawn when
-the collection is made) and `position` (counted up with each write).
+Chroma holds nothing that SQLite does not: it may be dropped at any time, and is filled again from the embedding cache
+without embedding anything. Two marks, kept on both sides, tell whether Chroma is in the state last written:
+`generation` (random, set when the collection is made) and `position` (incremented by each write).
 
-Measured here at 10,000 vectors: 0.6 ms a vector to add, 30 ms for any single write, 1.5 ms a query, 2.3 KB each on
-disk. So writes are gathered and made in the background, and until then the exact vectors answer (`search.py`).
+Single writes are slow, so they are batched in the background; until then the matrix in memory is searched exactly.
 """
 
 from __future__ import annotations
@@ -27,13 +26,16 @@ from ormahd.process import own_files
 from ormahd.settings import VectorSettings
 
 SEARCH_EF = 200
-"""Candidates that the nearest-neighbour graph keeps while searching; more finds more and takes longer."""
+"""Candidates that the HNSW graph keeps during a search. More gives better recall and takes longer."""
 SYNC_THRESHOLD = 1000
-"""Writes after which Chroma saves its graph. Small values write the graph again and again (MemPalace #2106)."""
+"""Writes after which Chroma saves its graph. Small values make it rewrite the graph again and again (MemPalace
+#2106)."""
 UNCLEAN_ENDS = 3
-"""Ends of the process in a row without closing or settling, after which Chroma is suspected of causing them."""
+"""Times in a row that the process may end without closing Chroma, before Chroma is suspected and its files are
+dropped."""
 BLOAT = 3.0
-"""Times the bytes that the living vectors need, from which the graph is built anew (deleted ones are never freed)."""
+"""Size on the disk, in multiples of what the current vectors need, from which the graph is rebuilt: Chroma never frees
+deleted vectors."""
 BYTES_PER_VECTOR = 2500
 _ROOM = 20_000_000
 _PAGE = 2000
@@ -42,12 +44,12 @@ log = logging.getLogger(__name__)
 
 
 class ChromaTrouble(Exception):
-    """Chroma failed. Whoever meets it drops the collection, or does without."""
+    """Chroma failed. The caller drops the collection, or continues without it."""
 
 
 @contextlib.contextmanager
 def _guarded(what: str) -> Iterator[None]:
-    """Whatever the native library raises becomes ChromaTrouble; a Rust panic is no `Exception`, but ends nothing."""
+    """Turn whatever the native library raises into ChromaTrouble, including Rust panics, which are no `Exception`."""
     try:
         yield
     except BaseException as error:
@@ -57,7 +59,7 @@ def _guarded(what: str) -> Iterator[None]:
 
 
 class Chroma:
-    """One collection: pieces of notes by `<node id>:<n>`, cosine space. One thread writes, any may search."""
+    """One collection of pieces, with ids `<node id>:<n>`, in cosine space. One thread writes, any may search."""
 
     def __init__(self, directory: Path, settings: VectorSettings, fingerprint: str) -> None:
         self._directory = directory / "chroma"
@@ -74,7 +76,8 @@ class Chroma:
         return self._settings.url is None
 
     def open(self) -> tuple[str, int] | None:
-        """Open the collection; its generation and position, or None when there is none (or none that works)."""
+        """Open the collection. Return its generation and position, or None if there is no usable one. Raises
+        ChromaTrouble."""
         self._shut()
         if self.embedded:
             with _guarded("open"):
@@ -104,7 +107,7 @@ class Chroma:
             marks = collection.metadata or {}
             if collection.configuration_json["hnsw"]["ef_search"] != SEARCH_EF:
                 collection.modify(configuration={"hnsw": {"ef_search": SEARCH_EF}})
-            if collection.count():  # loads the graph: damage shows here, and the first question need not wait
+            if collection.count():  # load the graph now: damage shows here, and the first search is fast
                 near = collection.get(limit=1, include=["embeddings"])["embeddings"]
                 collection.query(query_embeddings=near, n_results=1, include=["distances"])
             self._collection = collection
@@ -114,7 +117,7 @@ class Chroma:
             return None
 
     def make(self) -> str:
-        """Make the collection anew, empty, at position 0; returns its generation."""
+        """Replace the collection by an empty one at position 0. Return its generation."""
         with _guarded("make a collection"):
             from chromadb.errors import NotFoundError
 
@@ -136,8 +139,8 @@ class Chroma:
         return generation
 
     def wipe(self) -> None:
-        """Drop the files of an embedded Chroma: it never frees what it was told to delete. Of a server, the collection
-        goes when the next one is made."""
+        """Delete the files of an embedded Chroma, which never frees deleted vectors. On a server, `make` deletes the
+        collection."""
         with self._lock:
             self._shut()
             if self.embedded:
@@ -145,7 +148,7 @@ class Chroma:
                 self._remove()
 
     def drop_others(self) -> None:
-        """Remove collections of other models of this index."""
+        """Delete collections of other models of this index."""
         with _guarded("drop old collections"):
             prefix = self._name[: self._name.rindex("-") + 1]
             for collection in self._client.list_collections():
@@ -153,7 +156,7 @@ class Chroma:
                     self._client.delete_collection(collection.name)
 
     def write(self, ids: Sequence[str], vectors: Float, gone: Sequence[str], generation: str, position: int) -> None:
-        """Set vectors (float32[n, dimensions]), delete ids, and note the position reached."""
+        """Set vectors (float32[n, dimensions]) by id, delete the ids `gone`, and store the position reached."""
         with self._lock, _guarded("write"):
             if gone:
                 self._collection.delete(ids=list(gone))
@@ -162,7 +165,7 @@ class Chroma:
             self._collection.modify(metadata={"generation": generation, "position": position})
 
     def search(self, vector: Float, limit: int) -> list[str]:
-        """Ids of the nearest pieces, best first; fewer than `limit` only when the collection holds no more."""
+        """Return the ids of the nearest pieces, best first; fewer than `limit` only if the collection holds fewer."""
         collection = self._collection
         with _guarded("search"):
             found = collection.query(
@@ -175,10 +178,10 @@ class Chroma:
             return int(self._collection.count())
 
     def contents(self) -> Iterator[tuple[str, Float]]:
-        """Every id with its vector, for `verify`."""
+        """Yield every id with its vector, for `verify`."""
         offset = 0
         while True:
-            with self._lock, _guarded("read"):  # a write half-way shows ids whose vectors are not there yet
+            with self._lock, _guarded("read"):  # during a write there are ids without vectors
                 page = self._collection.get(limit=_PAGE, offset=offset, include=["embeddings"])
             yield from zip(page["ids"], np.asarray(page["embeddings"], np.float32), strict=True)
             if len(page["ids"]) < _PAGE:
@@ -186,14 +189,14 @@ class Chroma:
             offset += _PAGE
 
     def bytes(self) -> int:
-        """Bytes on this machine's disk."""
+        """Return the bytes that the collection takes on this machine's disk."""
         return sum(file.stat().st_size for file in self._directory.rglob("*") if file.is_file())
 
     def bloated(self, pieces: int) -> bool:
         return self.embedded and self.bytes() > BLOAT * BYTES_PER_VECTOR * pieces + _ROOM
 
     def settled(self) -> None:
-        """Called when everything is written: whatever ended the process before, Chroma has proved itself."""
+        """Forget unclean ends of the process: called when everything is written, which shows that Chroma works."""
         if self.embedded:
             with contextlib.suppress(OSError):
                 own_files.remove(self._mark)
@@ -211,7 +214,8 @@ class Chroma:
                 client.close()
 
     def _clear(self) -> None:
-        """Drop what is no folder of files: Chroma would wait for a FIFO for ever."""
+        """Delete anything at Chroma's paths that is not a regular file or folder: Chroma would block on a FIFO for
+        ever."""
         for path in (self._directory, self._mark):
             there = own_files.kind(path)
             wanted = "a folder" if path == self._directory else "a file"
@@ -224,7 +228,8 @@ class Chroma:
             self._remove()
 
     def _count_start(self) -> None:
-        """A crash inside the native library would end every start anew; after a few the files are given up."""
+        """Count this start. After several without a clean close the files are deleted, because a crash in Chroma would
+        repeat."""
         try:
             ends = int(own_files.read(self._mark))
         except (OSError, ValueError):
@@ -241,7 +246,8 @@ class Chroma:
 
 
 def _forget_failed(directory: Path) -> None:
-    """Chroma keeps what it made for a path, also when that failed to start, and would give it out again."""
+    """Remove Chroma's cached client for this path: it is cached even if it failed to start, and would be returned
+    again."""
     from chromadb.api.shared_system_client import SharedSystemClient
 
     for kept in ("_identifier_to_system", "_identifier_to_refcount"):
@@ -249,7 +255,7 @@ def _forget_failed(directory: Path) -> None:
 
 
 def _client(chromadb: Any, directory: Path, settings: VectorSettings) -> Any:
-    # Without `_env_file` Chroma reads a `.env` in the working directory, whoever's that may be.
+    # Otherwise Chroma reads any `.env` in the working directory.
     options = chromadb.config.Settings(_env_file=None, anonymized_telemetry=False, allow_reset=False)
     if settings.url is None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -259,7 +265,8 @@ def _client(chromadb: Any, directory: Path, settings: VectorSettings) -> Any:
 
 
 def server_of(url: str | None) -> str | None:
-    """Host and port of a Chroma server, to be shown: a name and a password in its address are left out. None: no server."""
+    """Return host and port of a Chroma server, for display, without a name or password in its URL; None without a
+    server."""
     if url is None:
         return None
     host, port, _ = _address(url)
@@ -267,7 +274,7 @@ def server_of(url: str | None) -> str | None:
 
 
 def _address(url: str) -> tuple[str | None, int, bool]:
-    """Host, port, and whether the connection is encrypted."""
+    """Return host, port, and whether the connection uses TLS."""
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     return parts.hostname, parts.port or (443 if secure else 8000), secure

@@ -1,10 +1,10 @@
-"""All vectors in memory, and the nearest of them by one product: float32, one row for each piece of a note, 1.5 KB each.
+"""All vectors in memory, and exact nearest neighbours by matrix product: float32, one row for each piece of a note.
 
-The product only ranks. The cosines that are handed out are computed row by row and rounded, so that they do not depend on what
-else is compared at the same time, and an index that grew ranks like one that was rebuilt.
+The product only ranks. Returned cosines are computed row by row and rounded, so that they do not depend on what else is
+compared at the same time, nor on how the index was built.
 
-Rows are written once and never changed, so readers need no lock while they compute: a note that changes gets new
-rows, and when a quarter of the rows is dead the living ones are copied into new blocks.
+Rows are written once and never changed, so readers need no lock while they compute. A note that changes gets new rows;
+when a quarter of the rows is dead, the living ones are copied into new blocks.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from numpy.typing import NDArray
 from ormahd.embedding.token_vectors import Float, Half
 
 SPARE = 8
-"""A share of the rows (one in so many) that is looked at beyond those asked for."""
+"""Rows are examined beyond the number asked for: one for every `SPARE`."""
 BLOCK = 65_536
-"""Rows in one allocation (100 MB at 384 dimensions, of which the system gives what is written to)."""
+"""Rows in one allocation (100 MB at 384 dimensions; the system provides memory only as it is written)."""
 STEP = 4096
-"""Rows that are copied or scored at once."""
+"""Rows that are copied or scored in one go."""
 DEAD = 0.25
-"""Share of dead rows from which the living ones are copied together."""
+"""Share of dead rows above which the living ones are copied together."""
 DECIMALS = 6
-"""Of a cosine: stored vectors have 16 bits, which are good for three or four."""
+"""Decimals to which cosines are rounded. Stored vectors have 16 bits, which are good for three or four."""
 ROUNDED = 2.0 * 10**-DECIMALS
-"""By how much two cosines may change places when they are rounded, or computed in another order."""
+"""Difference below which two cosines may swap ranks through rounding or another order of computation."""
 _NOWHERE = (-1, 0)
-"""The place of a node that has no vectors."""
+"""The place of a node without vectors."""
 
 Places = Mapping[str, tuple[int, int]]
-"""Id to first row and number of rows."""
+"""Node id to (first row, number of rows)."""
 
 
 class View(Struct, frozen=True):
-    """Rows as they were at one moment; blocks may grow behind `used`, which this view does not see."""
+    """The rows as of one moment. Blocks may be filled beyond `used`; the view does not see that."""
 
     blocks: tuple[Float, ...]
     owners: Sequence[str]
     dead: NDArray[np.bool_]
-    """By row: it is nobody's any more."""
+    """By row: whether it belongs to no node any more."""
     used: int
 
     def rows(self, rows: NDArray[np.int64]) -> Float:
@@ -74,7 +74,7 @@ class Frozen(Struct, frozen=True):
     view: View
 
     def vectors(self, node_id: str) -> Float | None:
-        """Return float32[pieces, dimensions] of one node, None where it has no vectors."""
+        """Return float32[pieces, dimensions] of one node; None if it has no vectors."""
         place = self.places.get(node_id)
         return None if place is None else self.view.rows(np.arange(place[0], place[0] + place[1]))
 
@@ -83,21 +83,20 @@ class Matrix:
     """Vectors by node id; a node has one row for each piece of its text."""
 
     def __init__(self, dimensions: int, *, quick: int = 0, block: int = BLOCK) -> None:
-        """`quick`: rows up to which every question is compared with all of them (`quick` tells whether that is so).
-        `block`: rows in one allocation."""
+        """`quick`: the number of rows up to which a search compares all of them. `block`: rows in one allocation."""
         self.dimensions = dimensions
         self._quick = quick
         self._block = block
         self._lock = threading.Lock()
         self._places: dict[str, tuple[int, int]] = {}  # id -> first row, number of rows
         self._blocks: list[Float] = []
-        self._owners: list[str] = []  # whose row it is, or was
-        self._dead = np.zeros(STEP, np.bool_)  # by row: it was
+        self._owners: list[str] = []  # node id of each row, dead ones included
+        self._dead = np.zeros(STEP, np.bool_)  # by row: no longer used
         self._used = 0
         self._live = 0
 
     def __len__(self) -> int:
-        """Nodes that have vectors."""
+        """Return the number of nodes that have vectors."""
         return len(self._places)
 
     def __contains__(self, node_id: str) -> bool:
@@ -109,7 +108,7 @@ class Matrix:
 
     @property
     def quick(self) -> bool:
-        """Whether comparing everything is quicker than asking anybody."""
+        """Whether comparing all rows is faster than asking Chroma."""
         return self._used <= self._quick
 
     @property
@@ -118,7 +117,8 @@ class Matrix:
         return 4 * self._used * self.dimensions
 
     def put(self, items: Iterable[tuple[str, Half]]) -> None:
-        """Set the vectors (float16[pieces, dimensions]) of nodes. One caller at a time, as of `remove`."""
+        """Set the vectors (float16[pieces, dimensions]) of nodes. Only one thread at a time may call `put` or
+        `remove`."""
         with self._lock:
             for node_id, vectors in items:
                 self._forget(node_id)
@@ -138,7 +138,7 @@ class Matrix:
             self._dead[place[0] : place[0] + place[1]] = True
 
     def _append(self, node_id: str, vectors: Half | Float) -> None:
-        """A node's rows stand together, also across the border of two blocks."""
+        """Append the rows of a node. They get consecutive numbers, even across two blocks."""
         self._places[node_id] = (self._used, len(vectors))
         self._owners += [node_id] * len(vectors)
         self._live += len(vectors)
@@ -168,18 +168,18 @@ class Matrix:
         return View(tuple(self._blocks), self._owners, self._dead, self._used)
 
     def vectors(self, node_id: str) -> Float | None:
-        """float32[pieces, dimensions] of one node."""
+        """Return float32[pieces, dimensions] of one node; None if it has no vectors."""
         with self._lock:
             place, view = self._places.get(node_id), self._view()
         return None if place is None else view.rows(np.arange(place[0], place[0] + place[1]))
 
     def frozen(self) -> Frozen:
-        """The vectors of all nodes as they are now, whatever is changed later: rows are written once."""
+        """Return the vectors of all nodes as they are now; later changes do not affect them."""
         with self._lock:
             return Frozen(self._places.copy(), self._view())
 
     def counts(self, ids: Sequence[str]) -> list[int]:
-        """Pieces of each node; 0 where there is none."""
+        """Return the number of pieces of each node; 0 if it has no vectors."""
         nothing = (0, 0)
         return [place[1] for place in map(self._places.get, ids, itertools.repeat(nothing))]
 
@@ -188,14 +188,17 @@ class Matrix:
             return list(self._places)
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
-        """Cosine of `vector` (unit) and the nearest piece of each node; nodes without vectors are left out."""
+        """Return the cosine of `vector` (unit) and the nearest piece of each node. Nodes without vectors are left
+        out."""
         ids = list(dict.fromkeys(ids))
         found = self.similarities(vector[None], ids)[:, 0].tolist()
         return {node_id: cosine for node_id, cosine in zip(ids, found, strict=True) if not math.isnan(cosine)}
 
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
-        """Cosines of several unit vectors and the nearest piece of each node: float64[len(ids), len(vectors)], NaN for
-        nodes without vectors."""
+        """Return the cosines of several unit vectors and the nearest piece of each node.
+
+        Shape float64[len(ids), len(vectors)]; NaN for nodes without vectors.
+        """
         with self._lock:
             places = [self._places.get(node_id) for node_id in ids]
             view = self._view()
@@ -207,11 +210,11 @@ class Matrix:
         return found
 
     def nearest(self, vector: Float, limit: int) -> list[tuple[str, float]]:
-        """Return the nearest nodes, best first, as (id, cosine of the nearest piece); equally near ones by id."""
+        """Return the nearest nodes as (id, cosine of the nearest piece), best first, ties by id."""
         return self.nearest_each(vector[None], limit)[0]
 
     def nearest_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
-        """`nearest` of several vectors (float32[k, dimensions]): the rows are read once for all of them, which is what it costs."""
+        """Search with several vectors (float32[k, dimensions]) as `nearest` does, in one pass over the rows."""
         with self._lock:
             view, places = self._view(), self._places
         if not view.used or limit < 1:
@@ -226,8 +229,10 @@ class Matrix:
 def _nearest(
     view: View, places: Places, products: Float, vector: Float, limit: int, cosines: Callable[[Float, Sequence[str]], Mapping[str, float]],
 ) -> list[tuple[str, float]]:  # fmt: skip
-    """The nearest nodes by the products of all rows of `view` with `vector`. `cosines`: of nodes as they are now, for those that
-    changed meanwhile."""
+    """Return the nearest nodes, given the products of all rows of `view` with `vector`.
+
+    `cosines` computes cosines of current vectors, for nodes that changed after the view was taken.
+    """
     looked = limit + limit // SPARE + 1
     while True:
         looked = min(looked, len(products))
@@ -235,7 +240,8 @@ def _nearest(
         exact = row_by_row(view.rows(rows), vector[None])[:, 0]
         order = np.argsort(-exact)
         best, changed = _owned(view, places, rows[order], exact[order])
-        # Several pieces of one note, and dead rows, take places: more rows, until no other can be as near as the last node.
+        # Other pieces of the same note and dead rows take up places: examine more rows, until no other node can be as
+        # near as the last one.
         least = float(products[rows].min())
         if looked == len(products) or (len(best) >= limit and -best[limit - 1][0] - ROUNDED > least):
             near = {node_id: -less for less, node_id in best}
@@ -247,8 +253,11 @@ def _nearest(
 def _owned(
     view: View, places: Places, rows: NDArray[np.int64], exact: NDArray[np.float64]
 ) -> tuple[list[tuple[float, str]], list[str]]:
-    """The nodes of these rows (nearest row first), each with its best row's cosine: (-cosine, id), nearest first. And those of them
-    that have other vectors since, which this view does not see."""
+    """Return the nodes of these rows (nearest row first), each with its best row's cosine: (-cosine, id), nearest
+    first.
+
+    Also return which of them have newer vectors, which the view does not hold.
+    """
     best: dict[str, float] = {}
     changed: list[str] = []
     for row, cosine, dead in zip(rows.tolist(), exact.tolist(), view.dead[rows].tolist(), strict=True):
@@ -264,20 +273,20 @@ def _owned(
 
 
 def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
-    """Return `rows @ vectors.T`, rounded, each number computed by itself: the last bits of a product depend on how much is
-    multiplied together."""
+    """Return `rows @ vectors.T`, rounded, with each number computed alone: a matrix product's last bits depend on its
+    size."""
     return np.asarray(np.vecdot(rows[:, None], vectors), np.float64).round(DECIMALS)
 
 
 def _scores(view: View, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
-    """Of each place (first row, number of rows) the best cosine with each vector: float64[places, vectors]."""
+    """Return the best cosine of each place (first row, number of rows) with each vector: float64[places, vectors]."""
     if not places:
         return np.empty((0, len(vectors)))
     starts, counts = np.array(places, np.int64).T
     ends = np.cumsum(counts)
     rows = np.arange(ends[-1]) - np.repeat(ends - counts, counts) + np.repeat(starts, counts)
     scores = np.empty((len(rows), len(vectors)))
-    for at in range(0, len(rows), STEP):  # float32 copies stay small
+    for at in range(0, len(rows), STEP):  # keeps the copies small
         some = rows[at : at + STEP]
         scores[at : at + len(some)] = row_by_row(view.rows(some), vectors)
     return np.maximum.reduceat(scores, ends - counts, axis=0)
