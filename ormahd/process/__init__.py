@@ -1,1 +1,1 @@
-"""What is the operating system's: priorities, memory, threads, files and disks. Knows nothing of memories."""
+"""Services of the operating system: priorities, memory, threads, files, disks. Independent of memories and notes."""

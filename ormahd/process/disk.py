@@ -1,5 +1,8 @@
-"""What the kernel does for us: durable writes, several at once, renames that exchange or never replace, and files by
-their folder's descriptor, so that no link on the way is followed."""
+"""Durable writes, parallel fsyncs, atomic renames that exchange or never replace, and access by a folder's
+descriptor.
+
+Opening a file relative to a folder's descriptor follows no symbolic link on the way.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,15 @@ from ormahd.process import priority
 T = TypeVar("T")
 
 THREADS = 8
-"""Threads that fsync beside each other: a journal answers many of them with one flush (1,000 files: .12 s, not .3)."""
+"""Threads that fsync in parallel: the file system's journal can serve many fsyncs with one flush."""
 MANY = 4
-"""Items from which threads that flush let those pass who go first, before each."""
+"""The number of items from which the flushing threads give way to urgent work before each item."""
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 
 
 def is_pipe(path: Path) -> bool:
-    """Whether reading the file would wait until something is written into it."""
+    """Whether the path is a FIFO, so that reading it would block until something is written into it."""
     try:
         return stat.S_ISFIFO(path.stat().st_mode)
     except OSError:
@@ -37,7 +40,7 @@ def is_pipe(path: Path) -> bool:
 
 
 def sync(fd: int) -> None:
-    """fsync that reaches the medium (on macOS plain fsync stops at the drive's cache)."""
+    """fsync down to the storage medium (on macOS plain fsync stops at the drive's cache)."""
     if sys.platform == "darwin":
         import fcntl
 
@@ -48,8 +51,8 @@ def sync(fd: int) -> None:
 
 
 def read_all(fd: int, size: int) -> bytes:
-    """All bytes of a file from where `fd` stands; `size` is what it is thought to have. `open(fd).read()` asks the system eight
-    times for it, and gives the interpreter away each time."""
+    """Return all bytes from the current position of `fd`; `size` is the expected size. Fewer system calls than
+    `open(fd).read()`, and so fewer releases of the GIL."""
     parts = []
     while part := os.read(fd, size + 1):
         parts.append(part)
@@ -57,7 +60,7 @@ def read_all(fd: int, size: int) -> bytes:
 
 
 def read_small(path: Path, most: int = 4096) -> bytes:
-    """A file of a few lines, or what it begins with, in three calls of the system. Raises OSError; a pipe is empty."""
+    """Return a file of a few lines, at most `most` bytes. Raises OSError; a pipe reads as empty."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return os.read(fd, most)
@@ -66,7 +69,7 @@ def read_small(path: Path, most: int = 4096) -> bytes:
 
 
 def write_small(path: Path, data: bytes) -> None:
-    """Write a file of a few lines, not durably. Raises OSError, also where a pipe stands in its place."""
+    """Write a file of a few lines, without fsync. Raises OSError, also for a pipe."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:
         write_all(fd, data)
@@ -75,14 +78,14 @@ def write_small(path: Path, data: bytes) -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of `data`, without what `open(fd, "wb")` asks the system for first."""
+    """Write all of `data`, with fewer system calls than `open(fd, "wb")`."""
     left = memoryview(data)
     while left:
         left = left[os.write(fd, left) :]
 
 
 def write_and_sync(fd: int, data: bytes) -> None:
-    """Write all of `data`, make it durable, and close `fd` whatever happens."""
+    """Write all of `data`, fsync, and close `fd` in any case."""
     try:
         write_all(fd, data)
         sync(fd)
@@ -91,7 +94,7 @@ def write_and_sync(fd: int, data: bytes) -> None:
 
 
 def sync_directory(directory: Path | str) -> None:
-    """Make the names in a directory durable. One that is gone needs nothing."""
+    """Make the names in a directory durable (fsync). Does nothing if the directory does not exist."""
     try:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -103,7 +106,7 @@ def sync_directory(directory: Path | str) -> None:
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file of our own: temporary name, fsync, rename, fsync of the folder."""
+    """Replace a file atomically: write a temporary file, fsync it, rename it, fsync the folder."""
     temporary = path.with_name(f".{path.name}.part")
     write_and_sync(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666), data)
     os.replace(temporary, path)
@@ -111,13 +114,13 @@ def write_durably(path: Path, data: bytes) -> None:
 
 
 class Flusher:
-    """Does small durable writes beside each other, so that their flushes share a turn of the disk."""
+    """Does small durable writes in parallel, so that the disk can combine their flushes."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
 
     def each(self, work: Callable[[T], object], items: Iterable[T]) -> None:
-        """`work` on every item; all of them end before the first error is raised."""
+        """Call `work` on every item. All calls end before the first error is raised."""
         rows = list(items)
         if len(rows) >= MANY:
             work = _giving(work)
@@ -125,14 +128,14 @@ class Flusher:
             for row in rows:
                 work(row)
             return
-        # Each thread, the caller too, takes the next item until there are none, and the last one tells the caller: handing over each item
-        # by itself, and waiting for each, was four waits for the interpreter more.
+        # Each thread, also the caller, takes the next item until none is left; the last one wakes the caller. This needs
+        # fewer acquisitions of the GIL than one future per item.
         left = iter(rows)
         errors: list[BaseException] = []
         ended = _Countdown(len(rows))
 
         def some() -> None:
-            for row in left:  # `next` of a list's iterator is one step of the interpreter
+            for row in left:  # `next` of a list iterator is atomic
                 try:
                     work(row)
                 except BaseException as exc:  # noqa: BLE001 - raised by whoever waits for all of them
@@ -155,7 +158,7 @@ class Flusher:
 
 
 class _Countdown:
-    """Waited for by one thread until so many things are done."""
+    """Lets one thread wait until a number of things are done."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -174,8 +177,7 @@ class _Countdown:
 
 
 def _giving(work: Callable[[T], object]) -> Callable[[T], object]:
-    """`work`, letting those pass who go first: as many threads as these, each with a turn of the interpreter between two calls
-    of the system, made a whisper wait for all of them each time it wanted its own."""
+    """Return a function that gives way to urgent work before it calls `work`."""
 
     def one(item: T) -> object:
         priority.give()
@@ -185,7 +187,7 @@ def _giving(work: Callable[[T], object]) -> Callable[[T], object]:
 
 
 def _load() -> tuple[Any, int, int]:
-    """(function, flag for no-replace, flag for exchange) of this system; (None, 0, 0) where there is none."""
+    """Return (function, no-replace flag, exchange flag) of this system; (None, 0, 0) if it has no such call."""
     names = {"linux": ("renameat2", 1, 2), "darwin": ("renameatx_np", 4, 2)}
     name, noreplace, exchange = names.get(sys.platform, ("", 0, 0))
     if not name:
@@ -203,8 +205,10 @@ _rename2, _NOREPLACE, _EXCHANGE = _load()
 
 
 def rename2(from_dir: int, old: str, to_dir: int, new: str, *, exchange: bool) -> bool:
-    """Rename without replacing, or exchange two names, in one step of the kernel. False where system or file system
-    cannot; OSError otherwise."""
+    """Rename without replacing, or exchange two names, atomically.
+
+    False if the system or the file system does not support it; raises OSError otherwise.
+    """
     if _rename2 is None:
         return False
     flags = _EXCHANGE if exchange else _NOREPLACE
@@ -225,7 +229,8 @@ def exists(folder: int, name: str) -> bool:
 
 
 def read_regular(folder: int, name: str, path: str, *, strict: bool = True) -> bytes | None:
-    """Bytes of a regular file, None where there is none. Not regular: Conflict, or None unless `strict`."""
+    """Return the bytes of a regular file; None if there is none. For other kinds of file raise Conflict, or return
+    None unless `strict`."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
@@ -246,7 +251,7 @@ def read_regular(folder: int, name: str, path: str, *, strict: bool = True) -> b
 
 
 def move(from_dir: int, old: str, to_dir: int, new: str) -> None:
-    """Rename, never over something."""
+    """Rename, never replacing an existing file."""
     if rename2(from_dir, old, to_dir, new, exchange=False):
         return
     try:
@@ -254,7 +259,7 @@ def move(from_dir: int, old: str, to_dir: int, new: str) -> None:
     except OSError as exc:
         if exc.errno not in {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}:
             raise
-        if exists(to_dir, new):  # a file system without links: the check and the rename are two steps
+        if exists(to_dir, new):  # a file system without hard links: the check and the rename are two steps
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from exc
         os.rename(old, new, src_dir_fd=from_dir, dst_dir_fd=to_dir)
         return

@@ -1,4 +1,5 @@
-"""Memory once bulk work is done: what was freed goes back to the system, and what stays is no longer searched for garbage."""
+"""Limit memory after bulk work: return freed memory to the system, and exclude long-lived objects from garbage
+collection."""
 
 from __future__ import annotations
 
@@ -8,34 +9,38 @@ import gc
 ARENA_MAX = -8
 """`M_ARENA_MAX` of mallopt(3)."""
 ARENAS = 2
-"""By default each of a dozen threads fills one of its own: after an import of 10,000 notes they held 40 MB more."""
+"""The number of malloc arenas. By default each thread fills one of its own, which holds more memory."""
 
 
 def few_arenas() -> None:
-    """To be called before there are threads (glibc; nothing elsewhere)."""
+    """Limit the number of malloc arenas (glibc; nothing elsewhere). Call before threads are started."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(ARENA_MAX, ARENAS)
 
 
 def give_back() -> None:
-    """Return freed memory to the system: after thousands of forward passes glibc holds on to a quarter of a gigabyte."""
+    """Return freed memory to the system (`malloc_trim`): after many forward passes glibc keeps a lot of it."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def freeze() -> None:
-    """Look for garbage once, in what came since the last time, and leave alone what is left. Else everything is looked at again
-    whenever a quarter has come: with 10,000 notes nine times in half a minute of bulk work, 40 to 90 ms each in which no other
-    thread goes on, and with 100,000 ten times as long."""
+    """Collect garbage once, and exclude the remaining objects from later collections (`gc.freeze`).
+
+    Otherwise a full collection runs whenever the heap has grown by a quarter. In a large vault each one stops all
+    threads noticeably.
+    """
     gc.collect()
     gc.freeze()
 
 
 def sweep() -> None:
-    """Look for garbage everywhere, also among what was left alone, and leave alone what is left. What was in use when it was first left
-    alone and became garbage in a ring since is found by nothing else: so a dozen states of `as_of` stayed, some megabytes each. Takes some
-    30 ms with 2,000 notes, in which no other thread goes on: for every ten minutes at most."""
+    """Collect garbage among all objects, including those that `freeze` excluded, and exclude the remaining ones.
+
+    Only this finds cycles of objects that were in use at the earlier `freeze`, such as snapshots for `as_of`. It
+    stops all threads, so callers run it at most every ten minutes.
+    """
     gc.unfreeze()
     freeze()

@@ -1,5 +1,7 @@
-"""Files of ours on a disk that others use too: what stands in a file's place is looked at before it is opened, what cannot be
-used is set aside, and a disk without room is called by its name."""
+"""Handle Ormah's own files (index, state, logs) on a disk that other programs use too.
+
+Paths are checked before they are opened, unusable files are set aside, and a full disk is reported by name.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 ASIDE: Final = ".damaged-"
-"""What stands between the name of a file and the time at which it was set aside."""
+"""The part of a file's new name between its old name and the time at which it was set aside."""
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"), (stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"),
@@ -24,7 +26,8 @@ _KINDS: Final = (
 
 
 def kind(path: Path) -> str | None:
-    """What stands at `path` in words ("a FIFO"); "a file" for a regular one, None where nothing is. Nothing is opened or followed."""
+    """Return the kind of file at `path` in words ("a FIFO"); "a file" for a regular one, None if nothing exists.
+    Opens and follows nothing."""
     try:
         mode = path.lstat().st_mode
     except OSError:
@@ -33,7 +36,7 @@ def kind(path: Path) -> str | None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename whatever stands at `path`, a folder or a FIFO too. Returns where it is now. Raises OSError."""
+    """Rename the file, folder or FIFO at `path`, and return its new path. Raises OSError."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     for number in range(1000):
         aside = path.with_name(f"{path.name}{ASIDE}{stamp}{f'-{number}' if number else ''}")
@@ -44,7 +47,8 @@ def set_aside(path: Path) -> Path:
 
 
 def make_way(path: Path) -> str | None:
-    """Set aside what stands in the place of a file of ours and is no file. Returns a sentence about it; None: nothing was there."""
+    """Set aside whatever is at `path` if it is not a regular file. Return a sentence about it, or None if nothing
+    was moved."""
     found = kind(path)
     if found in {None, "a file"}:
         return None
@@ -52,7 +56,8 @@ def make_way(path: Path) -> str | None:
 
 
 def make_way_for_folder(path: Path) -> str | None:
-    """The same for a folder of ours (which may be a link to one), and for the folder of ours that it lies in."""
+    """Set aside whatever is at `path`, or at its parent, if it is not a folder or a link to one. Return a sentence,
+    or None."""
     for one in (path.parent, path):
         if not one.is_dir() and (found := kind(one)) is not None:
             return f"{found} stood in the place of the folder {one}; it was set aside as {set_aside(one).name}"
@@ -60,14 +65,14 @@ def make_way_for_folder(path: Path) -> str | None:
 
 
 def asides(directory: Path, name: str = "") -> list[Path]:
-    """What was set aside in `directory` (of the file `name`), oldest first."""
+    """Return the files that were set aside in `directory` (for the file `name`), oldest first."""
     with contextlib.suppress(OSError):
         return sorted(path for path in directory.iterdir() if path.name.startswith(name) and ASIDE in path.name)
     return []
 
 
 def remove(path: Path) -> None:
-    """Remove whatever stands at `path`, if anything does; a link and not what it leads to. Raises OSError."""
+    """Delete the file or folder at `path`, if it exists; a link itself, not its target. Raises OSError."""
     if kind(path) == "a folder":
         shutil.rmtree(path)
     else:
@@ -76,8 +81,8 @@ def remove(path: Path) -> None:
 
 
 def read(path: Path, *, follow: bool = False) -> bytes:
-    """The bytes of a regular file; `follow`: or of one that a link leads to. Raises OSError, also where something else stands there:
-    a FIFO is not waited for."""
+    """Return the bytes of a regular file; with `follow`, a link to one is accepted. Raises OSError for any other
+    kind, and does not wait for a FIFO."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     with open(fd, "rb") as opened:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -86,18 +91,19 @@ def read(path: Path, *, follow: bool = False) -> bytes:
 
 
 def irregular(directory: Path) -> Iterator[Path]:
-    """Everything below `directory` that is neither a file nor a folder. Raises OSError."""
+    """Yield every path below `directory` that is neither a regular file nor a folder. Raises OSError."""
     for folder, folders, names in os.walk(directory):
         yield from (one for name in (*folders, *names) if kind(one := Path(folder, name)) not in {"a file", "a folder"})
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether an error of the system says that a disk (or a person's share of it) has no room."""
+    """Whether an error means that a disk is full or a quota is used up."""
     return isinstance(error, OSError) and error.errno in _FULL
 
 
 def room(path: Path) -> str:
-    """How much room the disk of `path` has, in words: "the disk at /home has 0.0 MB free of 512 MB (it holds /home/ada/vault)"."""
+    """Return the free space on the disk of `path`, in words: "the disk at /home has 0.0 MB free of 512 MB (it holds
+    /home/ada/vault)"."""
     there = path
     while not there.exists():
         there = there.parent
@@ -111,7 +117,7 @@ def room(path: Path) -> str:
 
 
 def free(path: Path) -> int:
-    """Bytes that the disk of an existing `path` has left for us; very many where it does not say."""
+    """Return the free bytes on the disk of an existing `path`; `sys.maxsize` if unknown."""
     try:
         return shutil.disk_usage(path).free
     except OSError:
@@ -119,7 +125,7 @@ def free(path: Path) -> int:
 
 
 def mount_of(path: Path) -> Path:
-    """Where the disk of an existing `path` is mounted."""
+    """Return the mount point of an existing `path`."""
     path = Path(os.path.realpath(path))
     device = path.stat().st_dev
     while path != path.parent and path.parent.stat().st_dev == device:

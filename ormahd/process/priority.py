@@ -1,9 +1,10 @@
-"""Who goes first: work in bulk lets a whisper pass (DESIGN section 2, promise 7).
+"""Priorities between threads: bulk work gives way to urgent work such as a whisper (DESIGN section 2, promise 7).
 
-The interpreter lets one thread on at a time and knows no priorities, so a rebuild beside a whisper takes every other turn
-and makes it last twice as long. What works in bulk therefore asks here, between two of its steps, whether somebody is
-waiting for an answer. And only who has somebody waiting takes a core from another process when it wakes (`patient`).
-Standard library only; every room may ask.
+Python's GIL has no priorities, so that a rebuild would make a concurrent whisper take twice as long. Bulk work
+therefore calls `give` between its steps, which waits while urgent work runs. On Linux, only threads that work on a
+waiting request preempt other processes when they wake (`patient`).
+
+Standard library only; every package may use it.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 LONGEST_S: Final = 0.15
-"""How long one step lets others pass at most: a whisper takes less."""
+"""Seconds that one step waits for urgent work at most; a whisper takes less."""
 SHARE_S: Final = 0.01
-"""How long it then goes on whoever comes, so that it ends also where somebody always asks."""
+"""Seconds that the thread then runs without waiting, so that bulk work ends even under constant urgent work."""
 
 LATELY_S: Final = 0.25
-"""So long after somebody went first another one is expected: a person's agent asks more than once."""
+"""Seconds after urgent work in which more is expected: an agent usually asks more than once."""
 REST_S: Final = 0.02
-"""How long one step rests at most meanwhile, so that the next one who comes, and the process that he is, finds a core that is free."""
+"""Seconds that one step rests at most in that time, so that the next request, and its process, finds a free core."""
 
 _lock = threading.Lock()
 _clear = threading.Event()
@@ -40,8 +41,8 @@ _searched = 0.0
 
 
 def first() -> AbstractContextManager[None]:
-    """Somebody has come who goes first: from now on whoever gives way waits, until the block is over that is entered, once and in
-    any thread, with what is returned."""
+    """Mark urgent work as begun: from now on `give` waits, until the returned context manager, entered once in any
+    thread, exits."""
     global _first  # noqa: PLW0603 - of the process, as the interpreter's lock is
     with _lock:
         _first += 1
@@ -65,8 +66,11 @@ def _turn() -> Iterator[None]:
 
 
 def give() -> None:
-    """Let those pass who go first; returns at once where there is nobody, and for those themselves. Where somebody went first a
-    moment ago, rest as long as this thread has worked since the last time. Not with a lock held that they may want."""
+    """Let urgent work run first. Returns at once if there is none, or if this thread does urgent work itself.
+
+    Shortly after urgent work, sleeps as long as this thread has worked since its last call, at most `REST_S`. Do not
+    call it with a lock held that urgent work may need.
+    """
     if getattr(_mine, "goes", False):
         return
     if _first:
@@ -81,13 +85,13 @@ def give() -> None:
 
 
 class Beside:
-    """Threads for a part of an answer that is worked out beside the rest of it. They go first where the caller does."""
+    """Threads that work out a part of an answer in parallel. They are urgent if the caller is."""
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(cores(), name)
 
     def begin(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Begin `work`; calling what is returned waits for it, and gives its result or raises its error."""
+        """Start `work` in a thread. The returned function waits for it, and returns its result or raises its error."""
         goes = getattr(_mine, "goes", False)
 
         def run() -> T:
@@ -102,54 +106,60 @@ class Beside:
 
 
 def asked_lately() -> bool:
-    """Whether somebody goes first, or did a moment ago: then work in bulk keeps a core free."""
+    """Whether urgent work runs, or ended within `LATELY_S`: bulk work then keeps a core free."""
     return bool(_first) or time.monotonic() - _left < LATELY_S
 
 
 def searched() -> None:
-    """Somebody has searched, who does not go first."""
+    """Note that a search that is not urgent has just run."""
     global _searched  # noqa: PLW0603 - of the process, as the interpreter's lock is
     _searched = time.monotonic()
 
 
 def searched_lately() -> bool:
-    """Whether somebody searched a moment ago, or goes first: what can wait for a quiet moment waits then."""
+    """Whether urgent work or a search ran within `LATELY_S`: deferrable work then waits."""
     return asked_lately() or time.monotonic() - _searched < LATELY_S
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def patient() -> None:
-    """From here on this thread, and what it starts, takes no core from who is at work when it wakes: it waits for a free one or
-    for its turn. Threads that hand the interpreter to each other wake thousands of times a second, and a process that starts
-    meanwhile, as a hook does for each prompt, was put off its core up to eighty times for it."""
+    """Make this thread, and threads and processes that it starts, not preempt others when it wakes (SCHED_BATCH;
+    Linux only).
+
+    Threads that hand over the GIL wake very often, and would each time preempt a process that is just starting, such
+    as a prompt's hook.
+    """
     _waking(eager=False)
 
 
 def eager() -> None:
-    """The opposite: for who has somebody waiting, and for who takes what comes in."""
+    """Undo `patient` for this thread: for threads that work on a waiting request, and those that receive requests."""
     _waking(eager=True)
 
 
 def _waking(*, eager: bool) -> None:
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # a sandbox may forbid it; then all goes on as before
+        with contextlib.suppress(OSError):  # a sandbox may forbid it; the priority then stays as it was
             os.sched_setscheduler(0, os.SCHED_OTHER if eager else os.SCHED_BATCH, os.sched_param(0))
 
 
 def step_back(nice: int) -> None:
-    """From here on this thread yields to everything else on the machine: `nice` is its niceness. Linux gives each thread its
-    own; it cannot be taken back without a right that not everybody has, so this is for threads that do nothing else."""
+    """Lower the priority of this thread for good; `nice` is its niceness (Linux only, where each thread has its
+    own).
+
+    Raising it again needs a privilege, so this is for threads that do only background work.
+    """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
 
 
 def giving(steps: Iterable[T]) -> Iterator[T]:
-    """`steps`, giving way before each."""
+    """Yield `steps`, calling `give` before each."""
     for step in steps:
         give()
         yield step

@@ -1,4 +1,5 @@
-"""Signals as something the main thread waits for: nothing happens inside of a handler, where nothing is safe."""
+"""Deliver signals to the main thread as events to wait for. The handlers do nearly nothing, because little is safe
+in them."""
 
 from __future__ import annotations
 
@@ -11,12 +12,15 @@ from typing import Final
 
 STOP: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 BROKEN: Final = 0
-"""What `wait` gives when another thread called `broken`."""
+"""The number that `wait` returns after another thread called `broken`."""
 
 
 class Signals:
-    """Made in the main thread. The first SIGTERM or SIGINT is waited for; the second ends the process on the spot,
-    which loses nothing that was acknowledged."""
+    """Create it in the main thread. The first SIGTERM or SIGINT is delivered by `wait`; a second one ends the
+    process at once.
+
+    Acknowledged writes survive that.
+    """
 
     def __init__(self) -> None:
         self._out, self._in = socket.socketpair()
@@ -33,11 +37,11 @@ class Signals:
                 os._exit(128 + number)
 
     def wait(self, seconds: float | None) -> set[int]:
-        """The numbers of the signals that came (`BROKEN` among them), or nothing after `seconds`."""
+        """Return the numbers of the signals that came (`BROKEN` among them); an empty set after `seconds`."""
         if not select.select([self._out], [], [], seconds)[0]:
             return set()
         return set(self._out.recv(4096))
 
     def broken(self) -> None:
-        """Wake `wait` because something that must run has ended. Any thread."""
+        """Wake `wait` because a necessary thread has ended. Callable from any thread."""
         self._in.send(bytes([BROKEN]))

@@ -1,4 +1,4 @@
-"""systemd and launchd, as far as a daemon talks with them: readiness, state, watchdog."""
+"""Notify systemd of readiness, status and watchdog; detect systemd and launchd."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import Final
 import sdnotify
 
 LABEL: Final = "io.ormah.ormahd"
-"""Our job's name in launchd."""
+"""The name of Ormah's job in launchd."""
 
 
 def is_supervised(environ: Mapping[str, str], pid: int) -> bool:
-    """True when systemd or launchd started this very process: then it stays in the foreground."""
+    """Whether systemd or launchd started this process: it then stays in the foreground."""
     if "NOTIFY_SOCKET" in environ or environ.get("LISTEN_PID") == str(pid):
         return True
     return sys.platform == "darwin" and environ.get("XPC_SERVICE_NAME") == LABEL
 
 
 class Supervisor:
-    """Tells systemd how we are; nothing where there is no systemd. Takes the variables out of `environ`, so that no child
-    speaks for us."""
+    """Notifies systemd of the daemon's state; does nothing without systemd.
+
+    Removes systemd's variables from `environ`, so that no child process notifies in the daemon's name.
+    """
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
         """`environ` is `os.environ` (which the notifier reads too)."""
@@ -31,7 +33,7 @@ class Supervisor:
         period, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
         asked = period.isdecimal() and int(period) > 0 and pid in {"", str(os.getpid())}
         self.watchdog_seconds = int(period) / 1e6 / 3 if asked else None
-        """How often `watchdog` is to be called: three times in the period that systemd grants. None: it does not ask."""
+        """Seconds between calls of `watchdog`: a third of systemd's period. None if systemd wants no watchdog."""
 
     def status(self, sentence: str) -> None:
         self._tell(f"STATUS={sentence}")
@@ -47,4 +49,4 @@ class Supervisor:
 
     def _tell(self, message: str) -> None:
         if self._notifier is not None:
-            self._notifier.notify(message.encode("ascii", "replace").decode())  # it knows Latin-1 only
+            self._notifier.notify(message.encode("ascii", "replace").decode())  # sdnotify encodes as Latin-1

@@ -1,4 +1,4 @@
-"""A thread that does something at an interval, and a lock per key: callers with the same key run one at a time."""
+"""A thread that calls a function at an interval, and a lock per key."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ log = logging.getLogger("ormahd.process.periodic")
 
 
 class Timer:
-    """Calls `act` `first` seconds after `start`, and then `every` seconds after it has ended. A fault in it is logged, and
-    the next turn comes all the same."""
+    """Calls `act` `first` seconds after `start`, and then `every` seconds after each call has ended.
+
+    An exception in `act` is logged, and the next call follows all the same.
+    """
 
     def __init__(self, name: str, act: Callable[[], None], *, first: float, every: float) -> None:
         self._act = act
@@ -25,7 +27,7 @@ class Timer:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """No further turn; False when one is still under way after `seconds`."""
+        """Make no further call. False if a call still runs after `seconds`."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(seconds)
@@ -42,7 +44,7 @@ class Timer:
 
 
 class Turns:
-    """A lock for each key that somebody holds or waits for."""
+    """A lock for each key that a thread holds or waits for."""
 
     def __init__(self) -> None:
         self._locks: dict[str, tuple[threading.Lock, int]] = {}
@@ -50,7 +52,8 @@ class Turns:
 
     @contextmanager
     def take(self, key: str) -> Iterator[None]:
-        """One at a time for the same key (a request's id): whoever comes again waits until the first is done."""
+        """Hold the lock of `key` (such as a request's id) during the block: callers with the same key run one at a
+        time."""
         with self._lock:
             lock, there = self._locks.get(key, (threading.Lock(), 0))
             self._locks[key] = (lock, there + 1)
