@@ -1,1 +1,1 @@
-"""Judges: whoever answers what arithmetic cannot (are these two the same? do they contradict?). One port, several guests."""
+"""Judges: answer questions that arithmetic cannot decide (are two memories duplicates? do they contradict?)."""

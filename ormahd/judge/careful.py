@@ -1,5 +1,8 @@
-"""A judge whose answers have a form that can be relied on: as many as were asked for, of the right kind, with reasons that
-can be stored and read. What they say is for the jobs to check."""
+"""A wrapper that checks the form of a judge's answers: their number and type, and reasons that are safe to store and
+show.
+
+The jobs check what the answers say.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from ormahd.judge.port import Contrast, Duplicate, Judge, JudgeGone, Linked, Pai
 from ormahd.text.quoting import harmless, shortened
 
 REASON = 1_000
-"""Characters of a reason: it stands in a commit, an edge or a proposal, for people."""
+"""Most characters of a reason, which is shown in a commit, an edge or a proposal."""
 
 Verdict = TypeVar("Verdict", Duplicate, Linked, Contrast, Summary)
 
 
 class Careful:
-    """Asks another judge. Raises JudgeGone also where that one gives another number of answers than questions."""
+    """Asks another judge. Raises JudgeGone also if the number of answers differs from that of the questions."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge

@@ -1,8 +1,9 @@
-"""The port of a judge: what a job asks, and the verdicts that it may get (DESIGN section 6; REFERENCE C).
+"""The interface of a judge: the questions that jobs ask, and the verdicts that they get (DESIGN section 6; REFERENCE
+C).
 
-A judge is asked in batches, outside of every lock, and answers each question or leaves it open (None). An open question is
-asked again another day; an answered one, also with "no", is remembered by the texts it was about (`state/proposals.py`).
-What a judge writes is a proposal: whoever applies it validates it.
+A judge is asked in batches, while the caller holds no lock. It answers each question or leaves it open (None). An open
+question is asked again another day. An answer, also "no", is stored by the texts that it is about
+(`state/proposals.py`). A judge's text is only proposed: the job that applies it must validate it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ormahd.model.node import EdgeType, NodeType
 
 
 class JudgeGone(Exception):
-    """Nobody answers: not there, too slow, out of budget. Whatever was asked stays open."""
+    """The judge did not answer: it is missing, too slow, or over budget. All questions stay open."""
 
 
 class Shown(Struct, frozen=True):
-    """A memory as a judge sees it."""
+    """A memory as shown to a judge."""
 
     id: str
     type: NodeType
@@ -32,7 +33,7 @@ class Shown(Struct, frozen=True):
 
 
 class Pair(Struct, frozen=True):
-    """Two memories; `score` is what made them candidates, 0 to 1."""
+    """Two memories to compare. `score`: the similarity that made them candidates, 0 to 1."""
 
     a: Shown
     b: Shown
@@ -40,7 +41,7 @@ class Pair(Struct, frozen=True):
 
 
 class Duplicate(Struct, frozen=True):
-    """Whether both say the same; `title` and `content` are the united text (None: the keeper's own stays)."""
+    """Whether both say the same. `title` and `content`: the merged text (None: keep that of the memory that stays)."""
 
     same: bool
     title: str | None
@@ -49,21 +50,21 @@ class Duplicate(Struct, frozen=True):
 
 
 class Linked(Struct, frozen=True):
-    """How `a` relates to `b`; None: not at all. Of supports, part_of, depends_on and related_to."""
+    """How `a` relates to `b`: supports, part_of, depends_on or related_to; None: not at all."""
 
     edge: EdgeType | None
     reason: str
 
 
 class Contrast(Struct, frozen=True):
-    """`evolution`: the later of the two replaced the other belief; `tension`: both stand, and they contradict."""
+    """`evolution`: the later memory replaced the earlier belief; `tension`: both hold, and contradict each other."""
 
     kind: Literal["evolution", "tension", "none"]
     reason: str
 
 
 class Summary(Struct, frozen=True):
-    """One memory that says what a cluster says; None for `content`: the cluster is none."""
+    """One memory that summarises a cluster. `content` None: the memories do not belong together."""
 
     title: str | None
     content: str | None
@@ -72,11 +73,11 @@ class Summary(Struct, frozen=True):
 
 
 class Judge(Protocol):
-    """Answers are in the order of the questions. Raises JudgeGone when nobody is there; may take minutes."""
+    """Answers batches of questions, in order. Raises JudgeGone if it cannot answer; a call may take minutes."""
 
     @property
     def name(self) -> str:
-        """For commit messages and `status`: `command`, a model's name."""
+        """Shown in commit messages and `status`: `command`, or a model's name."""
         ...
 
     def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]: ...

@@ -1,6 +1,6 @@
-"""The vault's judgements as one matrix sorted by memory, ready to be compared with a prompt.
+"""Judgements of the vault as one matrix of vectors, sorted by memory, to be compared with the vector of a prompt.
 
-`LineFiles` reads the files of lines below `.ormah/` again when one of them has changed.
+`LineFiles` reads the files of lines below `.ormah/`, and reads a file again when it has changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _Stamp = tuple[int, int, int]
 
 
 class LineFiles(Generic[T]):
-    """Safe for many threads. `read_file` gives a file's bytes by its path, relative to `root`, or None."""
+    """The lines of all month files of one kind. Safe for many threads.
+
+    `read_file` returns a file's bytes, given its path relative to `root`, or None.
+    """
 
     def __init__(self, root: Path, files: MonthFiles[T], read_file: Callable[[str], bytes | None]) -> None:
         self._folder = root / files.folder
@@ -43,11 +46,10 @@ class LineFiles(Generic[T]):
         self._files: dict[str, dict[str, T]] = {}
         self._bad: dict[str, list[tuple[int, str]]] = {}
         self.version = 0
-        """Another number means other lines."""
+        """A counter that rises when the lines may have changed."""
 
     def look(self) -> bool:
-        """Read what changed since the last look, whoever changed it; False: nothing did. A folder of a year takes some
-        30 microseconds to be found unchanged."""
+        """Read the files that changed since the last call, by whatever program. Return whether any did."""
         with self._lock:
             stamps = dict(self._listed())
             if stamps == self._stamps:
@@ -63,12 +65,12 @@ class LineFiles(Generic[T]):
             return True
 
     def paths(self) -> list[str]:
-        """The files, by name: of months, the newest is the last."""
+        """Return the paths of the files, sorted: the newest month is last."""
         with self._lock:
             return sorted(self._stamps)
 
     def all(self) -> list[T]:
-        """Every line once; of two with one id the later one."""
+        """Return every line once. Of two lines with one id the later one counts."""
         return list(self.by_id().values())
 
     def by_id(self) -> dict[str, T]:
@@ -80,7 +82,7 @@ class LineFiles(Generic[T]):
         return found
 
     def bad(self) -> list[tuple[str, int, str]]:
-        """Lines that hold nothing: (path, number, why)."""
+        """Return the lines that could not be read: (path, line number, reason)."""
         with self._lock:
             return [(path, number, why) for path, lines in sorted(self._bad.items()) for number, why in lines]
 
@@ -103,10 +105,11 @@ _LENGTH = 32
 
 
 class Judgements(Struct, frozen=True, dict=True):
-    """Judgements whose vectors are those of one model: an unchangeable value, sorted by memory.
+    """Judgements with vectors of one model, sorted by memory. Immutable.
 
-    `matrix`: float32[n, dimensions], unit rows. `signals` float32[n], `implicit` bool[n], `times` float64[n] in seconds
-    since 1970. `spans`: the rows of a memory. `idle`: judgements of another model, which nothing can be compared with.
+    `matrix`: float32[n, dimensions], unit rows. `signals`: float32[n]. `implicit`: bool[n]. `times`: float64[n],
+    seconds since 1970. `spans`: the rows of each memory. `idle`: judgements with vectors of another model, which cannot
+    be compared.
     """
 
     rows: tuple[Judgement, ...] = ()
@@ -124,8 +127,11 @@ class Judgements(Struct, frozen=True, dict=True):
     def of(
         cls, judgements: Iterable[Judgement], model: str | None, *, anew: Mapping[str, Small] | None = None
     ) -> Judgements:
-        """Those that can be compared with vectors of `model`: made with it, or whose prompt was embedded `anew` (vectors by
-        the id of the line). 10,000 take some 60 ms."""
+        """Build the matrix from the judgements that can be compared with vectors of `model`.
+
+        These were made with that model, or their prompt was embedded again (`anew`: vectors by the id of the line). All
+        others become `idle`.
+        """
         rows: list[tuple[Judgement, bytes]] = []
         idle: list[Judgement] = []
         for one in sorted(judgements, key=lambda one: (one.node_id, one.id)):
@@ -134,7 +140,7 @@ class Judgements(Struct, frozen=True, dict=True):
                 idle.append(one)
             else:
                 rows.append((one, small.steps))
-        # of one model all vectors have one length; a line that says otherwise is not that model's
+        # all vectors of one model have the same length; a line with another length is not that model's
         lengths = Counter(len(steps) for _, steps in rows)
         usual = lengths.most_common(1)[0][0] if lengths else 0
         if len(lengths) > 1:
@@ -155,7 +161,7 @@ class Judgements(Struct, frozen=True, dict=True):
 
     @cached_property
     def explicit(self) -> Mapping[str, tuple[tuple[int | None, Judgement], ...]]:
-        """What was said outright, by memory: each judgement with its place in the matrix; None: it is idle."""
+        """Explicit judgements by memory: (row in the matrix or None if idle, judgement)."""
         found: dict[str, list[tuple[int | None, Judgement]]] = {}
         for place, one in (*enumerate(self.rows), *((None, one) for one in self.idle)):
             if one.source == "explicit":
@@ -164,17 +170,17 @@ class Judgements(Struct, frozen=True, dict=True):
 
     @cached_property
     def counts(self) -> tuple[int, int]:
-        """(for, against), those of another model too."""
+        """Number of judgements (for, against), idle ones included."""
         signals = [one.signal for one in (*self.rows, *self.idle)]
         return signals.count(1), signals.count(-1)
 
 
 class Seal:
-    """Keyed hashes of what must not be readable in the vault.
+    """Keyed hashes of texts that must not be readable in the vault.
 
-    The key is this machine's and lies in the state directory, not in the vault: whoever has a copy of the vault could try
-    out prompts against hashes whose key lies beside them. So two machines hash one prompt differently, and a key that was
-    lost with the state is made anew: then a prompt is known again by its vector alone.
+    The key belongs to this machine and lies in the state directory: with a key in the vault, anyone with a copy of the
+    vault could test prompts against the hashes. So two machines hash one prompt differently. If the key is lost, a new
+    one is made; older prompts are then recognised by their vectors only.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -186,7 +192,7 @@ class Seal:
         return hmac.new(self._get(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:_LENGTH]
 
     def prompt(self, text: str) -> str:
-        """Of a prompt as the whisper log keeps it: by it a judgement knows the same text again."""
+        """Return the hash of a prompt, as the whisper log stores the prompt. Equal texts have equal hashes."""
         return self.hash(f"prompt\n{text}")
 
     def _get(self) -> bytes:
@@ -196,7 +202,7 @@ class Seal:
             return self._key
 
     def _read(self) -> bytes | None:
-        """The key, or None where there is none, or not all of it: after a crash, or on a full disk."""
+        """Return the key, or None if it is missing or incomplete (after a crash, or on a full disk)."""
         try:
             key = own_files.read(self._file)
         except OSError:
@@ -204,7 +210,7 @@ class Seal:
         return key if len(key) >= _LENGTH else None
 
     def _make(self) -> bytes:
-        """A new key; for the life of this process alone where it cannot be written."""
+        """Make a new key and store it. If it cannot be written, it lasts as long as this process."""
         key = secrets.token_bytes(_LENGTH)
         new = self._file.with_name(f"{self._file.name}.new")
         try:
@@ -221,6 +227,6 @@ class Seal:
 
 
 def _unit(matrix: Float) -> Float:
-    """Rows of length 1; a row of zeros stays one."""
+    """Return the rows scaled to length 1; a row of zeros stays zero."""
     lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
     return np.asarray(matrix / np.maximum(lengths, 1e-12)[:, None], np.float32)

@@ -1,8 +1,9 @@
-"""Proposals, judged pairs and maintenance receipts of this machine.
+"""Proposals, verdicts on judged texts, and maintenance receipts of this machine.
 
-Decisions live in the vault (`model/decision.py`), so a rejected proposal does not return when the state is lost; a status here only
-follows them. Verdicts are kept by the hash of the texts a question was about: a changed memory is a new question, a moved one is not.
-A receipt lists what an agent was asked to judge, as ids and keys of texts; at most one is open at a time.
+Decisions on proposals live in the vault (`model/decision.py`), so a rejected proposal does not return when the state is
+lost; the status here follows them. A verdict is stored by the hash of the texts in question: a memory with a changed
+text is judged again, a moved one is not. A receipt lists the questions that an agent was given, as ids and keys of
+texts; at most one receipt is open at a time.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from ormahd.process import sql
 from ormahd.state.state import State
 
 BORN: Final = "born"
-"""The receipt that nobody got: since when this vault knows of maintenance."""
+"""Id of a row that is no receipt: its time is when this vault was first asked for maintenance."""
 RECEIPTS_KEPT: Final = 200
-"""Settled receipts that are remembered, so that who uses one twice is told so."""
+"""Settled receipts that are kept, so that an agent that uses one twice gets an error that says so."""
 
 
 class Receipt(Struct, frozen=True):
@@ -36,19 +37,19 @@ class Receipt(Struct, frozen=True):
 
 
 class Receipts:
-    """Of one vault. Times are given, so that they are of the clock that jobs go by."""
+    """Receipts of one vault. Callers pass the time, so that it comes from the clock of the jobs."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def born(self, now: datetime) -> None:
-        """A fresh vault has nothing to judge yet: its first day counts as settled."""
+        """Count `now` as the last maintenance of a vault that had none: a new vault has nothing to judge yet."""
         with self._state.transaction() as db:
             if db.execute("SELECT 1 FROM receipt LIMIT 1").fetchone() is None:
                 db.execute("INSERT INTO receipt VALUES (?, ?, ?, '{}', ?)", (BORN, *(_iso(now),) * 3))
 
     def keep(self, receipt: Receipt) -> None:
-        """An open receipt in the place of whatever was open before."""
+        """Store an open receipt, in place of any that was open."""
         with self._state.transaction() as db:
             db.execute("DELETE FROM receipt WHERE settled IS NULL")
             db.execute(
@@ -67,19 +68,19 @@ class Receipts:
         return None if row is None else _receipt(row)
 
     def open(self, now: datetime) -> Receipt | None:
-        """The one whose results are waited for; None: there is none, or it has expired."""
+        """Return the open receipt; None if there is none or it has expired."""
         with self._state.transaction() as db:
             row = db.execute("SELECT * FROM receipt WHERE settled IS NULL ORDER BY time DESC LIMIT 1").fetchone()
         found = None if row is None else _receipt(row)
         return found if found is not None and found.expires > now else None
 
     def settle(self, receipt_id: str, now: datetime) -> None:
-        """Its results are in; what was issued need not be known any more."""
+        """Mark a receipt as settled once its results are in, and drop the questions that it lists."""
         with self._state.transaction() as db:
             db.execute("UPDATE receipt SET settled = ?, issued = '{}' WHERE id = ?", (_iso(now), receipt_id))
 
     def last(self) -> datetime | None:
-        """When results came last, or else when the vault was first asked."""
+        """Return when results last came in, or if none ever did, when the vault was first asked for maintenance."""
         with self._state.transaction() as db:
             row = db.execute("SELECT max(settled) FROM receipt").fetchone()
         return None if row[0] is None else datetime.fromisoformat(row[0])
@@ -96,22 +97,22 @@ def _iso(time: datetime) -> str:
 
 
 CONFLICT = "conflict"
-"""The question whether two memories cannot both hold, as a judge or an agent answered it."""
+"""The question whether two memories contradict each other, as answered by a judge or an agent."""
 
 
 def text_key(title: str | None, content: str) -> str:
-    """The key of a memory's text, hex."""
+    """Return the key of a memory's text: a sha256 in hex."""
     return hashlib.sha256(f"{title or ''}\x00{content}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Verdicts:
-    """Of one vault. `question` is what was asked: "duplicate", "link", "conflict", "consolidate"."""
+    """Stored verdicts of one vault. `question` is one of "duplicate", "link", "conflict", "consolidate"."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def known(self, question: str, texts: Sequence[str]) -> dict[str, Any] | None:
-        """The verdict on these texts (keys, in any order), or None where nobody was asked."""
+        """Return the verdict on these texts (keys, in any order), or None if there is none."""
         with self._state.transaction() as db:
             row = db.execute(
                 "SELECT verdict FROM verdict WHERE question = ? AND texts = ?", (question, _key(texts))
@@ -126,12 +127,12 @@ class Verdicts:
             )
 
     def forget(self, question: str, texts: Sequence[str]) -> None:
-        """Ask again: what the verdict led to was taken back, or could not be done."""
+        """Delete a verdict, so that the question is asked again: its effect was undone, or could not be applied."""
         with self._state.transaction() as db:
             db.execute("DELETE FROM verdict WHERE question = ? AND texts = ?", (question, _key(texts)))
 
     def unseen(self, job: str, texts: Mapping[str, str]) -> list[str]:
-        """Those of the nodes (id to text key) whose text the job has not looked at yet, in their order."""
+        """Return the nodes (id to text key) whose current text the job has not examined yet, in their order."""
         seen: dict[str, str] = {}
         ids = list(texts)
         with self._state.transaction() as db:
@@ -141,7 +142,7 @@ class Verdicts:
         return [node_id for node_id in ids if seen.get(node_id) != texts[node_id]]
 
     def seen(self, job: str, texts: Iterable[tuple[str, str]]) -> None:
-        """The job has looked for partners of these nodes (id, text key): all that came of it is committed or remembered."""
+        """Record that the job has examined these nodes (id, text key), and that all results are committed or stored."""
         with self._state.transaction() as db:
             rows = [(job, node_id, text) for node_id, text in texts]
             sql.put(db, "INSERT OR REPLACE INTO looked (job, node_id, text)", rows)
@@ -153,18 +154,18 @@ def _key(texts: Sequence[str]) -> str:
 
 PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
 STALE = "stale"
-"""A memory that it is about says something else by now, or is gone. It may be made anew."""
+"""A memory of the proposal has changed or is gone. The proposal may be made again."""
 STATUSES = (PENDING, APPROVED, REJECTED, STALE)
 KEPT = 300
-"""Proposals that are not pending and are still told of; the vault knows the decisions without them."""
+"""Proposals kept after they stopped being pending. The decisions themselves are in the vault."""
 MIN_PREFIX = 4
 SHOWN = 20
-"""Ids that an error lists."""
+"""Most ids that an error lists."""
 _ALPHABET = frozenset("0123456789abcdef-")
 
 
 class StoredProposal(Struct, frozen=True):
-    """A proposal as it is kept. `nodes`: full ids; `op`: of the commit that came of it, where that is known."""
+    """A proposal as stored. `nodes`: full ids; `op`: id of the op that applied it, if known."""
 
     id: str
     type: ProposalType
@@ -183,7 +184,7 @@ class StoredProposal(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """What a proposal has come to."""
+    """The current status of a proposal."""
 
     id: str
     status: str
@@ -197,7 +198,7 @@ def keep(
     state: State, *, id: str, type: str, key: str, nodes: Sequence[str], action: str, reason: str,  # noqa: A002
     preview: str, evidence: Mapping[str, Any], payload: Mapping[str, Any], based_on: Mapping[str, str], run: str,
 ) -> None:  # fmt: skip
-    """Store a pending proposal, in place of one with the same `key`."""
+    """Store a pending proposal, in place of any with the same `key`."""
     with state.transaction() as db:
         db.execute("DELETE FROM proposal WHERE key = ?", (key,))
         db.execute(
@@ -222,17 +223,16 @@ def of_key(state: State, key: str) -> StoredProposal | None:
 
 
 def rows(state: State, statuses: Collection[str] = STATUSES) -> list[StoredProposal]:
-    """Oldest first; of one moment in the order in which they were made."""
+    """Return the proposals with these statuses, oldest first, ties by id."""
     query = f"SELECT {_COLUMNS} FROM proposal WHERE status IN ({sql.marks(statuses)}) ORDER BY created, id"  # noqa: S608 - marks
     with state.transaction() as db:
         return [_row(row) for row in db.execute(query, tuple(statuses))]
 
 
 def get(state: State, proposal_id: str) -> StoredProposal:
-    """The proposal with this full id.
+    """Return the proposal with this full id.
 
-    Raises:
-        NotFound: it is not kept (any more).
+    Raises NotFound if there is none, or it is no longer kept.
     """
     with state.transaction() as db:
         row = db.execute(f"SELECT {_COLUMNS} FROM proposal WHERE id = ?", (proposal_id,)).fetchone()  # noqa: S608
@@ -242,10 +242,9 @@ def get(state: State, proposal_id: str) -> StoredProposal:
 
 
 def find(state: State, prefix: str) -> StoredProposal:
-    """The one proposal whose id begins so.
+    """Return the one proposal whose id begins with `prefix`.
 
-    Raises:
-        BadRequest: it is no beginning of an id. NotFound, Ambiguous: none begins so, or several do.
+    Raises BadRequest (not a valid prefix), NotFound, or Ambiguous (several ids begin with it).
     """
     wanted = prefix.strip().casefold()
     if len(wanted) < MIN_PREFIX or not _ALPHABET.issuperset(wanted):
@@ -270,7 +269,7 @@ def find(state: State, prefix: str) -> StoredProposal:
 
 
 def settle(state: State, statuses: Iterable[Status]) -> None:
-    """Write down what these have come to. What is pending again is not resolved."""
+    """Store the status of these proposals. One that is pending again has no `resolved` time."""
     with state.transaction() as db:
         db.executemany(
             "UPDATE proposal SET status = ?, resolved = ?, op = CASE ? WHEN 'approved' THEN op END WHERE id = ?",
@@ -282,7 +281,7 @@ def settle(state: State, statuses: Iterable[Status]) -> None:
 
 
 def done(state: State, proposal_id: str, status: str, op: str | None) -> None:
-    """A person has decided; `op`: of the commit that it came to."""
+    """Store a person's decision on a proposal. `op`: id of the op that applied it."""
     with state.transaction() as db:
         db.execute(
             "UPDATE proposal SET status = ?, resolved = ?, op = ? WHERE id = ?",
@@ -291,7 +290,7 @@ def done(state: State, proposal_id: str, status: str, op: str | None) -> None:
 
 
 def counts(state: State) -> dict[str, int]:
-    """How many there are, by status, as last written down."""
+    """Return the number of proposals by stored status."""
     with state.transaction() as db:
         return dict(db.execute("SELECT status, count(*) FROM proposal GROUP BY status"))
 

@@ -1,5 +1,7 @@
-"""When each job ran and what came of it, and which jobs are paused: kept across restarts, so that a daily job also runs on
-a laptop that is rebooted daily."""
+"""Runs of jobs and their results, and which jobs are paused.
+
+They are kept across restarts, so that a daily job also runs on a laptop that is rebooted daily.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ from msgspec import Struct
 from ormahd.state.state import State
 
 KEPT = 500
-"""Runs of each job that are remembered."""
+"""Runs of each job that are kept."""
 
 
 class JobPast(Struct, frozen=True):
-    """What the book says of one job. Durations in milliseconds."""
+    """The past runs of one job, summarised. Durations are in milliseconds."""
 
     last_run: datetime | None = None
     last_success: datetime | None = None
     last_error: str | None = None
-    """Null when the last run went well."""
+    """None if the last run succeeded."""
     last_error_time: datetime | None = None
     run_count: int = 0
     error_count: int = 0
@@ -28,20 +30,21 @@ class JobPast(Struct, frozen=True):
 
 
 STOPPED = "stopped before its end"
-"""What stands in the place of an error where the daemon stopped, or the job was paused, in the middle of a run. It did not
-fail; but it counts as not run, so that a machine that is switched off every evening gets there."""
+"""Stored as the error of a run during which the daemon stopped or the job was paused. It does not count as a run, so
+the job is soon run again, even on a machine that is switched off every evening."""
 CUT_OFF = "the daemon ended in the middle of it"
-"""After a crash. It counts as run: were a job to bring the daemon down, it would do so at every start."""
+"""Stored as the error of a run during which the daemon crashed. It counts as a run: otherwise a job that crashes the
+daemon would do so at every start."""
 
 
 class Runs:
-    """Safe for many threads."""
+    """The table of runs. Safe for many threads."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def born(self, jobs: list[str]) -> None:
-        """Jobs that were never heard of count as run now: a fresh vault has nothing to tidy, and a start none to wait for."""
+        """Mark unfinished runs as cut off, and count new jobs as run now: no job is due right after a first start."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.execute("UPDATE job_run SET ended = ?, error = ? WHERE ended IS NULL", (now, CUT_OFF))
@@ -101,8 +104,10 @@ class Runs:
         )  # fmt: skip
 
     def latest(self, job: str) -> datetime | None:
-        """When it was begun last, or else when it was first heard of: what the next run is counted from. A run that was
-        stopped does not count."""
+        """Return when the job last began, or was first registered; the next run is due some time after that.
+
+        A run that was stopped does not count. None if the job is unknown.
+        """
         with self._state.transaction() as db:
             row = db.execute(
                 "SELECT max(begun) FROM job_run WHERE job = ? AND error IS NOT ?", (job, STOPPED)
@@ -110,7 +115,7 @@ class Runs:
         return _time(row[0]) if row[0] is not None else None
 
     def paused(self) -> dict[str, datetime]:
-        """Paused jobs, and since when."""
+        """Return the paused jobs, with the time when each was paused."""
         with self._state.transaction() as db:
             return {job: _time(since) for job, since in db.execute("SELECT job, since FROM job_pause")}
 

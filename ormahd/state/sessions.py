@@ -1,7 +1,7 @@
-"""What sessions said and hold, in the state: the last prompts (redacted) and the ids that a context has; and where each began.
+"""Sessions of agents: their last prompts (redacted), the memories that their context holds, and the folder where each
+began.
 
-Kept in the database alone and not in memory besides: a read takes 0.1 ms, a restart forgets nothing, and what a purge
-takes out is gone.
+They are kept in the database only, not in memory: a restart loses nothing, and purged text is gone.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ormahd.state.state import State
 log = logging.getLogger("ormah")
 
 PLAIN_ID: Final = re.compile(r"[!-~]{1,128}")
-"""Session ids as harnesses give them; any other one is remembered by its digest."""
+"""Session ids as harnesses give them. Any other id is stored as its digest."""
 MOST_SESSIONS: Final = 1_000
-"""Sessions that are remembered; the one that was silent for longest goes first."""
+"""Sessions that are kept. The one without prompts for the longest time is dropped first."""
 MOST_HELD: Final = 500
-"""Memories that a session is remembered to hold, the last ones: more than any context has room for."""
+"""Memories that are stored as held by a session's context; the most recent are kept."""
 
 
 class Spoken(Struct, frozen=True):
-    """An earlier prompt. `vector`: float32 bytes of the model that `model` names, or None."""
+    """An earlier prompt. `vector`: bytes of a float32 vector made by `model`, or None."""
 
     time: datetime
     prompt: str
@@ -41,16 +41,16 @@ class Spoken(Struct, frozen=True):
 
 class Session(Struct, frozen=True):
     prompts: int
-    """So many, silent ones too."""
+    """Number of prompts, including those answered with silence."""
     last: datetime
     holds: dict[str, str]
-    """Key of a memory: how the session's context holds it."""
+    """Key of a memory to how the session's context holds it."""
     spoken: tuple[Spoken, ...]
     """The last prompts, oldest first."""
 
 
 def key_of(session_id: str | None) -> str | None:
-    """The id under which a session is remembered; None where an id is empty or None: that is no session."""
+    """Return the id under which a session is stored; None if the id is empty or None."""
     if session_id is None or not session_id.strip():
         return None
     if PLAIN_ID.fullmatch(session_id):
@@ -86,16 +86,16 @@ def add(
     keep: int,
     counted: bool = True,
 ) -> bool:
-    """Count a prompt (unless it is none: `counted`), remember it (unless it is None) as one of the last `keep`, and what
-    the context holds from now on.
+    """Store a prompt of a session, and which memories its context now holds. Return whether the session is new.
 
-    A memory that is held in one of the `lasting` ways stays so when it comes again in another. True for a new session.
+    `spoken`: the prompt, of which the last `keep` are kept; None stores no text. `counted`: whether to count it as a
+    prompt. A memory that is held in one of the `lasting` ways keeps that when it is shown again in another way.
     """
     with state.transaction() as db:
         row = db.execute("SELECT holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
         held: dict[str, str] = json.loads(row[0]) if row is not None else {}
         for key, how in holds.items():
-            before = held.pop(key, how)  # to the end: what was shown last is forgotten last
+            before = held.pop(key, how)  # move to the end: the memory shown last is dropped last
             held[key] = before if before in lasting else how
         kept = dict(list(held.items())[-MOST_HELD:])
         db.execute(
@@ -117,19 +117,19 @@ def add(
 
 
 def let_go(state: State, session_id: str) -> None:
-    """Forget what the context of a session holds."""
+    """Forget which memories a session's context holds."""
     with state.transaction() as db:
         db.execute("UPDATE session SET holds = '{}' WHERE session_id = ?", (session_id,))
 
 
 def hush(state: State, session_id: str) -> None:
-    """Forget what a session said."""
+    """Forget the prompts of a session."""
     with state.transaction() as db:
         db.execute("DELETE FROM session_prompt WHERE session_id = ?", (session_id,))
 
 
 def began(state: State, session_id: str) -> str | None:
-    """The folder that a session began in; None where it is not known. A state that cannot be read is one line in the log."""
+    """Return the folder in which a session began, or None if unknown. A state that cannot be read is logged."""
     try:
         with state.transaction() as db:
             return _began(db, session_id)
@@ -139,8 +139,11 @@ def began(state: State, session_id: str) -> str | None:
 
 
 def begin(state: State, session_id: str, folder: str, now: datetime, *, anew: bool = False) -> str:
-    """The folder that a session began in, whatever folders its agent changes into: this one, where it is not known yet or the session
-    begins `anew`. A state that cannot be read or written is one line in the log: then this one counts."""
+    """Return the folder in which a session began, even if its agent has changed folders since.
+
+    It is `folder` if none is stored yet, or if the session begins `anew`. A state that cannot be read or written is
+    logged, and `folder` is returned.
+    """
     try:
         with state.transaction() as db:
             known = _began(db, session_id)
@@ -158,8 +161,8 @@ def _began(db: sqlite3.Connection, session_id: str) -> str | None:
 
 
 def prune(state: State, *, now: datetime, days: float) -> int:
-    """Forget sessions that were silent for so many days, the oldest beyond `MOST_SESSIONS`, and where those began so many days ago that
-    are not remembered otherwise. Returns how many sessions."""
+    """Delete sessions without prompts for `days`, the oldest beyond `MOST_SESSIONS`, and folders stored longer ago than
+    `days` for sessions that are not kept. Return the number of sessions deleted."""
     with state.transaction() as db:
         old = db.execute("DELETE FROM session WHERE last < ?", (_iso(now - timedelta(days=days)),)).rowcount
         many = db.execute(
@@ -174,5 +177,5 @@ def prune(state: State, *, now: datetime, days: float) -> int:
 
 
 def _iso(time: datetime) -> str:
-    """UTC with all six decimals, so that texts compare as times do."""
+    """Return the time in UTC with six decimals, so that texts sort as times do."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")

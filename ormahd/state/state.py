@@ -1,7 +1,7 @@
-"""`state.sqlite3`: uses that are not yet folded into the vault, answers to requests with an id, and what was whispered.
+"""`state.sqlite3`: uses not yet folded into the vault, answers to requests with an id, whispers, sessions and jobs.
 
-Holds telemetry of the last days and no memory. A damaged file is set aside and replaced by an empty one. While the disk is full or
-read-only, a copy in memory takes its place. An older file is brought to the present tables when it is opened.
+It holds telemetry of recent days and no memory. A damaged file is set aside and replaced by an empty one. While the
+disk is full or read-only, a copy in memory is used. An older file is migrated when it is opened.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ VERSION = len(_STEPS)
 
 
 def bring_up(db: sqlite3.Connection) -> int:
-    """Make what is missing, in one transaction. Returns the version that was found; one above `VERSION` is left alone."""
+    """Migrate the database to `VERSION` in one transaction. Return the version found; a newer one is left unchanged."""
     (found,) = db.execute("PRAGMA user_version").fetchone()
     if found < VERSION:
         steps = "".join(_STEPS[found:])
@@ -193,15 +193,16 @@ log = logging.getLogger("ormah")
 
 
 class StateFile:
-    """To be used with the lock of `State` held."""
+    """The database file and its connection. The caller holds the lock of `State`."""
 
     def __init__(self, path: Path, told: Callable[[str], None]) -> None:
-        """`told` is given a sentence for a person whenever the file had to be set aside, or could not be used."""
+        """`told` is called with a sentence for the person whenever the file had to be set aside, or could not be
+        used."""
         self.path = path
         self._told = told
         self._identity: tuple[int, int] | None = None
         self.trouble: str | None = None
-        """Why everything is kept in memory only; None: it is in the file."""
+        """Why the state is kept in memory only; None if it is in the file."""
         self.db = self._open()
 
     def _open(self) -> sqlite3.Connection:
@@ -232,7 +233,7 @@ class StateFile:
         return True
 
     def _in_memory(self, why: str, kept: sqlite3.Connection | None = None) -> sqlite3.Connection:
-        """A copy of `kept`, else of the file as far as it can be read, else an empty one."""
+        """Return a database in memory: a copy of `kept`, else of the file if it can be read, else empty."""
         if self.trouble is None:
             log.warning("%s cannot be written (%s); what happens is kept in memory until it can", self.path, why)
         self.trouble = why
@@ -249,7 +250,8 @@ class StateFile:
         return db
 
     def _alone(self) -> sqlite3.Connection:
-        """The file, through a connection that needs no further file beside it: a full disk has no room for that."""
+        """Open the file in exclusive locking mode, which needs no shared-memory file beside it: a full disk has no room
+        for one."""
         if own_files.kind(self.path) != "a file":
             raise FileNotFoundError(self.path)
         db = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True, timeout=1)
@@ -257,7 +259,8 @@ class StateFile:
         return db
 
     def mend(self, error: sqlite3.DatabaseError) -> bool:
-        """After an error: True when it was the file's, and there is another one in its place. What was begun is to be done again."""
+        """Handle an error of SQLite. Return True if the file was at fault and has been replaced; the caller's work must
+        be repeated."""
         fault = fault_of(error)
         if fault is Fault.OTHER or self.trouble is not None:
             return False
@@ -274,7 +277,7 @@ class StateFile:
         return True
 
     def look(self) -> None:
-        """See that the file is where it was, and go back to it where it could not be written before: what is known now becomes it."""
+        """Check that the file is in its place; write it again if it was removed, or could not be written before."""
         if self.trouble is None and identity(self.path) == self._identity:
             return
         new = self.path.with_name(self.path.name + ".new")
@@ -340,26 +343,27 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 KEPT_ANSWERS = 10_000
-"""Answers that are remembered for a client that asks again; a client retries within seconds."""
+"""Answers that are kept for clients that repeat a request; a client retries within seconds."""
 
 
 class State:
-    """One connection guarded by one lock: the work is microseconds, and order matters more than parallel reading."""
+    """The state database: one connection guarded by one lock. Transactions are short, and their order matters."""
 
     def __init__(self, directory: Path, *, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self.path = directory / "state.sqlite3"
         self.notices: list[str] = []
-        """Sentences for a person: what had to be set aside, and why nothing can be written."""
+        """Sentences for the person: what was set aside, and why nothing can be written."""
         self._asked: date | None = None
         self._file = StateFile(self.path, self.notices.append)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """The database, for one of the journal's own modules; committed at the end, or nothing of it.
+        """Yield the database for one transaction, committed at the end of the block and rolled back if it raises.
 
-        Raises BegunAnew: the file was damaged, or cannot be written any more; what takes its place is there when it is asked again.
+        Raises BegunAnew if the file was damaged or can no longer be written; a replacement is then ready for the next
+        call.
         """
         with self._lock:
             try:
@@ -372,17 +376,17 @@ class State:
 
     @property
     def trouble(self) -> str | None:
-        """Why what happens is kept in memory only, where it is."""
+        """Why the state is kept in memory only; None if it is in the file."""
         return self._file.trouble
 
     @property
     def trouble_said(self) -> str | None:
-        """The same as a sentence."""
+        """`trouble` as a sentence."""
         why = self.trouble
         return why and f"{self.path} cannot be written ({why}); what happens is kept in memory until it can"
 
     def look(self) -> None:
-        """Notice that the file was taken away, and go back to it where it could not be written before."""
+        """Notice that the file was removed, and return to it if it could not be written before."""
         with self._lock:
             self._file.look()
 
@@ -391,14 +395,14 @@ class State:
         return self._clock
 
     def touch(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime | None = None) -> None:
-        """Record that these nodes were used (`at`: now); a job folds the events into the vault's strength."""
+        """Record that these nodes were used (`at`: default now). A job folds these events into the vault's strength."""
         now = (at or self._clock()).isoformat()
         with self.transaction() as db:
             rows = [(node_id, now, how, session_id) for node_id in node_ids]
             sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
 
     def glance(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime) -> None:
-        """Record a weak use of these nodes: once a day and session, however often they were shown."""
+        """Record a weak use of these nodes, at most once per day and session."""
         with self.transaction() as db:
             known = {
                 row[0]
@@ -412,41 +416,43 @@ class State:
             sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
 
     def asked(self, at: datetime) -> None:
-        """Record that something was asked on this day."""
+        """Record that there was a request on this day."""
         day = at.astimezone(UTC).date()
-        if day != self._asked:  # most questions of a day are not its first
+        if day != self._asked:  # write once a day
             with self.transaction() as db:
                 db.execute("INSERT OR IGNORE INTO active_day (day) VALUES (?)", (day.isoformat(),))
             self._asked = day
 
     def active_days(self) -> set[date]:
-        """The days on which something was asked, as this machine knows them."""
+        """Return the days on which there was a request on this machine."""
         with self.transaction() as db:
             return {date.fromisoformat(day) for (day,) in db.execute("SELECT day FROM active_day")}
 
     def accesses(self) -> list[tuple[int, str, str, str]]:
-        """Events not yet folded in, oldest first: (event, node id, ISO time, how: recall, whisper, get or feedback)."""
+        """Return the events not yet folded in, oldest first: (event, node id, ISO time, how: recall, whisper, get or
+        feedback)."""
         with self.transaction() as db:
             return list(db.execute("SELECT id, node_id, time, how FROM access ORDER BY id"))
 
     def folding(self, upto: int, run: str) -> None:
-        """The commit of this run is about to hold the events up to and including this one."""
+        """Record, before the commit, that this run will fold in the events up to and including `upto`."""
         with self.transaction() as db:
             db.execute("UPDATE access SET run = ? WHERE id <= ?", (run, upto))
 
     def half_folded(self) -> list[str]:
-        """Runs that began to fold events in, and of which nobody said how it ended: the daemon was killed there."""
+        """Return the runs that began to fold events in and did not end, because the daemon was killed."""
         with self.transaction() as db:
             return [row[0] for row in db.execute("SELECT DISTINCT run FROM access WHERE run IS NOT NULL")]
 
     def folded(self, run: str, *, held: bool = True) -> None:
-        """That run ended. `held`: the vault holds its events now, and they are forgotten; else they wait for the next one."""
+        """Record the end of a run. `held`: the vault now holds its events, so they are deleted; else the next run takes
+        them."""
         done = "DELETE FROM access WHERE run = ?" if held else "UPDATE access SET run = NULL WHERE run = ?"
         with self.transaction() as db:
             db.execute(done, (run,))
 
     def answer(self, request_id: str) -> tuple[str, str, bytes] | None:
-        """The first answer to a request: (method, digest of its parameters, reply)."""
+        """Return the stored answer to a request: (method, digest of its parameters, reply); None if there is none."""
         with self.transaction() as db:
             row = db.execute("SELECT method, params, reply FROM answer WHERE request_id = ?", (request_id,)).fetchone()
         return None if row is None else (row[0], row[1], bytes(row[2]))
@@ -463,8 +469,11 @@ class State:
             )
 
     def scour(self, holds: Callable[[bytes], bool]) -> int:
-        """Delete every row, of whatever table, in which a value `holds` what must not be there, and write the file anew,
-        so that no freed page has it either. Returns how many rows."""
+        """Delete every row of any table in which `holds` is true of a value, and rewrite the file so that no freed page
+        has it.
+
+        Return the number of rows deleted.
+        """
         gone = 0
         with self.transaction() as db:
             names = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]

@@ -1,7 +1,7 @@
-"""The whisper log: each prompt, also those answered with silence, with the memories that were considered; and the reviews.
+"""The whisper log: each prompt, silent ones too, with the memories that were considered for it; and review questions.
 
-A judgement names a memory, and the log knows for which prompt it was considered. Prompts are redacted and kept for some days. Any
-judgement on a reviewed memory counts as the answer to its review.
+A judgement names a memory, and the log tells for which prompt it was considered. Prompts are redacted and kept for some
+days. Any judgement on a reviewed memory counts as the answer to its review question.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from ormahd.state.state import State
 from ormahd.text.secrets import redact
 
 SPOKEN = "injected"
-"""The outcome of a prompt for which memories were whispered; any other is a silence's reason."""
+"""The outcome of a prompt for which memories were whispered. Any other outcome is the reason for silence."""
 INJECTED = frozenset({"full", "title", "preference"})
-"""How a memory stands in a whisper that counts as injected. `exploring` does not: it is a question (DESIGN section 2)."""
+"""How a memory appears in a whisper that counts as injected. `exploring` does not: it is a review question (DESIGN
+section 2)."""
 KEPT = 2_000
-"""Characters of a prompt that are kept: enough to embed it anew (a model reads some hundred words) and to recognise it."""
+"""Characters of a prompt that are kept: enough to recognise it and to embed it again."""
 REDACTED = KEPT + 1_000
-"""Characters that are looked through for secrets: more than are kept, so that none is cut in two, and no more, because that
-takes half a microsecond a character."""
+"""Characters in which secrets are looked for: more than are kept, so that no secret is cut in two at the end."""
 SHOWN = 10
-"""Ids that an error lists."""
+"""Most ids that an error lists."""
 LOOKED_AT = 500
-"""Prompts in which what was held back is looked for: 10 ms, where 20,000 of them took 0.3 s and every other whisper waited."""
+"""Most recent prompts among whose candidates review questions are chosen, which bounds the time of the query."""
 SLICE = 200
-"""Prompts that are pruned at a time: a whisper does not wait for more than that."""
+"""Prompts deleted in one transaction of `prune`, so that a whisper need not wait long."""
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-"""32 letters, so that each is drawn equally often."""
+"""32 characters, so that a random byte modulo 32 is uniform."""
 _LAST_WORD = re.compile(r"(?<!\S)\S+\Z")
 _EVENT = 12
 """Characters of an event's id: 60 random bits, and short enough for an agent to repeat."""
@@ -51,8 +51,8 @@ log = logging.getLogger("ormah")
 
 
 class Considered(Struct, frozen=True):
-    """A memory that was considered: its relevance before and after feedback's boost, and how it was shown (None: held
-    back)."""
+    """A memory considered for a prompt: its relevance before and after the boost from feedback, and how it was shown
+    (None: not shown)."""
 
     node_id: str
     relevance: float
@@ -61,7 +61,7 @@ class Considered(Struct, frozen=True):
 
 
 class Logged(Struct, frozen=True):
-    """A memory as it was considered for a prompt. `model` names whose `vector` it is."""
+    """A memory as considered for a logged prompt. `vector`: the prompt's, made by `model`."""
 
     event: str
     node_id: str
@@ -76,7 +76,7 @@ class Logged(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """How often something was whispered, and why else not, since `since` (None: nothing is logged)."""
+    """Statistics of the log since `since` (None: the log is empty): prompts, whispers, and silences by reason."""
 
     since: datetime | None
     prompts: int
@@ -86,7 +86,7 @@ class Figures(Struct, frozen=True):
 
 
 def new_event() -> str:
-    """An id that nobody can guess. Drawn at once: letter by letter the interpreter was given away 17 times."""
+    """Return a random id for an event. All its characters are drawn in one call, which is faster."""
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in secrets.token_bytes(_EVENT))
 
 
@@ -104,11 +104,11 @@ def record(
     agent: str = "agent",
     event: str | None = None,
 ) -> str:
-    """Log a prompt, and the memories that were considered for it: 0.5 ms with thirty of them, a third of it the search for
-    secrets. Returns the event's id (`event`, where the caller needed one before), also where the log could not be written.
+    """Log a prompt with the memories considered for it. Return the event's id (`event`, or a new one), even if logging
+    failed.
 
-    `outcome`: `injected`, or why nothing was. Candidates are logged only with a session and a vector (`model`: the
-    embedder's name): without them nothing can be learned from them.
+    `outcome`: `injected`, or the reason for silence. Candidates are logged only with a session and a vector (`model`:
+    the embedder's name), because without them nothing can be learned from them.
     """
     event = event or new_event()
     text = kept(prompt)
@@ -118,7 +118,7 @@ def record(
     values = (event, _iso(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, name)
     try:
         _write(state, values, rows if session_id is not None and blob is not None and name is not None else [])
-    except (sqlite3.Error, BegunAnew) as exc:  # a full disk, a broken file: a whisper does not fail for its log
+    except (sqlite3.Error, BegunAnew) as exc:  # a failure to log must not fail the whisper
         log.warning("a whisper could not be logged: %s", exc)
     return event
 
@@ -134,10 +134,10 @@ def _write(state: State, event: Sequence[Any], candidates: Sequence[Sequence[Any
 
 
 def kept(prompt: str) -> str:
-    """What is kept of a prompt: its beginning, without secrets."""
+    """Return the part of a prompt that is kept: its beginning, with secrets redacted."""
     text = prompt[:REDACTED]
     if len(prompt) > REDACTED and not prompt[REDACTED].isspace():
-        text = _LAST_WORD.sub("", text)  # half a token is no token to those who look for tokens
+        text = _LAST_WORD.sub("", text)  # half a secret would not be recognised
     return redact(text).text[:KEPT]
 
 
@@ -148,10 +148,10 @@ _LOGGED = (
 
 
 def latest(state: State, prefix: str) -> Logged:
-    """The last time that a memory was considered. `prefix`: its id, or a beginning of it that no other logged one has.
+    """Return the last logged time that a memory was considered. `prefix`: its id, or a prefix unique among the logged
+    ids.
 
-    Raises:
-        Ambiguous: several were considered whose ids begin so. NotFound: none was.
+    Raises Ambiguous or NotFound.
     """
     with state.transaction() as db:
         ids = _ids(db.execute("SELECT DISTINCT node_id FROM whisper_log WHERE node_id >= ? AND node_id < ? LIMIT ?",
@@ -162,10 +162,10 @@ def latest(state: State, prefix: str) -> Logged:
 
 
 def considered(state: State, event: str, prefix: str) -> Logged:
-    """A memory as it was considered in one whisper.
+    """Return a memory as considered in one whisper.
 
-    Raises:
-        NotFound: there was no such whisper, or it did not consider that memory. Ambiguous: it considered several.
+    Raises NotFound if there is no such whisper, or it did not consider the memory; Ambiguous if several of its memories
+    match.
     """
     candidates = candidates_of(state, event)
     if not candidates and not _known(state, event):
@@ -179,7 +179,7 @@ def considered(state: State, event: str, prefix: str) -> Logged:
 
 
 def candidates_of(state: State, event: str) -> list[Logged]:
-    """What a whisper considered, in the order in which it was logged; empty where it is not known."""
+    """Return the memories that a whisper considered, in the order logged; empty if the whisper is unknown."""
     with state.transaction() as db:
         return [_logged(row) for row in db.execute(_LOGGED + "WHERE l.event = ? ORDER BY l.id", (event,))]
 
@@ -187,13 +187,15 @@ def candidates_of(state: State, event: str) -> list[Logged]:
 def held_back(
     state: State, since: datetime, space: str | None, limit: int, *, least: float = 0.0
 ) -> list[tuple[int, str]]:
-    """Memories that were considered since then, for prompts of this space (None: without one), at a relevance of at least `least`, and
-    never shown: (row of the log in which it was most relevant, memory), most relevant first. Of the last `LOOKED_AT` prompts at
-    most."""
+    """Return memories that were considered since then but never shown: (row of the log, node id), most relevant first.
+
+    Only prompts of this space (None: without one) with a relevance of at least `least` count; the row is the one with
+    the highest relevance. Looks at the last `LOOKED_AT` prompts.
+    """
     with state.transaction() as db:
         keys, _ = sql.scored(
             db,
-            # with one max() the other columns are those of its row
+            # with a single max(), SQLite takes the other columns from the row of the maximum
             "SELECT l.id || ':' || l.node_id AS key, "
             "max(CASE WHEN l.shown IS NULL AND e.space IS ? AND l.relevance >= ? THEN l.relevance END) AS score "
             "FROM (SELECT event, space FROM whisper_event WHERE time >= ? ORDER BY time DESC LIMIT ?) e "
@@ -206,14 +208,15 @@ def held_back(
 
 
 def row(state: State, number: int) -> Logged | None:
-    """A row of the log; None where it was forgotten."""
+    """Return a row of the log; None if it was deleted."""
     with state.transaction() as db:
         found = db.execute(_LOGGED + "WHERE l.id = ?", (number,)).fetchone()
     return None if found is None else _logged(found)
 
 
 def claim_use(state: State, event: str, node_id: str) -> bool:
-    """Whether a judgement is the first to say that this memory was used in this whisper; asked again, it is not."""
+    """Return whether this is the first call for this memory and whisper: a use is counted once, however often it is
+    judged."""
     with state.transaction() as db:
         done = db.execute(
             "UPDATE whisper_log SET used = 1 WHERE event = ? AND node_id = ? AND used = 0", (event, node_id)
@@ -222,7 +225,7 @@ def claim_use(state: State, event: str, node_id: str) -> bool:
 
 
 def prompt_texts(state: State, events: Iterable[str]) -> dict[str, str]:
-    """The texts of prompts that are still known, by event."""
+    """Return the texts of those prompts that are still logged, by event."""
     found: dict[str, str] = {}
     with state.transaction() as db:
         for event in events:
@@ -233,7 +236,7 @@ def prompt_texts(state: State, events: Iterable[str]) -> dict[str, str]:
 
 
 def figures(state: State) -> Figures:
-    """What is logged, counted."""
+    """Return statistics of the log."""
     with state.transaction() as db:
         outcomes = dict(db.execute("SELECT outcome, count(*) FROM whisper_event GROUP BY 1 ORDER BY 2 DESC, 1"))
         (since,) = db.execute("SELECT min(time) FROM whisper_event").fetchone()
@@ -247,7 +250,7 @@ def figures(state: State) -> Figures:
 
 
 def prune(state: State, days: float) -> int:
-    """Forget prompts that are older, with their candidates, some at a time. Returns how many."""
+    """Delete prompts older than `days` with their candidates, `SLICE` in each transaction. Return how many."""
     before, gone = _iso(state.clock() - timedelta(days=days)), 0
     while True:
         with state.transaction() as db:
@@ -314,7 +317,7 @@ class LoggedPrompt(Struct, frozen=True):
 
 
 class LoggedMemory(Struct, frozen=True):
-    """A memory that stood in a whisper."""
+    """A memory that was shown in a whisper."""
 
     node_id: str
     shown: str
@@ -322,7 +325,7 @@ class LoggedMemory(Struct, frozen=True):
 
 
 def prompts(state: State, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> list[LoggedPrompt]:  # fmt: skip
-    """Prompts between the two times, newest first. `space`: "global" stands for prompts from no space."""
+    """Return the prompts between two times, newest first. `space`: "global" means prompts without a space."""
     conditions, values = ["1"], list[Any]()
     for sign, bound in ((">=", since), ("<=", before)):
         if bound is not None:
@@ -341,7 +344,7 @@ def prompts(state: State, *, since: datetime | None, before: datetime | None, sp
 
 
 def shown(state: State, events: Sequence[str]) -> dict[str, list[LoggedMemory]]:
-    """By event, the memories that stood in its whisper, in the order in which they were said."""
+    """Return the memories shown in each whisper, by event, in the order shown."""
     found: dict[str, list[LoggedMemory]] = {}
     with state.transaction() as db:
         for some in sql.sets(events):
@@ -355,7 +358,7 @@ def shown(state: State, events: Sequence[str]) -> dict[str, list[LoggedMemory]]:
 
 
 def last(state: State, *, spoken: str) -> LoggedPrompt | None:
-    """The last prompt for which something was said (`spoken`: that outcome's name)."""
+    """Return the last prompt for which memories were whispered (`spoken`: the name of that outcome)."""
     select = (
         "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
         "WHERE outcome = ? ORDER BY time DESC LIMIT 1"
@@ -366,7 +369,8 @@ def last(state: State, *, spoken: str) -> LoggedPrompt | None:
 
 
 def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> None:
-    """The whisper `surfaced_in` asked about a memory that the whisper `event` had held back. For when it went out."""
+    """Record that the whisper `surfaced_in` asked about a memory that the whisper `event` had not shown. Call it once
+    that whisper was sent."""
     with state.transaction() as db:
         db.execute(
             "INSERT INTO review_log (node_id, event, surfaced_in, time) VALUES (?, ?, ?, ?)",
@@ -375,7 +379,7 @@ def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> Non
 
 
 def answer(state: State, node_id: str) -> bool:
-    """The newest question about this memory that is still open is answered; False: none was open."""
+    """Mark the newest open review question about this memory as answered. Return False if none was open."""
     with state.transaction() as db:
         done = db.execute(
             "UPDATE review_log SET answered = ? WHERE id = (SELECT id FROM review_log WHERE node_id = ? AND answered IS NULL "
@@ -386,14 +390,15 @@ def answer(state: State, node_id: str) -> bool:
 
 
 def resting(state: State, *, since: datetime, unanswered: int) -> set[str]:
-    """Memories that are not to be asked about now: somebody was asked since then, or in vain that often."""
+    """Return the memories not to be asked about now: there was a question since `since`, or `unanswered` of them got no
+    answer."""
     with state.transaction() as db:
         select = "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?"
         return set(sql.columns(db, ("node_id",), f"FROM ({select})", (_iso(since), unanswered))[0])
 
 
 def counts(state: State) -> tuple[int, int]:
-    """(asked, answered)."""
+    """Return the number of review questions: (asked, answered)."""
     with state.transaction() as db:
         asked, answered = db.execute("SELECT count(*), count(answered) FROM review_log").fetchone()
     return int(asked), int(answered)
