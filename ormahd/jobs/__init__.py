@@ -1,1 +1,1 @@
-"""Maintenance while nobody looks: jobs plan, the runner acts (DESIGN section 6)."""
+"""Maintenance jobs: each job plans changes, and the runner applies them (DESIGN section 6)."""

@@ -1,4 +1,4 @@
-"""All jobs, in the order in which `run all` runs them. The reconciling scan is one of them and plans no changes of its own."""
+"""The list of all jobs, in the order in which `run all` runs them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from ormahd.model.node import ProposalType
 
 
 class IndexUpdater:
+    """Run the reconciler's scan as a job. It plans no changes: the scan commits by itself."""
+
     name = "index_updater"
 
     def plan(self, turn: Turn) -> Iterator[Step]:
@@ -42,4 +44,4 @@ CHANGES_OF: Mapping[ProposalType, ChangeOf] = {
     ProposalType.CONFLICT: change_of,
     # decay: decay_manager
 }
-"""Who makes the change of a proposal that was approved, by its type."""
+"""{type of proposal: function that makes the change of an approved proposal from its payload}."""

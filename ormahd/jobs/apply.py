@@ -1,4 +1,4 @@
-"""One change into one commit: for the runner, for proposals that were approved, for two-phase maintenance."""
+"""Commit one change. Used by the runner, by approved proposals and by two-phase maintenance."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ def apply(
     ormah: Ormah, change: Change, caller: Caller, *, run: str | None, body: str | None = None,
     beside: Callable[[Transaction], None] = lambda _: None,
 ) -> Outcome | None:  # fmt: skip
-    """Commit `change`; None: there is nothing left to do, and nothing was done. `body` in place of the change's own;
-    `beside` puts further files into the same commit.
+    """Commit `change`. Return None if the change has no edits left to make.
+
+    `body`: commit message body instead of the change's own. `beside`: adds further files to the same commit.
 
     Raises:
-        Conflict: a note that it was decided on is another by now. NotFound, InvalidNote: one cannot be read any more.
-        BadRequest, Conflict, NotFound: the change makes no sense any more. VaultBusy: git is held, and nothing was done.
+        Conflict: a note in `based_on` was edited since the change was planned. NotFound, InvalidNote: such a note is gone or
+            cannot be read.
+        BadRequest, Conflict, NotFound: the change is no longer possible. VaultBusy: another process holds git.
     """
     with ormah.writing:
         for node_id, digest in change.based_on.items():

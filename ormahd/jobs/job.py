@@ -1,9 +1,9 @@
-"""What a job is, and what it says to the runner.
+"""The interface between a job and the runner.
 
-A job *plans*: it reads, thinks, asks the judge, and yields what it would do, one change at a time. It never writes to the
-vault. The runner *acts*: it counts, checks that the notes a change was decided on still stand, commits, and tells the job.
-What is planned after a change sees that change; in a dry run nothing is applied, so a plan may name what an earlier change
-would have settled.
+A job plans: it reads the index, may ask the judge, and yields the changes it wants, one at a time. It never writes to the
+vault. The runner applies: it enforces limits, checks that the notes that a change is based on are unchanged, commits, and calls
+`done`. A job resumes after each change was applied, so later plans see earlier changes. A dry run applies nothing, so its plan
+may contain changes that an earlier one would have made unnecessary.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
 
 class Stopped(Exception):
-    """The run is to end: the daemon stops, or the job was paused. What was committed stands; the rest comes next time."""
+    """Raised to end a run because the daemon stops or the job was paused. Commits made so far stay."""
 
 
 class Edit(Struct, frozen=True):
-    """One file of a change. `data` None: the note goes. `expect`: sha256 of the version that `data` was made from; None:
-    there is no file yet."""
+    """The new content of one file in a change. `data` None: the file is deleted.
+
+    `expect`: sha256 of the version that `data` was made from; None: the file does not exist yet.
+    """
 
     node_id: str | None
     path: str
@@ -41,16 +43,16 @@ class Edit(Struct, frozen=True):
 
 
 def nothing() -> None:
-    """A change of which nobody need be told."""
+    """Do nothing: the default for `Change.done`."""
 
 
 class Change(Struct, frozen=True):
-    """One commit. `subject` is a sentence for people, `body` says why (scores, verdict).
+    """A planned change that becomes one commit. `subject` is a sentence for people, `body` gives the reasons (scores, verdict).
 
-    `edits` is called under the writers' lock and makes the files from the notes as they stand then; none: there is nothing
-    left to do. It raises OrmahError where the change makes no sense any more. `based_on`: the notes that the decision was
-    about, with the sha256 of the version it was made from (`NodeRow.digest`); the runner drops the change when one of them
-    is another by now. `done` is called after the commit.
+    `edits` is called under the writers' lock and makes the edits from the current notes; an empty list means that there is
+    nothing left to do. It raises OrmahError if the change is no longer possible. `based_on`: `{node id: sha256}` of the note
+    versions that the decision was based on (`NodeRow.digest`); if one has changed, the runner drops the change. `done` is
+    called after the commit.
     """
 
     kind: Kind
@@ -59,15 +61,15 @@ class Change(Struct, frozen=True):
     edits: Callable[[], Sequence[Edit]]
     based_on: Mapping[str, str]
     weight: int = 1
-    """How many of the run's changes it counts for: a commit of 40 links is 40."""
+    """How much the change counts against the limit of the run, in notes or edges: a commit of 40 links counts 40."""
     done: Callable[[], None] = nothing
 
 
 class Ask(Struct, frozen=True):
-    """A change that a person has to decide on: kept as a proposal, once (seeds/data-model).
+    """A change that a person has to decide on; the runner stores it as a proposal, once (seeds/data-model).
 
-    `payload` is what the job needs to make the change when it is approved (JSON); `preview` what it would look like;
-    `evidence` the numbers it was found by.
+    `payload`: JSON from which the change is made when the proposal is approved. `preview`: the text that the change would
+    leave. `evidence`: the scores by which the job found it.
     """
 
     type: ProposalType
@@ -81,21 +83,22 @@ class Ask(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """Work that needs no commit of the runner's: a scan, for one. Only counted."""
+    """A report of work that the job did without a commit by the runner, such as a scan. The runner only adds up the numbers."""
 
     applied: int = 0
     skipped: int = 0
     more: bool = False
-    """The job has more to do, which waits for the next run."""
+    """Whether the job has left work for the next run."""
 
 
 Step = Change | Ask | Done
 
 
 class Turn(Struct, frozen=True):
-    """One run of one job: what it may use.
+    """The context of one run of one job.
 
-    `now` stands still during the run. `judge` None: jobs do what is safe without one. `near` is shared by the jobs of a run.
+    `now` is fixed for the run. `judge` None: the job only does what is safe without a judge. `near` is shared by all jobs of
+    a run. `dry`: plan only, and remember nothing. `progress` takes (done, total, stage).
     """
 
     ormah: Ormah
@@ -108,22 +111,28 @@ class Turn(Struct, frozen=True):
     stopping: Callable[[], bool]
     progress: Callable[[int, int, str], None]
     limit: float = math.inf
-    """The weight that all changes of this run may have together. A job that puts many things into one commit takes no more
-    than that, the best first: a heavier change is dropped."""
+    """Maximum total weight of the changes of this run.
+
+    A job that puts many edits into one commit must stay below this limit, best edits first; the runner drops a heavier change.
+    """
 
     def give(self) -> None:
-        """Between two steps: let those pass for whom somebody waits. Raises Stopped. Never with a lock held."""
+        """Yield to requests that a person waits for. Jobs call it between two steps, never while they hold a lock.
+
+        Raises:
+            Stopped: the run must end.
+        """
         if self.stopping():
             raise Stopped
         priority.give()
 
 
 class Job(Protocol):
-    """One kind of maintenance. Stateless: what it must remember between runs lies in the journal or in the vault."""
+    """One kind of maintenance. A job has no state of its own: what it remembers between runs is in the state or the vault."""
 
     @property
     def name(self) -> str: ...
 
     def plan(self, turn: Turn) -> Iterator[Step]:
-        """What is to be done, best first. Ends when nothing is left; a second run right after yields nothing new."""
+        """Yield what should be done, best first. A second run right after the first yields nothing new."""
         ...

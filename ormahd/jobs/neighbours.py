@@ -1,7 +1,7 @@
-"""Find pairs of memories that are near in meaning, from the index; and score how alike the two of a pair are.
+"""Find the nearest neighbours of memories by their embeddings, and score how similar two memories are.
 
-One `NearMemories` lives for one run, so three jobs that ask for the same neighbours search once. The score is the original's: 0.6
-cosine + 0.2 similarity of the titles + 0.2 share of common words.
+A run has one `NearMemories`, a cache, so that several jobs that need the same neighbours search once. The similarity score is
+0.6 * cosine + 0.2 * similarity of the titles + 0.2 * share of common words.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ if TYPE_CHECKING:
 
 
 REACH = 16
-"""Neighbours kept of each note: the conflict detector's 15 is the most that any job asks for (REFERENCE C)."""
+"""Number of neighbours kept per memory. No job asks for more: the conflict detector needs 15 (REFERENCE C)."""
 AHEAD = 32
-"""Notes whose neighbours are searched at once."""
+"""Number of memories whose neighbours are searched in one batch."""
 PIECES = 3
-"""Of a long note so many of its pieces look for neighbours: a part of it may be what another note says."""
+"""Number of pieces of a long note that are searched with, because another note may resemble only a part of it."""
 WARM_S = 60.0
-"""Seconds that a run right after the start waits for the model; then it does with the vectors that are there."""
+"""Maximum seconds that a run waits until all memories have vectors; then it continues with the vectors that exist."""
 TEXT_STAYS = frozenset({Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH})
-"""Changes that leave the texts as they are, and so who is near to whom: a night of links costs no second search."""
+"""Kinds of changes that do not change texts, so the cached neighbours stay valid."""
 
 
 class NearMemories:
-    """Neighbours by note, best first, as (id, cosine). Only nodes that have vectors have any."""
+    """A cache of each memory's neighbours as (id, cosine), nearest first. A memory without vectors has no neighbours."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
         self._known: dict[str, list[tuple[str, float]]] = {}
         self._lent = index.lent()
-        """Notes that no job may touch, and so nobody's neighbours."""
+        """Ids of notes that Ormah never writes to. They are not returned as neighbours."""
 
     def of(self, node_id: str) -> list[tuple[str, float]]:
-        """Up to REACH neighbours. Some may be gone by now: whoever uses them looks."""
+        """Return up to REACH neighbours. Some may have been deleted since the search: the caller must check."""
         if node_id not in self._known:
             self.ahead([node_id])
         return self._known[node_id]
 
     def ahead(self, ids: Sequence[str]) -> None:
-        """Search for all of these at once, some dozens: it takes a tenth of the time that they take one by one."""
+        """Search the neighbours of several memories in one batch, which is much faster than one by one."""
         asked = [node_id for node_id in dict.fromkeys(ids) if node_id not in self._known]
         pieces: list[tuple[str, NDArray[np.float32]]] = []
         for node_id in asked:
@@ -74,7 +74,7 @@ class NearMemories:
             self._known[node_id] = sorted(known.items(), key=lambda hit: (-hit[1], hit[0]))[:REACH]
 
     def forget(self, ids: Collection[str]) -> None:
-        """These notes changed; they and whoever had them as neighbours are searched anew."""
+        """Drop the cached neighbours of these changed memories, and of the memories that have them as neighbours."""
         gone = set(ids)
         self._known = {
             node_id: hits for node_id, hits in self._known.items()
@@ -83,7 +83,11 @@ class NearMemories:
 
 
 def wait_for_vectors(turn: Turn) -> None:
-    """A run while the model is being loaded would find nobody near, and call that nothing to do."""
+    """Wait up to WARM_S seconds until all memories have vectors, because without vectors a job would find nothing to do.
+
+    Raises:
+        Stopped: the run must end.
+    """
     ormah, end = turn.ormah, time.monotonic() + WARM_S
     while ormah.phase not in {"ready", "stopping"} and time.monotonic() < end and not ormah.index.wait_filled(0.2):
         turn.give()
@@ -93,7 +97,10 @@ def wait_for_vectors(turn: Turn) -> None:
 def pairs(
     ids: Sequence[str], near: NearMemories, *, floor: float, reach: int, give: Callable[[], None]
 ) -> Iterator[tuple[str, str, float]]:
-    """Pairs (id, neighbour, cosine) of `ids` with their `reach` nearest, at least `floor` alike; each pair once."""
+    """Yield (id, neighbour, cosine) for the `reach` nearest neighbours of each of `ids`; each pair once.
+
+    `floor`: the least cosine. `give` is called before each memory, to yield to other work.
+    """
     met: set[tuple[str, str]] = set()
     for at, node_id in enumerate(ids):
         give()
@@ -112,11 +119,11 @@ COSINE, TITLE, WORDS = 0.6, 0.2, 0.2
 
 
 class Likeness(Struct, frozen=True):
-    """Each part 0 to 1 (a cosine below 0 counts as 0)."""
+    """The similarity of two memories, with its three parts. Each part is 0 to 1; a cosine below 0 counts as 0."""
 
     cosine: float
     title: float
-    """1 less the edit distance of the titles as a share of the longer; a memory without one has its first line."""
+    """1 - (edit distance of the titles / length of the longer one). The first line stands in for a missing title."""
     words: float
     """Jaccard index of the words of title and content."""
 
@@ -129,7 +136,7 @@ class Likeness(Struct, frozen=True):
 
 
 def likeness(one: NodeRow, other: NodeRow, cosine: float) -> Likeness:
-    from rapidfuzz.distance import Levenshtein  # here, because all jobs are imported at the start
+    from rapidfuzz.distance import Levenshtein  # imported here to keep the start of the daemon quick
 
     names = [headline(row.title, row.content).casefold() for row in (one, other)]
     return Likeness(

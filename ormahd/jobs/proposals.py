@@ -1,8 +1,8 @@
-"""Proposals: changes that a job would make and that a person has to decide on.
+"""Proposals: changes that a job would make, but that a person has to decide on.
 
-A person approves a proposal as it was made, with the newer or older memory's text, or with a text of their own. The decision is
-written to the vault in the same commit as the change, so undoing that commit opens the proposal again. A proposal is stale when a
-text that it was made of has changed; tags, edges and tiers do not count, because other jobs change them every night.
+A person approves a proposal as it is, with the newer or older memory's text, or with a text of their own. The decision is
+written to the vault in the same commit as the change, so undoing that commit makes the proposal pending again. A proposal
+becomes stale when the text of one of its memories changes. Tags, edges and tiers do not count, because other jobs change them.
 """
 
 from __future__ import annotations
@@ -54,17 +54,20 @@ if TYPE_CHECKING:
 
 
 ChangeOf = Callable[["Ormah", Mapping[str, Any]], Change]
-"""Makes the change of an approved proposal from its payload."""
+"""A function that makes the change of an approved proposal from its payload."""
 NEWER: Final = "newer"
 OLDER: Final = "older"
 BOTH: Final = "both"
 KEPT: Final = (NEWER, OLDER, BOTH)
 PAIRED: Final = (ProposalType.MERGE, ProposalType.CONFLICT)
-"""Proposals about two memories, from which one may be chosen."""
+"""Types of proposals about two memories, where the person may choose which one stays."""
 
 
 class Choice(Struct, frozen=True):
-    """`keep`: whose words hold; `content`, `title`: the words of the memory that stays. None: as it was proposed."""
+    """How a person approves a proposal. A field that is None: as proposed.
+
+    `keep`: newer, older or both: the memory that stays. `content`, `title`: the new text of the memory that stays.
+    """
 
     keep: str | None = None
     content: str | None = None
@@ -72,7 +75,7 @@ class Choice(Struct, frozen=True):
 
 
 def check(choice: Choice) -> None:
-    """Raise BadRequest where a choice makes no sense by itself."""
+    """Raise BadRequest if the choice is invalid for every proposal."""
     if choice.keep is not None and choice.keep not in KEPT:
         raise BadRequest(f"keep is {choice.keep[:60]!r}", hint="newer, older or both")
     if choice.keep == BOTH and (choice.content is not None or choice.title is not None):
@@ -84,10 +87,10 @@ def check(choice: Choice) -> None:
 
 
 def chosen_change(ormah: Ormah, row: StoredProposal, choice: Choice, change_of: ChangeOf) -> Change:
-    """The change of an approved proposal.
+    """Return the change of an approved proposal, adapted to the choice.
 
     Raises:
-        BadRequest: the choice does not fit the proposal; or as `change_of`. NotFound, Conflict: as `change_of`.
+        BadRequest: the choice does not fit the proposal. BadRequest, NotFound, Conflict: from `change_of`.
     """
     if choice == Choice():
         return change_of(ormah, row.payload)
@@ -108,13 +111,16 @@ def chosen_change(ormah: Ormah, row: StoredProposal, choice: Choice, change_of: 
 
 
 def by_age(rows: Sequence[NodeRow]) -> tuple[NodeRow, NodeRow]:
-    """(newer, older) of two memories."""
+    """Return two memories as (newer, older)."""
     newer, older = sorted(rows, key=lambda row: (row.created, row.id), reverse=True)
     return newer, older
 
 
 def text_of(row: StoredProposal, nodes: Sequence[NodeRow]) -> tuple[str | None, str] | None:
-    """The title and the text that an approval would leave, to be edited; None: it leaves none."""
+    """Return the (title, text) of the memory that would stay after an approval, for a person to edit.
+
+    None: the proposal is not about two existing memories.
+    """
     if row.type not in PAIRED or len(nodes) != 2:
         return None
     if row.type is ProposalType.MERGE:
@@ -139,7 +145,7 @@ def _merge(
 
 
 def _with_text(change: Change, node_id: str, title: str | None, content: str) -> Change:
-    """The change with another text in the memory that stays."""
+    """Return the change with another title and text for the memory that stays."""
 
     def edits() -> Sequence[Edit]:
         made = change.edits()
@@ -161,27 +167,33 @@ def _rewritten(edit: Edit, title: str | None, content: str) -> Edit:
 log = logging.getLogger("ormahd.jobs")
 
 MAX_PROPOSALS = 200
-"""Proposals that are put before a person at a time; further ones come up when some of these were decided on."""
+"""Maximum number of pending proposals that a person sees at a time; further ones follow when some are decided."""
 BEHIND = 10
-"""Times `MAX_PROPOSALS` that are kept for when there is room; a job that has more to ask stops there."""
+"""Maximum number of stored pending proposals, as a multiple of `MAX_PROPOSALS`. A job with more proposals stops there."""
 MOST = 1_000
-"""Proposals in one answer."""
+"""Maximum number of proposals in one reply."""
 NAMED = 120
-"""Characters of what was proposed that an error quotes."""
+"""Maximum number of characters of a proposal's action that an error quotes."""
 VERDICTS: Mapping[str, Verdict] = {
     "approved": "approved", "approve": "approved", "rejected": "rejected", "reject": "rejected",
 }  # fmt: skip
 
 
 class Keeping(Enum):
+    """The result of storing a proposal."""
+
     NEW = "new"
     KNOWN = "known"
-    """It waits already, or was decided on; or one of its memories is gone by now."""
+    """Not stored: it is pending or decided already, or one of its memories no longer exists."""
     FULL = "full"
+    """Not stored: too many proposals are pending."""
 
 
 class Proposals:
-    """Of one vault. Safe for many threads. `changes_of`: who makes the change of an approved proposal, by its type."""
+    """The proposals of one vault. Thread-safe.
+
+    `changes_of`: {type of proposal: function that makes the change of an approved proposal from its payload}.
+    """
 
     def __init__(self, ormah: Ormah, changes_of: Mapping[ProposalType, ChangeOf]) -> None:
         self._ormah = ormah
@@ -191,10 +203,13 @@ class Proposals:
         self._decided: dict[str, ProposalDecision] = {}
         self._version = -1
 
-    # ------------------------------------------------------------ what the runner asks
+    # ------------------------------------------------------------ for the runner
 
     def keep(self, ask: Ask, run: str, *, dry: bool) -> Keeping:
-        """Store a proposal, once for the same memories with the same texts, whoever decided on it and wherever."""
+        """Store a proposal, unless one about the same memories with the same texts is pending or was ever decided.
+
+        With `dry`, only return what would happen.
+        """
         key = self._key(ask.type, ask.nodes, self._notes([ask.nodes]))
         if key is None or line_id(key) in self._decisions():
             return Keeping.KNOWN
@@ -212,21 +227,21 @@ class Proposals:
         return Keeping.NEW
 
     def pending(self) -> int:
-        """How many wait, as last looked at."""
+        """Return the number of pending proposals, as of the last call of `follow`."""
         return book.counts(self._ormah.state).get(PENDING, 0)
 
     def bad_lines(self) -> list[tuple[str, int, str]]:
-        """Lines of decisions that cannot be read: (path, number from 1, why)."""
+        """Return the unreadable lines in the files of decisions: (path, line number from 1, reason)."""
         self._decisions()
         return self._files.bad()
 
-    # ------------------------------------------------------------ what people ask
+    # ------------------------------------------------------------ for people
 
     def list(self, *, status: str = PENDING, type: str | None = None, limit: int = 200) -> ProposalsResult:  # noqa: A002
-        """Proposals of that status (`all`: of any) and type, newest first.
+        """Return the proposals of a status ("all": any status) and a type, newest first.
 
         Raises:
-            BadRequest: there is no such status or type.
+            BadRequest: there is no such status or type, or `limit` is out of range.
         """
         if not 1 <= limit <= MOST:
             raise BadRequest(f"limit is {limit}", hint=f"1 to {MOST}")
@@ -251,13 +266,15 @@ class Proposals:
     def resolve(
         self, proposal_id: str, action: str, caller: Caller, choice: Choice | None = None
     ) -> ResolveProposalResult:
-        """Decide on the proposal whose id begins so: `approved` makes the change, `rejected` sees to it that the same thing
-        is never proposed again. Either is one commit, and can be undone. `choice`: how it is approved.
+        """Decide on the proposal whose id begins with `proposal_id`.
+
+        "approved" makes the change. "rejected" changes no memory; the same change is not proposed again. Either is one commit,
+        and can be undone. `choice`: how it is approved.
 
         Raises:
-            BadRequest: the action, the id. NotFound, Ambiguous: no proposal, or several.
-            Conflict: it was decided before, is stale, or its change makes no sense any more; nothing was changed.
-            VaultBusy: git is held by somebody else, and nothing was done.
+            BadRequest: the action, the id or the choice is invalid. NotFound, Ambiguous: no proposal has this id, or several do.
+            Conflict: it was decided before, is stale, or its change is no longer possible; nothing was changed.
+            VaultBusy: another process holds git; nothing was changed.
         """
         verdict = VERDICTS.get(action.strip().casefold())
         if verdict is None:
@@ -293,7 +310,7 @@ class Proposals:
         )  # fmt: skip
 
     def _check(self, row: StoredProposal) -> None:
-        """Only what is pending can be decided on."""
+        """Raise Conflict unless the proposal is pending and the texts of its memories are unchanged."""
         name = f"the proposal {short_id(row.id)} ({row.action[:NAMED]})"
         data = {"id": row.id, "status": row.status}
         if row.status in (APPROVED, REJECTED):
@@ -335,7 +352,7 @@ class Proposals:
     def _note(
         self, row: StoredProposal, verdict: Verdict, caller: Caller, subject: str, types: Sequence[ProposalType] = ()
     ) -> Outcome:
-        """The decision alone. `types`: of which proposals about these memories it is one; else of this one's."""
+        """Commit a decision without a change. `types`: types of proposals that it decides; default: the type of `row`."""
         body = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip()
         return commit(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body,
                       fill=self._line(row, verdict, caller, node_id=row.nodes[0], types=types))  # fmt: skip
@@ -348,7 +365,7 @@ class Proposals:
         node_id: str | None = None,
         types: Sequence[ProposalType] = (),
     ) -> Callable[[Transaction], None]:
-        """Puts the decision into a transaction."""
+        """Return a function that adds the decision to a transaction."""
         path = decision.FILES.path(self._ormah.clock())
         data = self._ormah.vault.read(path)
         notes = self._notes([row.nodes])
@@ -360,16 +377,18 @@ class Proposals:
             )
         return lambda tx: tx.put(path, new, node_id=node_id, expect=None if data is None else digest(data))
 
-    # ------------------------------------------------------------ following the vault
+    # ------------------------------------------------------------ statuses from the vault
 
     def follow(self) -> None:
-        """Have the statuses follow what the vault says: decisions that came by a sync, or were taken back; memories that
-        say something else by now, or do again what they did."""
+        """Update the statuses of proposals from the vault.
+
+        A decision may have come with a sync or been undone, and the texts of memories may have changed or changed back.
+        """
         if self._ormah.vault.waiting or self._ormah.vault.busy():
-            return  # what was just decided may not stand in its file yet
+            return  # a decision made just now may not be in its file yet
         rows = book.rows(self._ormah.state)
         notes = self._notes([row.nodes for row in rows])
-        decided, now = self._decisions(), self._ormah.clock()  # last: who sees what a decision did sees the decision
+        decided, now = self._decisions(), self._ormah.clock()  # read last: notes must not be newer than the decisions
         found: list[Status] = []
         for row in rows:
             made = decided.get(line_id(row.key))
@@ -385,7 +404,7 @@ class Proposals:
             book.settle(self._ormah.state, found)
 
     def _decisions(self) -> dict[str, ProposalDecision]:
-        """Every decision of the vault, by the ids of their lines."""
+        """Return all decisions in the vault as {line id: decision}."""
         with self._lock:
             try:
                 self._files.look()
@@ -407,14 +426,14 @@ class Proposals:
 
     @staticmethod
     def _key(type: ProposalType, ids: Sequence[str], notes: Mapping[str, NodeRow]) -> str | None:  # noqa: A002
-        """The key of a proposal as the memories are now; None where one is gone."""
+        """Return the key of a proposal for the current texts of its memories; None if a memory no longer exists."""
         if not ids or any(one not in notes for one in ids):
             return None
         return decision.key_of(type, ids, [text_key(notes[one].title, notes[one].content) for one in ids])
 
 
 def _shown(row: StoredProposal, nodes: Sequence[NodeRow], by: str | None) -> ProposalRow:
-    """Return a proposal with the memories that it is about, as far as they are there. `by`: who decided."""
+    """Return a proposal with those of its memories that still exist. `by`: the source of the decision, or None."""
     title, content = text_of(row, nodes) or (None, None)
     memories = [
         ProposalNode(

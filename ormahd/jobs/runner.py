@@ -1,7 +1,7 @@
-"""The runner: takes what a job plans, and acts: within limits, one commit a change, with a record of the run.
+"""The runner: apply the changes that a job plans, within limits, one commit per change, and record the run.
 
-A change is applied only when the notes it was decided on are still those (DESIGN section 5): a person's edit in between
-drops that one change, and says so. Nothing is held while a job thinks or a judge is asked.
+A change is applied only if the notes that it is based on are unchanged (DESIGN section 5). If a person edited one meanwhile,
+that change is dropped and reported. No vault lock is held while a job plans or a judge answers.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormahd.jobs")
 
 SAID = 1_000
-"""Sentences of a run that are sent."""
+"""Maximum number of planned and of dropped changes that a reply lists."""
 FEW = 20
-"""Changes that a run may always make, however small the vault is."""
+"""Minimum limit of a run in notes or edges, however small the vault is."""
 WAIT_S = 0.2
-"""Seconds between two looks whether the run under way has ended."""
+"""Seconds between two checks whether the current run has ended."""
 LOW_PRIORITY = 5
-"""Niceness of a run's thread. Not more: now and then it holds what others wait for."""
+"""Niceness of a run's thread. It is moderate because the thread sometimes holds locks that others wait for."""
 
 Progress = Callable[[int, int, str], None]
 
 
 class JobStatus(Struct, frozen=True):
-    """A job as `status` and `ormahctl jobs` tell of it."""
+    """The status of a job, as shown by `ormahctl status` and `ormahctl jobs`. `paused`: since when, or None."""
 
     name: str
     past: JobPast
@@ -62,9 +62,9 @@ class JobStatus(Struct, frozen=True):
 
 
 class Runner:
-    """One run at a time; whoever asks for another one waits. Safe for many threads.
+    """Runs jobs, one run at a time: a caller that requests another run waits. Thread-safe.
 
-    `changes_of`: who makes the change of a proposal that was approved, by its type.
+    `changes_of`: {type of proposal: function that makes the change of an approved proposal from its payload}.
     """
 
     def __init__(
@@ -80,16 +80,20 @@ class Runner:
         self._alone = threading.Lock()
         self._running: set[str] = set()
         self._halted: set[str] = set()
-        """Jobs that were paused while they ran."""
+        """Names of jobs that were paused while they ran."""
         self._marks = threading.Lock()
         self._stopping = threading.Event()
         self.stopping = self._stopping.is_set
         self.runs.born(list(self.jobs))
 
-    # ------------------------------------------------------------ what others ask
+    # ------------------------------------------------------------ status and pausing
 
     def named(self, name: str, *, one: bool = False) -> list[str]:
-        """The jobs that a name means: one, or `all` in the sleep cycle's order. Raises NotFound."""
+        """Return the names of the jobs that `name` means: one job, or every job for "all" (not with `one`).
+
+        Raises:
+            NotFound: there is no such job.
+        """
         if name == "all" and not one:
             return list(self.jobs)
         if name not in self.jobs:
@@ -105,7 +109,7 @@ class Runner:
         return [JobStatus(name, self.runs.past(name), paused.get(name), name in running) for name in self.jobs]
 
     def pause(self, names: Sequence[str]) -> PausedResult:
-        """They do not run by themselves until they are resumed; one that runs ends after the change it is at."""
+        """Pause jobs: they do not run by themselves until resumed. A running one ends after its current change."""
         self.runs.pause(list(names))
         with self._marks:
             self._halted.update(self._running.intersection(names))
@@ -130,7 +134,7 @@ class Runner:
         }  # fmt: skip
 
     def findings(self) -> Iterator[Finding]:
-        """What `doctor` says of jobs and of what was decided."""
+        """Yield what `doctor` reports: jobs that failed or are paused, and unreadable decisions on proposals."""
         for task in self.tasks():
             if task.past.last_error == CUT_OFF:
                 what = f"the job {task.name} was cut off: {CUT_OFF}"
@@ -148,7 +152,7 @@ class Runner:
             yield Finding("warning", what, path, line, "mend the line, or delete it")
 
     def stop(self) -> None:
-        """Let the run under way end after the change it is at; nothing new begins."""
+        """End the current run after its current change, and start no further run."""
         self._stopping.set()
 
     # ------------------------------------------------------------ running
@@ -157,8 +161,11 @@ class Runner:
         self, names: Sequence[str], *, dry: bool = False, force: bool = False, by_itself: bool = False,
         progress: Progress = lambda *_: None,
     ) -> list[RunTaskResult]:  # fmt: skip
-        """Run these jobs one after the other as one run. A job that fails is told in its `error`, and the next one runs.
-        Those that did not begin, because the daemon stops (or, `by_itself`, because they are paused), are left out.
+        """Run these jobs one after the other as one run, and return their results.
+
+        If a job fails, its result has an `error` and the next job runs. The result omits jobs that did not start because the
+        daemon stops, or because they are paused (only with `by_itself`, that is, when the timetable runs them). `force`: without
+        limits.
 
         Raises:
             Unavailable: the daemon stops.
@@ -173,7 +180,7 @@ class Runner:
             except BaseException as exc:  # noqa: BLE001 - raised again below, in the thread that asked
                 faults.append(exc)
 
-        # A scan keeps its own order, and whoever asks for one need not wait for a night's work.
+        # The scan has a lock of its own, so a request for a scan alone need not wait for a long run.
         with self._turn(progress) if set(names) - {IndexUpdater.name} else contextlib.nullcontext():
             thread = threading.Thread(target=work, name="jobs", daemon=True)
             thread.start()
@@ -183,10 +190,10 @@ class Runner:
         return done
 
     def run_whole(self, names: Sequence[str], *, dry: bool, force: bool, progress: Progress) -> list[RunTaskResult]:
-        """Run these jobs because a caller asks for it, and return what came of each.
+        """Run these jobs for a caller's request. Return all results, with lists cut to SAID entries.
 
         Raises:
-            Unavailable: the daemon stops, and not all of them ran.
+            Unavailable: the daemon stops, and not all of the jobs ran.
         """
         done = self.run(names, dry=dry, force=force, progress=progress)
         if len(done) < len(names):
@@ -215,7 +222,7 @@ class Runner:
     ) -> None:  # fmt: skip
         run, near = self.ormah.new_run(), NearMemories(self.ormah.index)
         if not dry:
-            self.proposals.follow()  # what is stale by now holds up nobody
+            self.proposals.follow()  # stale proposals must not use up the limit of pending ones
         for name in names:
             if self._stopping.is_set():
                 break
@@ -251,7 +258,7 @@ class Runner:
         except OrmahError as exc:
             ran.error = exc.message
             log.warning("%s was broken off (%s); `ormahctl jobs` says why", job.name, exc.code)
-        except Exception as exc:  # a fault in one job must not keep the others from their work
+        except Exception as exc:  # a bug in one job must not stop the other jobs
             ran.error = f"a fault of its own: {exc!r}"
             log.exception("%s met a fault", job.name)
         if not dry:
@@ -263,7 +270,7 @@ class Runner:
         return ran
 
     def _limit(self, force: bool) -> tuple[float, float]:
-        """Commits, and weight (notes or edges), that a run may come to."""
+        """Return the limits of a job in one run: (commits, total weight in notes or edges)."""
         if force:
             return float("inf"), float("inf")
         jobs = self.ormah.settings.jobs
@@ -298,7 +305,7 @@ class Runner:
                     self.apply(step, job.name, turn.run, turn.near, ran)
 
     def _asked(self, ask: Ask, turn: Turn, ran: RunTaskResult) -> bool:
-        """Keep a proposal; False: there is no room for any more, and what the job still has comes another day."""
+        """Store a proposal. Return False if too many proposals are pending, so that the job must stop."""
         kept = self.proposals.keep(ask, turn.run, dry=turn.dry)
         if kept is Keeping.FULL:
             ran.more = True
@@ -311,12 +318,16 @@ class Runner:
         return True
 
     def _free(self) -> None:
-        """Nothing is begun while somebody else holds git: each change would wait for it, and foreground writes behind it."""
+        """Raise VaultBusy if another process holds git: each change would wait for git, and other writes behind it."""
         if why := self.ormah.vault.busy():
             raise VaultBusy(f"git is held: {why}; what is left waits for the next run", hint="finish it (git status)")
 
     def apply(self, change: Change, job: str, run: str, near: NearMemories, ran: RunTaskResult) -> Outcome | None:
-        """Commit one change, or drop it and say why (in `ran`). Raises VaultBusy when it could not even be queued."""
+        """Commit one change, or drop it and record the reason in `ran`.
+
+        Raises:
+            VaultBusy: another process holds git, and the change could not be queued.
+        """
         try:
             done = apply(self.ormah, change, Caller(f"job:{job}"), run=run)
         except (Conflict, NotFound, InvalidNote, BadRequest) as exc:

@@ -1,6 +1,7 @@
-"""When jobs run by themselves: each so many hours after its last run, also across restarts (the library `schedule`).
+"""Run jobs periodically: each a fixed number of hours after its last run, also across restarts (with the library `schedule`).
 
-What was missed while the machine was off runs once, some minutes after the start, in the order of the sleep cycle.
+A job whose time passed while the daemon was off runs once, `catch_up_seconds` after the start. Jobs that are due together run
+in the order of `JOBS`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormahd.jobs")
 
 LOOK_S = 30.0
-"""Seconds between two looks at the timetable, at most."""
+"""Maximum seconds between two checks for jobs that are due."""
 
 
 class Timetable:
-    """A thread from `start` to `stop`."""
+    """Runs jobs when they are due, in a thread that lives from `start` to `stop`."""
 
     def __init__(self, runner: Runner, settings: JobSettings) -> None:
         self.runner = runner
@@ -38,7 +39,7 @@ class Timetable:
         self._thread = threading.Thread(target=self._run, name="timetable", daemon=True)
 
     def start(self) -> None:
-        """From now on jobs run when they are due. Nothing happens where jobs are not to run by themselves."""
+        """Start running jobs when they are due. Do nothing if the setting `jobs.enabled` is off."""
         if not self._settings.enabled:
             return
         soonest = datetime.now(UTC) + timedelta(seconds=self._settings.catch_up_seconds)
@@ -53,7 +54,7 @@ class Timetable:
         self._thread.start()
 
     def _hours(self, name: str) -> float:
-        """Hours between two runs of a job; 0: it never runs by itself."""
+        """Return the hours between two runs of a job; 0 means that it never runs by itself."""
         own = {
             "importance_scorer": self._settings.importance_scorer_hours,
             "index_updater": self._settings.index_updater_hours,
@@ -61,7 +62,10 @@ class Timetable:
         return own.get(name, self._settings.nightly_hours)
 
     def stop(self, seconds: float) -> bool:
-        """Nothing new begins, and the run under way ends after the change it is at. False: it goes on after `seconds`."""
+        """Start no further run, and end the current run after its current change.
+
+        Return False if the run has not ended after `seconds`.
+        """
         self._stopping.set()
         self.runner.stop()
         if self._thread.ident is not None:
@@ -69,12 +73,12 @@ class Timetable:
         return not self._thread.is_alive()
 
     def next_run(self, name: str) -> datetime | None:
-        """When the job runs next by itself; None: never."""
+        """Return when the job runs next by itself; None if never."""
         times = [job.next_run for job in self._scheduler.get_jobs(name) if job.next_run is not None]
         return times[0].astimezone(UTC) if times else None
 
     def tasks(self) -> TasksResult:
-        """Return every job, with when it ran and runs next."""
+        """Return every job with the times of its last and its next run."""
         return TasksResult([
             TaskRow(
                 task.name, iso(task.past.last_run), iso(self.next_run(task.name)), task.paused is not None,
@@ -91,13 +95,13 @@ class Timetable:
                 self._maintain()
             except OrmahError as exc:
                 log.info("maintenance did not run: %s", exc.message)
-            except Exception:  # the next turn comes all the same
+            except Exception:  # a failure must not end the thread: the next check follows
                 log.exception("maintenance failed")
             idle = self._scheduler.idle_seconds
             self._stopping.wait(LOOK_S if idle is None else min(LOOK_S, max(1.0, idle)))
 
     def _maintain(self) -> None:
-        """Run what is due, in the order of the sleep cycle. What is due while it is paused runs once when it is resumed."""
+        """Run the jobs that are due, in the order of `JOBS`. A paused job stays due, and runs once when it is resumed."""
         if self._due:
             paused = self.runner.runs.paused()
             due = [name for name in self.runner.jobs if name in self._due and name not in paused]
@@ -107,5 +111,5 @@ class Timetable:
 
 
 def _local(time: datetime) -> datetime:
-    """As `schedule` has times: local, without a zone."""
+    """Convert to local time without a time zone, the form that `schedule` uses."""
     return time.astimezone().replace(tzinfo=None)
