@@ -26,7 +26,7 @@ KEPT = 2_000
 """Blobs whose note id stays cached, beyond two per note of HEAD."""
 
 
-def _nothing(path: str) -> None:  # noqa: ARG001 - replaced by a real reader when the first scan begins
+def _nothing(path: str) -> None:  # noqa: ARG001 - stands where a real reader comes with the first scan
     return None
 
 

@@ -1,8 +1,7 @@
-"""Which commits touched a note, without walking the whole history for it.
+"""Finds the commits that changed a note, without a walk through the whole history for each note.
 
-Ops of ours name their notes in a trailer. Of the others (commits by hand, imports too large to list ids) the changed
-paths are read once, kept in memory, and what is new since is added: 20,000 commits by hand take some seconds the first
-time and about 10 MB.
+Ormah's ops name their notes in a trailer. For all other commits (made by hand, or imports too large to list ids) the
+changed paths are read once and kept in memory; later questions read only new commits.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from ormahd.note.note import stem_short_id
 from ormahd.vault.versions import Versions, is_markdown
 
 TRAILS = 1_000
-"""Notes of which it is remembered what was found, so that the next question looks at new commits only."""
+"""Number of notes whose results are cached, so that the next question about them reads only new commits."""
 
 
 class _Trail(Struct):
-    """What is known of one note: its paths, the commits that were looked at, and those that changed it."""
+    """The cached result of one note: its paths, the commits that were examined, and those of them that changed it."""
 
     paths: set[str] = field(default_factory=set)
     looked: set[str] = field(default_factory=set)
@@ -32,7 +31,7 @@ class _Trail(Struct):
 
 
 class Touched:
-    """For one vault. Safe for many threads."""
+    """Finds commits by note, for one vault. Safe for many threads."""
 
     def __init__(self, oplog: OpLog, versions: Versions) -> None:
         self._oplog = oplog
@@ -45,14 +44,15 @@ class Touched:
         self._trails: OrderedDict[str, _Trail] = OrderedDict()
 
     def warm(self) -> None:
-        """Read what is not known yet, so that the first question need not."""
+        """Read the commits that are not known yet, so that the first question need not."""
         with self._lock:
             self._learn(self._oplog.view())
 
     def commits(self, node_id: str, also: Iterable[str] = ()) -> frozenset[str]:
-        """Commits that changed the note, as far as they say so or are known to have had it under one of its paths.
+        """Return the commits that changed the note: those that name it, and those that changed it at one of its known
+        paths.
 
-        `also`: paths where the note stands, for one that no op names and whose file's name does not tell.
+        `also`: paths where the note is now, for a note that no op names and whose file name does not have its short id.
         """
         with self._lock:
             view = self._oplog.view()
@@ -62,12 +62,12 @@ class Touched:
             trail.paths |= {*self._by_short.get(short_id(node_id), ()), *also}
             self._look(trail, named, node_id)
             while fresh := {commit for path in trail.paths for commit in self._by_path.get(path, ())} - trail.looked:
-                self._look(trail, fresh, node_id)  # may find another name that it had before
+                self._look(trail, fresh, node_id)  # may find an earlier path of the note
             return frozenset([*named, *trail.touched])
 
     def unnamed(self, notes: Mapping[str, str]) -> dict[str, frozenset[str]]:
-        """Of notes (id to path) the commits by ops that name none, in which a file changed that stands at that path or whose
-        name tells the note. None is looked into: fit for asking of thousands."""
+        """Return, for each note (`{id: path}`), the commits without node ids that changed its path or a file whose name
+        has its short id. No file is read, so that thousands of notes may be asked about."""
         with self._lock:
             self._learn(self._oplog.view())
             places = {node_id: {path, *self._by_short.get(short_id(node_id), ())} for node_id, path in notes.items()}
@@ -94,8 +94,8 @@ class Touched:
             trail.looked.add(commit)
 
     def nodes(self, prefix: str) -> set[str]:
-        """Ids that begin so, of notes in files whose name ends in their short id and that no op needs to name: also of
-        those that were removed by hand."""
+        """Return the ids with this prefix, of notes whose file name ends in their short id and which commits without
+        node ids changed. Includes notes that were removed by hand."""
         with self._lock:
             self._learn(self._oplog.view())
             paths = {

@@ -1,8 +1,8 @@
-"""Who made a file: the person, or Ormah. Told by the history.
+"""Tells from the history whether the person or Ormah made a file.
 
-A file is the person's when the first op that names its memory is an adoption or a person's edit, or when no op names it and
-the commit that first added its path is one of these, or was made by hand. It is Ormah's when it came by `remember`, an
-import, a merge or any other op of ours.
+The person made it if the first op that names its memory is an adoption or a person's edit; or, when no op names it, if
+the commit that first added its path is one of these or was made by hand. Ormah made it if it came by `remember`, an
+import, a merge or any other op.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ormahd.vault.vault import Vault
 
 BY_PERSON = frozenset({Kind.ADOPT, Kind.EDIT})
 NAMED = 200
-"""Paths up to which git is asked about them alone."""
+"""Up to this many paths, `git log` is limited to them; beyond, it lists all."""
 
 
 def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set[str]:
-    """Of files (path, and id of the memory if it has one) the paths of those that a person made."""
+    """Return the paths of those files, given as (path, id of the memory or None), that a person made."""
     asked = {path: node for path, node in files if not path.startswith(".ormah/")}
     first = vault.oplog.view().came_by if any(node is not None for node in asked.values()) else {}
     told = {path: first[node] for path, node in asked.items() if node is not None and node in first}
@@ -30,7 +30,7 @@ def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set
 
 
 def _added_by_person(vault: Vault, paths: list[str]) -> set[str]:
-    """Those of `paths` that a person's commit added first. One that the history never had is the person's."""
+    """Return those of `paths` that a person's commit added first, or that the history never had."""
     if not paths:
         return set()
     only = [vault.prefix + path for path in paths] if len(paths) <= NAMED else []
@@ -42,5 +42,5 @@ def _added_by_person(vault: Vault, paths: list[str]) -> set[str]:
             if line.startswith("\x01"):
                 kind = line[1:].strip()
             elif line:
-                kinds[line.removeprefix(vault.prefix)] = kind  # newest first: the oldest is the last that is met
+                kinds[line.removeprefix(vault.prefix)] = kind  # commits come newest first, so the oldest one wins
     return {path for path in paths if kinds.get(path, "") in {"", *BY_PERSON, *UNTOLD}}

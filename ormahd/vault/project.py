@@ -1,7 +1,8 @@
-"""The project that a folder belongs to: its repository, the same for worktrees and clones, else the folder itself.
+"""Finds the project that a folder belongs to: its repository, the same for worktrees and clones, else the folder
+itself.
 
-Used to tell which project a caller works in. The folder is not ours and may be anything; what cannot be read gives no
-project, and no code of the repository runs.
+Used to find the project that a caller works in. The folder can contain anything: unreadable data gives no project, and
+no code of the repository is run.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from ormahd.model.spaces import suffixes
 from ormahd.paths import known_home
 
 ORIGINS: Final = 3
-"""Clones of clones that are followed to where they come from."""
+"""How many clones of local clones are followed to their origin."""
 SECONDS: Final = 2.0
-"""That git may take. The first commit of a repository without a remote takes a walk through its history."""
+"""Timeout of a git command in seconds. To find the first commit, git walks the whole history."""
 NAME_CHARACTERS: Final = 100
 REMEMBERED: Final = 256
-"""Repositories whose remote and first commit are remembered."""
+"""Number of repositories whose remote and first commit are cached."""
 
 
 class Project(Struct, frozen=True):
-    """`key` is what the project is known by: `host/path` of its remote, `root:` and its first commit, `folder:` and its path.
-    `name` is short and for people; `ways` may tell it from others of its name, the best first. `folder`: where it lies, a
-    home directory as `~`. `git`: its repository; None for a plain folder."""
+    """A project. `key` identifies it: `host/path` of its remote, `root:` and its first commit, or `folder:` and its
+    path. `name` is short, for people. `ways`: suffixes that tell it from other projects of that name, best first.
+    `folder`: its path, with the home directory as `~`. `git`: its git directory; None for a plain folder."""
 
     key: str
     name: str
@@ -40,18 +41,19 @@ class Project(Struct, frozen=True):
     git: Path | None = None
 
     def root(self) -> str | None:
-        """The first commit of its history, where there is one and it can be told."""
+        """Return the first commit of the repository's history; None when there is none or it cannot be found."""
         return None if self.git is None else _root(self.git)
 
     def holds(self, commit: str) -> bool:
-        """Whether its repository has this commit, checked out or not."""
+        """Whether the project's repository has this commit, checked out or not."""
         return self.git is not None and _has(self.git, commit)
 
 
 def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
-    """The project that `folder` belongs to: the repository around it, else the folder itself.
+    """Return the project that `folder` belongs to: the repository around it, else the folder itself.
 
-    A repository at one of the `nowhere` (a home directory with its dotfiles) is not the project of everything below it.
+    A repository whose root is in `nowhere` (such as a home directory with dotfiles) is ignored. None for a folder
+    without a name.
     """
     found = _repository(folder, nowhere)
     if found is None:
@@ -62,7 +64,7 @@ def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
 
 
 def shorten(path: str) -> str:
-    """The path with the home directory as `~`: the same on machines whose users have other names."""
+    """Return the path with the home directory as `~`, so that it is the same on machines with other user names."""
     real = os.path.realpath(path)
     if (known := known_home()) is None:
         return real
@@ -76,13 +78,13 @@ def lengthen(path: str) -> Path:
 
 
 def has_commit(folder: str, commit: str) -> bool:
-    """Whether a repository with this commit lies in `folder` (as `shorten` gives it)."""
+    """Whether `folder` (spelled as by `shorten`) is a repository that has this commit."""
     git = _git_dir(lengthen(folder) / ".git")
     return git is not None and _has(git, commit)
 
 
 def _repository(folder: Path, nowhere: frozenset[Path]) -> tuple[Path, Path] | None:
-    """The directory with the configuration, and the root of the worktree."""
+    """Return (directory with git's configuration, root of the worktree) of the repository around the folder, or None."""
     for place in (folder, *folder.parents):
         found = None if place in nowhere else _git_dir(place / ".git")
         if found is not None:
@@ -103,7 +105,7 @@ def _project(git: Path, place: Path, origins: int) -> Project | None:
         if around is not None and origins and around != git:
             return _project(around, there, origins - 1)
         if not there.exists():
-            remote = None  # where it came from is gone: what is left is its history
+            remote = None  # its origin is gone, so its history identifies it
     if remote is not None and remote.local:
         return Project(f"folder:{shorten(remote.key)}", _short(remote.name), _above(shorten(remote.key)), folder, git)
     if remote is not None:
@@ -131,7 +133,8 @@ def _short(name: str) -> str:
 
 
 def _git_dir(dot_git: Path) -> Path | None:
-    """The directory with the configuration: `.git` itself, or where a worktree's or submodule's `.git` file leads."""
+    """Return the directory with git's configuration: `.git` itself, or the directory that the `.git` file of a worktree
+    or submodule leads to; None when there is none."""
     try:
         if dot_git.is_dir():
             return dot_git if (dot_git / "HEAD").exists() else None
@@ -162,7 +165,8 @@ def _remote(git: Path) -> Remote | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp makes a changed file a new question
-    """The address of `origin`, else of the first remote, as the person's `insteadOf` has it."""
+    """Return the URL of the remote `origin`, else of the first remote, after the person's `insteadOf` rules; None
+    without a remote."""
     said = _git("config", "--file", config, "-z", "--get-regexp", r"^remote\..*\.url$") or b""
     urls: dict[str, str] = {}
     for entry in said.decode("utf-8", "replace").split("\0"):
@@ -177,13 +181,13 @@ def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp
 
 
 _roots: dict[tuple[str, int], str] = {}
-"""First commits that were found, by repository and the time of its configuration. Of one without a commit nothing is
-kept: it may have one a moment later. Empty where git took too long: it is not asked again."""
+"""`{(repository, mtime of its configuration): first commit}`. A repository without a commit is not entered, since it
+may soon have one. "" when git took too long: it is not asked again."""
 
 
 def _root(git: Path) -> str | None:
     if (git / "shallow").exists():
-        return None  # its history begins anywhere
+        return None  # a shallow clone does not have the first commit
     try:
         asked = str(git), (git / "config").stat().st_mtime_ns
     except OSError:
@@ -213,7 +217,7 @@ def _had(git: str, commit: str, stamp: int) -> bool:  # noqa: ARG001 - see `_add
 
 
 def _git(*arguments: str) -> bytes | None:
-    """What git prints, outside of every repository; None where it fails."""
+    """Run git outside of every repository. Return its stdout, or None when it fails."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
     try:

@@ -1,5 +1,7 @@
-"""That something was purged, and nothing of what: a committed line for each, by which two histories of one vault are told
-to be from before and after it. Joining them would bring back what was taken out.
+"""Records of purges: a committed line for each, which does not say what was purged.
+
+The lines show whether two histories of one vault are from before and after a purge. Joining these would restore what
+was purged.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ FILE = ".ormah/purged.jsonl"
 
 
 def with_record(data: bytes | None, op: str, when: datetime) -> bytes:
-    """The file with one line more."""
+    """Return the file's content with one more line."""
     line = json.dumps({"id": op, "time": when.isoformat().replace("+00:00", "Z")})
     return (data or b"") + line.encode() + b"\n"
 
 
 def ids(data: bytes | None) -> set[str]:
-    """The ops that the file names; lines that cannot be read are somebody else's."""
+    """Return the ids of the purges that the file lists; unreadable lines are ignored."""
     found = set()
     for line in (data or b"").splitlines():
         try:
@@ -34,8 +36,8 @@ def ids(data: bytes | None) -> set[str]:
 
 
 def check_same(vault: Vault, other: str, remote: str, branch: str) -> None:
-    """Raise Conflict when what was purged on one side still is in the history of the other: of HEAD, or of the commit
-    `other`, which `branch` of `remote` has. A history that merely goes on from the other is none from before."""
+    """Raise Conflict when one side's history still has what was purged on the other. The sides are HEAD and the commit
+    `other`, the tip of `branch` of `remote`. Raises nothing when one history is a continuation of the other."""
     oid = vault.git.resolve(f"{other}:{vault.prefix}{FILE}")
     here, there = ids(vault.committed(FILE)), ids(None if oid is None else vault.blob(oid, FILE))
     head = vault.head()

@@ -1,6 +1,7 @@
-"""What to do when a file is not as an op expected it: merge where it can be merged, and never lose a person's version.
+"""Rewrites an op whose files have changed since it was decided: merges where possible, and never loses a person's
+version.
 
-Used for ops that were acknowledged (`vault_busy` with `stored: true`, or a crash): they can no longer be refused.
+For acknowledged ops (`vault_busy` with `stored: true`, or found after a crash), which can no longer be refused.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from ormahd.vault.worktree import Worktree, Write
 
 
 def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[str]]:
-    """The op rewritten so that it starts from the files as they are now: (None: nothing of it is left, sentences).
+    """Return (the op rewritten to start from the files as they are now, sentences on what was set aside). None: nothing
+    of it is left.
 
-    A step that excludes what the person did is left out and its bytes are set aside under `.ormah/conflicts`. An op that
-    removes something goes whole or not at all: of a merge, the loser must not vanish without the keeper's new text. So
-    does one that joins another history, which would else count as brought in with a part of it missing.
+    A step that conflicts with a person's change is dropped, and its bytes are set aside under `.ormah/conflicts`. An op
+    that removes a file, or that joins another history, is applied as a whole or not at all: after a merge of two
+    memories, the one must not be removed without the other's new text, and a join must not count as complete with a
+    part missing.
     """
     steps: list[Step] = []
     lost: list[Step] = []
@@ -43,14 +46,16 @@ def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[st
 
 
 def take_back(worktree: Worktree, intent: Intent, steps: Sequence[Step]) -> list[str]:
-    """Give a whole op up after a crash: its `steps`, as they were rewritten for today, are undone."""
+    """Give up a whole op after a crash: undo its `steps`, as rewritten by `on_today`, and set its content aside. Return
+    sentences."""
     for number, step in enumerate(steps):
         _as_before(worktree, intent, step, number)
     return give_up(worktree, intent)
 
 
 def give_up(worktree: Worktree, intent: Intent) -> list[str]:
-    """Set a whole op aside. Of a join nothing is lost by it: the other history still has all, and is joined again."""
+    """Set the content of a whole op aside. Return sentences. A join is only dropped: the other history still has all,
+    and is joined again."""
     if intent.joins is not None:
         drop(worktree.root, intent.op)
         return [f"{intent.name} was taken back: a file was changed meanwhile; the next sync brings it in"]
@@ -61,13 +66,13 @@ def _step_today(step: Step, now: bytes | None) -> Step | None:
     if now in (step.base, step.data):
         return replace(step, base=now)
     if now is None or step.data is None:
-        return None  # removed here, changed there
+        return None  # one side removed the file, the other changed it
     merged = merge_file(step.base, now, step.data, step.path).data
     return None if merged is None else replace(step, base=now, data=merged)
 
 
 def _as_before(worktree: Worktree, intent: Intent, step: Step, number: int) -> None:
-    """Take back a step that was written before the crash, when its op cannot go whole."""
+    """Undo a step that was written before the crash, when its op cannot be completed."""
     before = next(old.base for old in intent.steps if old.path == step.path)
     if step.base == before or step.base != step.data:
         return
@@ -85,8 +90,8 @@ def _set_aside(root: Path, intent: Intent, step: Step) -> str:
 
 
 def late_save(worktree: Worktree, intent: Intent, number: int, late: bytes) -> str:
-    """Somebody wrote into the version that we displaced (an editor that had the file open): bring that into the file
-    that is there now, uncommitted, for the watcher to take in. A sentence on what was done."""
+    """Bring a late save into today's file, uncommitted, for the watcher to find: an editor that had the file open wrote
+    into the displaced version (`late`: its bytes). Return a sentence on what was done."""
     step = intent.steps[number]
     merged = late if step.data is None else merge_file(step.base, late, step.data, step.path).data
     new = late if merged is None else merged

@@ -1,4 +1,4 @@
-"""Rolling a promise forward after a crash: find out how far it got, and make the rest of it an ordinary op."""
+"""Recovers promised ops after a crash: finds out how far each got, and makes the rest of it an ordinary op."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from ormahd.vault.worktree import STAGING, Write
 
 
 def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
-    """Look at an uncertain op while git stands still. Afterwards it is either certain (to be applied as any other), or
-    still uncertain and over: found in the history, or set aside. Why it must wait, or None."""
+    """Examine an uncertain op while no git runs. Return why it must wait, or None.
+
+    Afterwards the op is either certain, and must be applied like any other; or still uncertain and finished: found in
+    the history, or set aside. Sentences on what was done are added to `said`.
+    """
     if why := busy(applier.git, applier.lock):
         return why
     if not applier.lock.take(op.intent.op):
@@ -40,7 +43,7 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
         _bring_back(applier, intent, said)
         today, sentences = on_today(applier.worktree, intent)
         if today is not None and intent.joins is not None and applier.git.resolve(f"{intent.joins}^{{commit}}") is None:
-            sentences = take_back(applier.worktree, intent, today.steps)  # its objects were pruned: nothing to join
+            sentences = take_back(applier.worktree, intent, today.steps)  # the commit to join was pruned
             today = None
         said += sentences
         if today is not None:
@@ -48,14 +51,15 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
             op.intent = today
             op.uncertain = False
             said.append(f"wrote {intent.name}, which was promised before")
-            return None  # the lock stays ours: `apply` takes it over, so that nobody commits in between
+            return None  # index.lock stays held until `apply`, so that no other program commits in between
         applier.intents.remove(intent.op)
     applier.lock.release()
     return None
 
 
 def _bring_back(applier: Applier, intent: Intent, said: list[str]) -> None:
-    """Versions that the exchange displaced and nobody had looked at: a person's save among them becomes the file again."""
+    """Examine the files that were displaced before the crash: a person's save among them becomes the file again, or is
+    set aside."""
     for number, step in enumerate(intent.steps):
         write = Write(step.path, step.old, step.data, intent.token(number))
         out = applier.worktree.displaced(write)
@@ -91,7 +95,7 @@ def _late_saves(applier: Applier, intent: Intent) -> list[str]:
 
 
 def _before(applier: Applier, intent: Intent, commit: str) -> str | None:
-    """The tree that the op's commits were put on."""
+    """Return the tree of the commit before the op's first commit."""
     parent = applier.git.resolve(f"{commit}^1")
     if parent is not None and intent.first is not None and is_of(applier.git, parent, intent.op):
         parent = applier.git.resolve(f"{parent}^1")
@@ -99,7 +103,8 @@ def _before(applier: Applier, intent: Intent, commit: str) -> str | None:
 
 
 def _complete_index(applier: Applier, intent: Intent, commit: str) -> None:
-    """Tell the index of a commit that moved HEAD before the crash. A path that somebody staged anew since is left."""
+    """Update git's index for a commit that moved HEAD before the crash. A path that was staged anew since is left
+    alone."""
     root = applier.objects.root(applier.git.head())
     paths = [applier.where(step.path) for step in intent.steps]
     known = entries(applier.git, paths)
@@ -118,15 +123,16 @@ def _complete_index(applier: Applier, intent: Intent, commit: str) -> None:
 
 
 def _blob_id(applier: Applier, step: Step) -> str | None:
-    """The blob that stood where the op began."""
+    """Return the blob id of the file before the op; None: there was no file, or git cannot convert it."""
     try:
         return None if step.base is None else applier.conversion.blob_id(step.path, step.base)
-    except FilterFailed:  # what the op's parent has is compared beside it
+    except FilterFailed:  # the caller also compares with the blob of the op's parent
         return None
 
 
 def sweep(applier: Applier, ops: set[str]) -> list[str]:
-    """Set aside staged files that belong to no promise (their intent was damaged)."""
+    """Set aside staged files that belong to no intent, because the intent was damaged. `ops`: ops whose files stay.
+    Return sentences."""
     folder = applier.worktree.root / STAGING
     said = []
     for path in sorted(folder.glob("*")) if folder.is_dir() else []:

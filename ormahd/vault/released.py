@@ -1,7 +1,8 @@
-"""Files that a person took out of Ormah's hands: `.ormah/released.jsonl`, a line a file. None of them is adopted again until
-the person says so.
+"""The list of files that a person released: `.ormah/released.jsonl`, a line per file. None of these is adopted again
+until the person asks for it.
 
-The list is part of the vault and of its history, so that a restart, a rebuilt index and another machine know it too.
+The list is part of the vault and its history, so that it survives a restart or a rebuilt index, and reaches other
+machines.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ PATH = RELEASED
 
 
 class Released(Struct, frozen=True):
-    """One file: where it stands, and the sha256 of what it held when it was released, by which it is known after a move.
-    `node_id` is the id that it had as a memory."""
+    """One released file: its path, and the sha256 of its content when it was released, which identifies it after a
+    move. `node_id`: the id that it had as a memory."""
 
     path: str
     sha256: str
@@ -34,7 +35,7 @@ class Released(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The id of its line: the same on every machine."""
+        """The id of the file's line, derived from the path: the same on every machine."""
         return hashlib.sha256(unicodedata.normalize("NFC", self.path).encode("utf-8", "surrogateescape")).hexdigest()[
             :16
         ]
@@ -45,7 +46,7 @@ class Released(Struct, frozen=True):
 
 
 def read(data: bytes) -> dict[str, Released]:
-    """The files of the list, by path. A line that cannot be read names none."""
+    """Return `{path: file}` of the list; unreadable lines are ignored."""
     found = {}
     for line in data.splitlines():
         row = _row(line)
@@ -65,19 +66,19 @@ def _row(line: bytes) -> Mapping[str, Any]:
 
 
 def with_files(data: bytes, files: Iterable[Released]) -> bytes:
-    """The list with these files on it."""
+    """Return the list with these files added."""
     new = {one.id: one for one in files}
     kept = b"".join(line + b"\n" for line in data.splitlines() if line.strip() and _row(line).get("id") not in new)
     return merge_lines(b"", kept, b"".join(one.line() for one in new.values())) if new else data
 
 
 def without_files(data: bytes, paths: Collection[str]) -> bytes:
-    """The list without the files at these paths."""
+    """Return the list without the files at these paths."""
     return b"".join(line + b"\n" for line in data.splitlines() if line.strip() and _row(line).get("path") not in paths)
 
 
 class ReleasedFiles:
-    """The list of one vault, read again when its file is another one. Safe for many threads."""
+    """The list of one vault, read again when the file changes. Safe for many threads."""
 
     def __init__(self, vault: Vault) -> None:
         self._lock = threading.Lock()
@@ -86,7 +87,8 @@ class ReleasedFiles:
         self._list = Reread(vault, PATH, self._understand)
 
     def _understand(self, data: bytes) -> tuple[Mapping[str, Released], set[str]]:
-        """The files by path, and the digests of what they held."""
+        """Return (`{path: file}`, the sha256 of each file's released content), and note which paths are no longer
+        listed."""
         files = read(data)
         with self._lock:
             self._dropped |= self._paths - files.keys()
@@ -94,16 +96,16 @@ class ReleasedFiles:
         return files, {one.sha256 for one in files.values()}
 
     def files(self) -> Mapping[str, Released]:
-        """By path."""
+        """Return `{path: released file}`."""
         return self._list.said()[0]
 
     def holds(self, path: str, data: bytes) -> bool:
-        """Whether a file was released: it stands at that path, or holds what a released file held (it was moved)."""
+        """Whether a file was released: its path is listed, or (after a move) its content."""
         files, digests = self._list.said()
         return bool(files) and (path in files or sha256(data) in digests)
 
     def take_dropped(self) -> set[str]:
-        """Paths that went from the list since this was asked last: the files there may be taken in now."""
+        """Return the paths that were removed from the list since the last call: files there may be adopted now."""
         self.files()
         with self._lock:
             dropped, self._dropped = self._dropped, set()

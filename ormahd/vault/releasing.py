@@ -1,7 +1,7 @@
-"""What the files of a person were without Ormah: the same edits, and none of ours. From the history alone.
+"""Computes, from the history alone, what a person's files would be without Ormah: with all of the person's edits.
 
-Of each file every change that a commit of ours made is taken out of today's version, the newest first. Where nobody edited the
-file between, that gives back the bytes that were there before; where the person did, their edits stay.
+Every change that a commit of Ormah made to a file is reversed in today's version, newest first. Without edits by the
+person in between, this gives exactly the original bytes; otherwise the person's edits stay.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from ormahd.vault.origin import made_by_person
 from ormahd.vault.vault import Vault
 
 THEIRS = frozenset({Kind.EDIT, Kind.SYNC, Kind.INIT, Kind.PURGE})
-"""Kinds of ops whose changes to a person's file are the person's, or came from commits of their own."""
+"""Kinds of ops whose changes to a person's file count as the person's, or came with commits of their own."""
 
 
 class Release(Struct):
-    """One file. `now` are its bytes today, `wanted` those without Ormah's lines; `held` is what the history is to have of it
-    (None: nothing, git did not know it before). `kept`: changes of ours that could not be taken out, a sentence each."""
+    """The release of one file. `now`: today's bytes; `wanted`: those without Ormah's lines; `held`: what the history
+    gets (None: no file, because git did not know it before the adoption). `kept`: sentences on changes of Ormah that
+    could not be reversed."""
 
     path: str
     node_id: str | None
@@ -36,7 +37,7 @@ class Release(Struct):
 
 
 def plan(vault: Vault, chosen: Collection[str] | None) -> list[Release]:
-    """What becomes of the person's files at or below the `chosen` paths (None: of all)."""
+    """Return a release for each of the person's files at or below the `chosen` paths (None: for all) that would change."""
     tree = vault.tree() if vault.head() is not None else {}
     paths = [path for path in tree if path[-3:].lower() == ".md" and _within(path, chosen)]
     notes = {path: parse(vault.blob(tree[path], path), path) for path in paths}
@@ -58,7 +59,7 @@ def plan(vault: Vault, chosen: Collection[str] | None) -> list[Release]:
             adopted = adopted or adopts
         before = held.get(path)
         if before is not None and claim((note := parse(before, path)).kind, note.id) == node and adopted:
-            before = data  # the person committed it with our lines in it
+            before = data  # the person committed the file with our lines in it
         if data != now or before != vault.blob(tree[path], path):
             out.append(Release(path, node, now, data, before, kept))
     return out
@@ -69,7 +70,7 @@ def _within(path: str, chosen: Collection[str] | None) -> bool:
 
 
 def _ours(vault: Vault, wanted: set[str]) -> dict[str, list[tuple[bytes | None, bytes]]]:
-    """Of each memory the changes that commits of ours made to its file, newest first: (before, after)."""
+    """Return `{memory: [(before, after), …]}`: the changes that Ormah's commits made to its file, newest first."""
     view = vault.oplog.view()
     entries = {entry.commit: entry for entry in view.entries if entry.op is not None and not theirs(view, entry)}
     order = [line for line in vault.git.run("rev-list", "--topo-order", "HEAD").decode().split() if line in entries]
@@ -81,7 +82,7 @@ def _ours(vault: Vault, wanted: set[str]) -> dict[str, list[tuple[bytes | None, 
             if change.new is None or change.path is None:
                 continue
             node = versions.node_of(change.new, change.path)
-            if entry.files is not None:  # our lines are out in the first of the two commits
+            if entry.files is not None:  # the first of the two commits has the file without our lines
                 node = node or (versions.node_of(change.old, change.path) if change.old else None)
             if node not in wanted:
                 continue
@@ -93,7 +94,7 @@ def _ours(vault: Vault, wanted: set[str]) -> dict[str, list[tuple[bytes | None, 
 
 
 def theirs(view: View, entry: Entry) -> bool:
-    """Whether an op's changes to a person's file are the person's own. Taking back is like what is taken back."""
+    """Whether an op's changes to a person's file count as the person's own. An undo counts like the op that it undoes."""
     if entry.kind != Kind.UNDO:
         return entry.kind in THEIRS
     if entry.files is not None:
@@ -105,7 +106,7 @@ def theirs(view: View, entry: Entry) -> bool:
 def _without(
     path: str, node: str | None, data: bytes, old: bytes | None, new: bytes, kept: list[str]
 ) -> tuple[bytes, bool]:
-    """`data` without the change from `old` to `new`, and whether that was what gave the file its id."""
+    """Return (`data` with the change from `old` to `new` reversed, whether that change gave the file its id)."""
     before = unadopted(new, path) if old is None else old
     note = parse(before, path)
     adopts = node is not None and claim(note.kind, note.id) != node
@@ -121,7 +122,8 @@ def _without(
 
 
 def _by_hand(vault: Vault, paths: Collection[str]) -> Mapping[str, bytes]:
-    """What the newest commit by hand has of each path; without one, what was there before a commit of ours touched it."""
+    """Return `{path: bytes}` of the newest commit by hand that changed the path; without one, from before Ormah's first
+    commit to it."""
     view = vault.oplog.view()
     own = {entry.commit for entry in view.entries if entry.op is None and not entry.undoes}
     order = vault.git.run("rev-list", "--topo-order", "HEAD").decode().split()
@@ -132,7 +134,7 @@ def _by_hand(vault: Vault, paths: Collection[str]) -> Mapping[str, bytes]:
         if commit in own:
             found.setdefault(path, change[2])
         else:
-            first[path] = change[1]  # newest first: the oldest is the last that is met
+            first[path] = change[1]  # commits come newest first, so the oldest one wins
     blobs = {path: found[path] if path in found else first.get(path) for path in paths}
     return {path: vault.blob(oid, path) for path, oid in blobs.items() if oid is not None}
 

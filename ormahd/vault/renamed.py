@@ -1,6 +1,7 @@
-"""Where notes that are only indexed have gone: `.ormah/renamed.jsonl`, a line for each that is no longer where it was first met.
+"""Records the moves of only-indexed notes: `.ormah/renamed.jsonl`, a line for each that left the path where it was
+first found.
 
-Such a note's id is made of its path, so that it needs no line while it stays, and two machines agree without asking each other.
+Such a note's id is derived from its first path, so that a note that stays needs no line, and machines agree on the id.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ RENAMED = ".ormah/renamed.jsonl"
 
 
 def read(data: bytes | None) -> dict[str, str]:
-    """{path: id} of a file's lines; a line that says something else means nothing."""
+    """Return `{path: id}` of the file's lines; unreadable lines are ignored."""
     found: dict[str, str] = {}
     for line in (data or b"").splitlines():
         try:
@@ -25,7 +26,7 @@ def read(data: bytes | None) -> dict[str, str]:
 
 
 def write(renamed: Mapping[str, str]) -> bytes:
-    """The file for {path: id}, ordered by id."""
+    """Return the content of the file for `{path: id}`, ordered by id."""
     rows = sorted((node_id, path) for path, node_id in renamed.items())
     return b"".join(
         json.dumps({"id": node_id, "path": path}, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"

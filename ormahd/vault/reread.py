@@ -1,4 +1,4 @@
-"""What a file of the vault says, kept until that file is another one."""
+"""Caches the parsed content of one file of the vault until the file changes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class Reread(Generic[T]):
-    """One file, read again when its stat is another one. Safe for many threads."""
+    """The parsed content of one file, read again when its stat changes. Safe for many threads."""
 
     def __init__(self, vault: Vault, path: str, understand: Callable[[bytes], T]) -> None:
-        """`understand` makes of the file's bytes what is kept, one thread at a time; without a file it is given none."""
+        """`understand` parses the file's bytes, called by one thread at a time; a missing file is parsed as b""."""
         self._vault = vault
         self._path = path
         self._understand = understand

@@ -1,4 +1,4 @@
-"""A state of the vault by what a person calls it: a date, an op, a commit, a branch, a tag."""
+"""Finds a past state of the vault by a date, an op, a commit, a branch or a tag."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?", re.IGNORECASE)
 
 
 class Standing(Struct, frozen=True):
-    """A commit that the vault stood at. `time`: when it was made; `moment`: what counts as the present in it, that is the
-    time that was asked for, or the commit's own. `op`: None where it was made by hand, or lies beside HEAD's history."""
+    """A past state of the vault. `time`: when its commit was made. `moment`: what counts as now in it, which is the
+    time that was asked for, or else the commit's. `op`: None for a commit made by hand or not in HEAD's history."""
 
     commit: str
     op: str | None
@@ -29,14 +29,14 @@ class Standing(Struct, frozen=True):
 
 
 def find_standing(vault: Vault, text: str, now: datetime) -> Standing:
-    """The state that `text` names.
+    """Return the state that `text` names.
 
-    A time is an ISO date (its end) or time, `today`, `yesterday`, or an age (`12h`, `7d`, `2w`); without a zone it is
-    UTC. It means the last commit until then on the line of HEAD. Anything else is a revision: an op or a commit by a
-    unique beginning, a branch, a tag, whatever git understands.
+    A time is an ISO date (the end of that day) or time, `today`, `yesterday`, or an age (`12h`, `7d`, `2w`); UTC unless
+    a time zone is given. It means the last commit up to then among HEAD's first parents. Anything else is a revision: a
+    unique prefix of an op or commit, a branch, a tag, or whatever git accepts.
 
-    Raises:
-        BadRequest: neither. NotFound: nothing has that name, or the history begins later. Ambiguous: a beginning of many.
+    Raises: |        BadRequest: the text is no time and no revision. Ambiguous: the prefix matches several. |
+    NotFound: nothing has that name, or the history begins later.
     """
     asked = text.strip()
     if not asked or len(asked) > 500 or not asked.isprintable():
@@ -91,7 +91,7 @@ def _by_name(vault: Vault, asked: str) -> Standing:
 
 
 def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> Standing:
-    """Checked: the vault was there at that commit."""
+    """Return the state at a commit. Raises NotFound when the vault did not exist there."""
     card = vault.git.resolve(f"{commit}:{vault.prefix}.ormah/vault.toml")
     if card is None and not vault.tree(commit):
         raise NotFound(
@@ -103,7 +103,7 @@ def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> Stan
 
 
 def _made(commit: bytes) -> datetime:
-    """The committer's time in a commit object."""
+    """Return the committer's time from the bytes of a commit object."""
     line = next(line for line in commit.split(b"\n") if line.startswith(b"committer "))
     return datetime.fromtimestamp(int(line.rsplit(b" ", 2)[1]), UTC)
 
@@ -117,7 +117,7 @@ def _beginning(vault: Vault) -> str:
 
 
 def _named(asked: str) -> str:
-    """A time as an error names it: a word or a day as it was written, else to the minute, in the zone that it was written in."""
+    """Return a time as errors name it: a word or a date as written, else to the minute in the time zone as written."""
     try:
         return asked if len(asked) <= len("2026-11-21") else readable(datetime.fromisoformat(asked))
     except ValueError:
@@ -125,7 +125,7 @@ def _named(asked: str) -> str:
 
 
 def readable(time: datetime) -> str:
-    """A time for people, to the minute: `2026-11-21 20:00 UTC`, `2026-11-21 21:00 +01:00`."""
+    """Return a time for people, to the minute: `2026-11-21 20:00 UTC`, `2026-11-21 21:00 +01:00`."""
     offset = f"{time:%z}"
     zone = f"{offset[:3]}:{offset[3:5]}" if time.utcoffset() else "UTC"
     return f"{time:%Y-%m-%d %H:%M} {zone}"

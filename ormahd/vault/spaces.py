@@ -1,4 +1,4 @@
-"""The spaces of one vault's projects, as `.ormah/spaces.jsonl` has them, read again when that file is another one."""
+"""Finds the space of a project, from `.ormah/spaces.jsonl`, which is read again when it changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ GLOBAL = "global"
 
 
 class Home(Struct, frozen=True):
-    """The space of a project, which is known by `key`. `line` is what the vault does not say yet: to be written when the project's first memory is."""
+    """The space of a project, which is identified by `key`. `line`: the line to add to the file with the project's
+    first memory; None: the file has it."""
 
     space: str
     key: str
@@ -24,24 +25,24 @@ class Home(Struct, frozen=True):
 
 
 class Spaces:
-    """Safe for many threads."""
+    """Finds the spaces of projects in one vault. Safe for many threads."""
 
     def __init__(self, vault: Vault) -> None:
         self._file = Reread(vault, FILE, _understand)
 
     def lines(self) -> tuple[list[ProjectKey], dict[str, str]]:
-        """All lines, oldest first, and {key: space}."""
+        """Return (all lines, oldest first; `{key: space}`)."""
         return self._file.said()
 
     def home(self, project: Project, now: datetime) -> Home:
-        """The space of a project: the one that it has, by its key or, where its remote is new, by its folder and history; else
-        its name, with a suffix where that is another project's."""
+        """Return the space of a project: the recorded one, found by key or, when its remote is new, by folder and
+        history; else a new one, called like the project, with a suffix when another project has that name."""
         lines, named = self.lines()
         key = project.key
         if key in named:
             if not _is_copy(project, lines):
                 return Home(named[key], key)
-            key = f"folder:{project.folder}"  # the first one is still where it was: a copy of it is another project
+            key = f"folder:{project.folder}"  # the original still exists, so its copy is another project
             if key in named:
                 return Home(named[key], key)
         since = write_time(now, "auto")
@@ -62,7 +63,7 @@ def _understand(data: bytes) -> tuple[list[ProjectKey], dict[str, str]]:
 
 
 def _is_copy(project: Project, lines: list[ProjectKey]) -> bool:
-    """Whether a repository without a remote was copied: the same history, while the first one is still there."""
+    """Whether a repository without a remote is a copy: it has the same first commit as another one that still exists."""
     if not project.key.startswith("root:"):
         return False
     folders = {line.folder for line in lines if line.key == project.key and line.folder is not None}
@@ -70,8 +71,8 @@ def _is_copy(project: Project, lines: list[ProjectKey]) -> bool:
 
 
 def _was(line: ProjectKey, project: Project) -> bool:
-    """Whether a line tells of this project under another key: it lies in the same folder and, where one of the two has a remote,
-    has the same history. What was cloned into the place of something else is another project."""
+    """Whether a line belongs to this project under an earlier key: it names the same folder and, when either has a
+    remote, the same history. A clone that replaced something else in the folder is another project."""
     if line.folder != project.folder:
         return False
     if line.root is None or project.git is None or project.holds(line.root):

@@ -1,7 +1,7 @@
-"""Three states of the vault brought together, file by file: for undo and for sync.
+"""Three-way merge of states of the vault, file by file: for undo and for sync.
 
-Notes are matched by their id, wherever they stand, never by git's rename detection: a note that merely looks alike
-must not receive another's change. Files without an id are matched by path.
+Notes are matched by id, whatever their paths, and never by git's rename detection, which could apply a change to
+another note that is merely similar. Files without an id are matched by path.
 """
 
 from __future__ import annotations
@@ -25,30 +25,31 @@ _SUBMODULE = b"160000"
 
 
 class Version(Struct, frozen=True):
-    """A file in one state: where it stands, relative to the vault's root, and its bytes."""
+    """A file in one state of the vault: its path, relative to the vault's root, and its bytes."""
 
     path: str
     data: bytes
 
 
 class Joined(Struct, frozen=True):
-    """What a file should become. With `conflicts` it stays as it is; `version` None: there should be none."""
+    """The result of a merge. `version`: what the file becomes (None: it is removed). With `conflicts` the file stays
+    unchanged."""
 
     version: Version | None
     conflicts: tuple[MergeConflict, ...] = ()
     reasons: tuple[str, ...] = ()
-    """Where a rule chose between two changes: a sentence each, for the commit's message."""
+    """A sentence for the commit message on each choice that a rule made between two changes."""
 
 
 Pair = tuple[Version | None, Version | None]
 
 
 def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
-    """What differs between two commits (None: the state before anything), by key: (old version, new version).
+    """Return `{key: (old version, new version)}` of the files that differ between two commits (None: the empty state).
 
-    The key is a note's id, or `path:…` for a file that has none, or whose id another file of the same state has too.
-    A file that gets its id at its place (an adoption) is one file, under that id. Links and submodules are left out: they
-    are not ours to write.
+    The key is the note's id, or `path:…` for a file without an id, or whose id another file of the same state has too.
+    A file that gets an id without moving (an adoption) has one entry, under that id. Links and submodules are left out,
+    because Ormah does not write them.
     """
     before: dict[str, Version] = {}
     after: dict[str, Version] = {}
@@ -67,19 +68,19 @@ def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
 
 
 def key_of(version: Version) -> str:
-    """Under what a file is matched with its other versions."""
+    """Return the key by which versions of a file are matched: its id, else `path:…`."""
     note = parse(version.data, version.path) if version.path.lower().endswith(".md") else None
     node_id = None if note is None else claim(note.kind, note.id)
     return node_id or f"path:{version.path}"
 
 
 def node_of(key: str) -> str | None:
-    """The node's id in a key of `changed`."""
+    """Return the node id in a key of `changed`, or None."""
     return None if key.startswith("path:") else key
 
 
 def _diff(vault: Vault, old: str | None, new: str | None) -> Iterator[tuple[str, str | None, str | None]]:
-    """(path relative to the root, blob before, blob after) of each regular file that differs."""
+    """Yield (path relative to the root, blob before, blob after) of each regular file that differs."""
     sides = [vault.empty_tree if commit is None else commit for commit in (old, new)]
     arguments = ["diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", *sides]
     if vault.prefix:
@@ -96,10 +97,10 @@ def _diff(vault: Vault, old: str | None, new: str | None) -> Iterator[tuple[str,
 
 
 def join(base: Version | None, ours: Version | None, theirs: Version | None) -> Joined:
-    """What becomes of a file that was `base`, is `ours`, and elsewhere became `theirs` (None: no such file).
+    """Merge a file that was `base`, is `ours` here and became `theirs` elsewhere (None: no such file).
 
-    Where one side did nothing, the other's version holds byte for byte. Removed here and changed there is a conflict.
-    Both moved it: it stays where it is.
+    If one side changed nothing, the other's version is taken byte for byte. Removed on one side and changed on the
+    other is a conflict. If both sides moved the file, our path is kept.
     """
     if theirs in (base, ours):
         return Joined(ours)
@@ -121,7 +122,7 @@ def join(base: Version | None, ours: Version | None, theirs: Version | None) -> 
 
 
 def _join_lines(base: Version | None, ours: Version | None, theirs: Version | None) -> Joined:
-    """A file of lines is a set, and one that is not there an empty set."""
+    """Merge JSON-lines files as sets of lines; a missing file counts as an empty set."""
     data = merge_lines(*(b"" if one is None else one.data for one in (base, ours, theirs)))
     if not data and (ours is None or theirs is None):
         return Joined(None)
@@ -131,9 +132,10 @@ def _join_lines(base: Version | None, ours: Version | None, theirs: Version | No
 
 
 def write(tx: Transaction, changes: Mapping[str, Pair]) -> bool:
-    """Have a transaction make of each key's first version (what is there now) its second; False: nothing to do.
+    """Put into a transaction the change of each key from its first version (today's) to its second. Return False when
+    nothing changes.
 
-    Paths may change hands, as when two notes swap their names. Raises Conflict when two files would stand at one.
+    Paths may be exchanged, as when two notes swap names. Raises Conflict when two files would get one path.
     """
     now: dict[str, tuple[str | None, Version]] = {}
     wanted: dict[str, tuple[str | None, Version]] = {}

@@ -1,4 +1,4 @@
-"""The one door for every change (DESIGN section 5)."""
+"""Transactions: the only way to change the vault (DESIGN section 5)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ WITHHELD = "The words are in the notes alone: git runs them through a filter, an
 
 
 class Wish(Struct, frozen=True):
-    """What a transaction asks for one path; `expect` is the sha256 of the version it was decided on (None: no file)."""
+    """A requested change of one path. `expect`: sha256 of the version that the change is based on (None: no file)."""
 
     node_id: str | None
     expect: str | None
     data: bytes | None
     first: bytes | None = None
-    """What the op's first commit has at the path."""
+    """The content of the path in the op's first commit."""
     apart: bool = False
-    """Whether the history gets something else than the folder: `held`, or no such file (None)."""
+    """Whether the op's commit gets other content than the folder: `held`, or no such file (None)."""
     held: bytes | None = None
 
     @property
@@ -41,9 +41,9 @@ class Wish(Struct, frozen=True):
 
 
 class Transaction:
-    """Collects changes; nothing touches the disk inside the block. Leaving it commits; an exception changes nothing.
+    """Collects changes in a `with` block and commits them at its end. An exception in the block changes nothing.
 
-    `op` is known from the start, so that a note or a message may name it; `committed` is set after the block, and stays
+    `op` is set from the start, so that a note or a message can name it. `committed` is set after the block, and stays
     None when nothing changed.
     """
 
@@ -83,50 +83,51 @@ class Transaction:
     def put(
         self, path: str, data: bytes, *, node_id: str | None, expect: str | None, first: bytes | None = None
     ) -> None:
-        """Store `data` at `path`. Refused with Conflict, on leaving, when the file is not the version `expect` then.
+        """Store `data` at `path`. The commit raises Conflict when the file is no longer the version `expect`.
 
-        `first` are the bytes that the op's first commit has there (the transaction's `first` is its subject)."""
+        `first`: the content of the path in the op's first commit (whose subject is the transaction's `first`).
+        """
         self._wish(path, Wish(node_id, expect, bytes(data), first))
 
     def leave(
         self, path: str, data: bytes, *, node_id: str | None, expect: str | None, held: bytes | None,
         first: bytes | None = None,
     ) -> None:  # fmt: skip
-        """Store `data` at `path` in the folder, while the history gets `held` there (None: no such file, so that git no
-        longer knows the file, and it stays where it is). `expect` and `first` as for `put`."""
+        """Store `data` at `path` in the folder, and `held` in the history (None: git no longer tracks the file, which
+        stays in the folder). `expect` and `first` as for `put`."""
         self._wish(path, Wish(node_id, expect, bytes(data), first, held != data, held))
 
     def remove(self, path: str, *, node_id: str | None, expect: str | None) -> None:
-        """Remove the file. One that is gone from the folder already is removed from the history when HEAD has the version
-        `expect`; with `expect=None` it must be gone (that is how a person's deletion is taken in)."""
+        """Remove the file. A file that is already missing in the folder is removed from the history when HEAD has the
+        version `expect`. With `expect=None` it must be missing: that is how a person's deletion is committed."""
         self._wish(path, Wish(node_id, expect, None))
 
     def join(self, commit: str, *, on: str | None, entries: Iterable[PathEntry] = ()) -> None:
-        """Bring in the history of another commit: the changes of this transaction are what its files come to here.
+        """Join the history of another commit: this transaction's changes are the merge result for the files.
 
-        `on` is the commit that HEAD was when this was decided (None: none yet). Other notes may be committed since; refused
-        with HistoryMoved, on leaving, when HEAD no longer goes on from it. The op's commit has `commit` as its second
-        parent, also when no file changes; HEAD moves to `commit` itself where that is all.
-        `entries` are lines of its tree that are no files to us.
+        `on`: the commit that HEAD was when the merge was decided (None: no commit yet). Later commits to other notes
+        are allowed; the commit raises HistoryMoved when HEAD no longer descends from `on`. The op's commit has `commit`
+        as second parent, even when no file changes; HEAD moves to `commit` itself if that is the result. `entries`: the
+        links, submodules and executable bits of its tree.
         """
         if not self._open:
             raise Internal("a transaction takes changes only inside its block")
         self.joins, self.joined_on, self.entries = commit, on, tuple(entries)
 
     def withhold(self, notes: int) -> None:
-        """Have the messages say nothing of the notes' words: a filter of the person's (git-crypt) applies to so many of them, and messages
-        pass no filter."""
+        """Replace the commit messages by ones without text of notes, because git filters (such as git-crypt) apply to
+        `notes` notes but not to messages."""
         what = "a filtered note" if notes == 1 else f"{notes} filtered notes"
         self.subject = f"{self.kind.capitalize()}: {what}"
         self.body = WITHHELD
         self.first = None if self.first is None else f"Take in: {what}"
 
     def make_executable(self, path: str) -> None:
-        """Have a file that is put may be run, in the folder and in the history."""
+        """Make a file that is put executable, in the folder and in the history."""
         self.entries += (PathEntry(path, EXECUTABLE, None, None),)
 
     def messages(self, nodes: Sequence[str]) -> tuple[str, str | None]:
-        """The message of the op's commit, and that of the commit that goes before it (None: there is none)."""
+        """Return the messages of the op's commit and of its first commit (None: there is none)."""
         own = message.compose(
             self.subject, self.body, op=self.op, kind=self.kind, source=self.source, run=self.run, nodes=nodes,
             trailers=self.trailers,
@@ -168,11 +169,12 @@ class Transaction:
 
 
 class HistoryMoved(Conflict):
-    """HEAD does not go on from the commit that a join was decided on. Nothing was changed; decide it again."""
+    """HEAD does not descend from the commit that a join was based on. Nothing was changed; the join must be decided
+    again."""
 
 
 def is_local(path: str) -> bool:
-    """Whether the path is the running daemon's own, however it is spelled on a disk that does not tell cases apart."""
+    """Whether the path is a file of the running daemon, in any spelling on a case-insensitive disk."""
     folded = path.casefold()
     return folded.startswith(_LOCAL) or folded + "/" in _LOCAL
 

@@ -1,4 +1,5 @@
-"""The history as the observer asks it: what HEAD has, what was ours, what came first. Nothing is written here."""
+"""Cached queries on the history for the reconciler: the files of HEAD, which of them Ormah wrote, and which came first.
+Writes nothing."""
 
 from __future__ import annotations
 
@@ -15,15 +16,15 @@ from ormahd.model.change import Committed, Kind
 from ormahd.vault.vault import Vault
 
 STEPS = 1000
-"""Commits of ours that are remembered until somebody asks for the tree."""
+"""How many of our commits are remembered until the tree is next asked for."""
 MANY = 200
-"""Paths from which one listing of everything is cheaper, and safer, than naming them on a command line."""
+"""From this many paths on, all paths are listed instead of naming them on git's command line."""
 TRAIL = 64
-"""Steps that are remembered for whoever follows trees more slowly: a scan asks once for what ten others have asked about meanwhile."""
+"""Number of steps kept for slow callers of `between`: a scan asks once while others have asked often."""
 
 
 class Step(Struct, frozen=True):
-    """One from a tree to the next that was followed: both commits, and the blob of each path that changed (None: gone)."""
+    """A step from one tree to the next: both commits, and `{path: new blob id}` of the changes (None: removed)."""
 
     before: str | None
     after: str
@@ -31,19 +32,19 @@ class Step(Struct, frozen=True):
 
 
 class Look:
-    """One vault's view of its repository. Paths are posix and relative to the vault's root."""
+    """Cached view of one vault's repository. Paths are posix and relative to the vault's root."""
 
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
         self._tree: tuple[str | None, dict[str, str]] | None = None
         self._steps: dict[str, tuple[str, Mapping[str, str | None]]] = {}
-        """Commits of ours: by the commit each was put on, what it is called and what it changed."""
+        """`{parent: (commit, its changes)}` of our commits since the cached tree."""
         self._trail: deque[Step] = deque(maxlen=TRAIL)
         self._lock = threading.Lock()
         self._ours: set[str] | None = None
 
     def reopen(self) -> None:
-        """Forget what was read: the history was replaced."""
+        """Clear the caches, because the history was replaced."""
         self._tree = self._ours = None
         self._trail.clear()
         with self._lock:
@@ -51,14 +52,14 @@ class Look:
 
     @property
     def ignore_files(self) -> list[Path]:
-        """Files with ignore rules that lie outside the vault's folder."""
+        """Return the ignore files outside the vault's folder."""
         git, prefix = self.vault.git, self.vault.prefix
         above = [git.top / parent / ".gitignore" for parent in Path(prefix).parents] if prefix else []
         return [git.common / "info/exclude", *above]
 
     def tree(self, head: str | None) -> dict[str, str]:
-        """{path: blob id} of the vault's folder in the commit `head`; the last one is kept, and commits of ours since then are
-        followed without reading it all again."""
+        """Return `{path: blob id}` of the vault's folder in the commit `head`. The last result is cached, and updated
+        by our own commits without reading the tree again."""
         kept = self._tree
         if kept is None or kept[0] != head:
             found = None if head is None else self._followed(kept, head)
@@ -66,7 +67,8 @@ class Look:
         return kept[1]
 
     def _followed(self, kept: tuple[str | None, dict[str, str]] | None, head: str) -> dict[str, str] | None:
-        """The tree that is kept with all that leads from there to `head`; None where something else came between, or none is kept."""
+        """Return the cached tree updated by our commits from its commit up to `head`; None when another commit is
+        between, or no tree is cached."""
         at = kept[0] if kept is not None else None
         changes: dict[str, str | None] = {}
         with self._lock:
@@ -83,7 +85,8 @@ class Look:
         return found
 
     def between(self, before: str | None, after: str | None) -> Mapping[str, str | None] | None:
-        """What differs between two trees that were asked for, the blob of each path (None: gone); None where that is not known."""
+        """Return `{path: new blob id}` (None: removed) of the changes between two trees that `tree` returned; None when
+        not known."""
         at, changes = before, dict[str, str | None]()
         for step in list(self._trail):
             if at != after and step.before == at:
@@ -92,7 +95,8 @@ class Look:
         return changes if at == after else None
 
     def differing(self, before: str, after: str | None) -> set[str] | None:
-        """Paths of the vault's folder whose blobs differ between two commits; None where one of them is not there (any more)."""
+        """Return the paths of the vault's folder whose blobs differ between two commits; None when one of the commits
+        does not exist."""
         vault = self.vault
         if after is None:
             return None
@@ -104,7 +108,8 @@ class Look:
         return {os.fsdecode(name).removeprefix(vault.prefix) for name in out.split(b"\0") if name}
 
     def follow(self, done: Committed) -> None:
-        """A commit of ours: what it changed is known. One that brought in more than its files is not followed."""
+        """Remember what a commit of ours changed. A sync's commit is not remembered, because it brings in more than its
+        files."""
         with self._lock:
             if done.parent is None or done.kind is Kind.SYNC or len(self._steps) >= STEPS:
                 self._steps.clear()
@@ -118,12 +123,13 @@ class Look:
                 self._steps[done.parent] = done.commit, changes
 
     def _blob(self, commit: str, path: str, data: bytes) -> str | None:
-        """The blob that a commit of ours has of these bytes; where git converted them, it is looked up."""
+        """Return the id of the blob for these bytes in a commit of ours; it is looked up where git may have converted
+        them."""
         vault = self.vault
         return vault.blob_at(commit, path) if vault.attributes.words(path) else vault.blob_id(path, data)
 
     def sparse(self, paths: Collection[str]) -> set[str]:
-        """Those of `paths` that are missing because of a sparse checkout: nobody deleted them."""
+        """Return those of `paths` that are missing only because of a sparse checkout."""
         prefix = self.vault.prefix
         wanted = [prefix + path for path in paths] if len(paths) < MANY else []
         found = set()
@@ -134,7 +140,7 @@ class Look:
         return found.intersection(paths)
 
     def staged(self) -> set[str]:
-        """Paths of what the person has staged and not committed."""
+        """Return the paths of staged changes that are not committed."""
         vault = self.vault
         if vault.head() is None:
             return set()
@@ -155,14 +161,14 @@ class Look:
         return path in self._ours
 
     def written(self, paths: Collection[str]) -> None:
-        """A commit of ours wrote these just now."""
+        """Record that a commit of ours just wrote these paths."""
         if self._ours is not None:
             self._ours.update(paths)
 
     def first(self, paths: Sequence[str]) -> str:
-        """The one of `paths` that has stood there longest; without a history the shorter name ("note.md" before
-        "note copy.md"). A place that came back (a reverted deletion) counts from then: the note that moved away
-        meanwhile lives where it moved to."""
+        """Return the path whose file was added first; without a history, the shorter name ("note.md" before "note
+        copy.md"). A path that was removed and added again counts from its last addition: the note that was moved away
+        meanwhile keeps its new path."""
         return min(paths, key=lambda path: (self._added(path), len(path), path))
 
     def _added(self, path: str) -> float:

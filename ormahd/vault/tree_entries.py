@@ -1,5 +1,5 @@
-"""Lines of a tree whose files we never open: links, submodules, the executable bit. A join carries them along as git
-has them, and brings the folder into step afterwards, as a checkout would."""
+"""Tree entries whose content Ormah never reads: links, submodules, the executable bit. A join takes them over from git
+unchanged, and then updates the folder as a checkout would."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 
 class PathEntry(Struct, frozen=True):
-    """What a tree is to say of a path. `oid` None: the mode alone, of the file that is there. `was`: the id before, or
-    None; `mode` REMOVED: no such path."""
+    """The entry that a tree is to have at a path. `oid` None: only the mode of the existing file changes. `was`: the id
+    before, or None. `mode` REMOVED: the path is removed."""
 
     path: str
     mode: str
@@ -36,12 +36,12 @@ class PathEntry(Struct, frozen=True):
 
 
 ReadLink = Callable[[str], bytes | None]
-"""Where the link with this id leads; None: the id is no link's."""
+"""Returns the target of the link with this blob id; None when the id is no link's."""
 
 
 def check(worktree: Worktree, entries: Iterable[PathEntry], freed: Collection[str], read: ReadLink) -> None:
-    """Raise Conflict when something else stands where a link or a submodule is to be. `freed` are paths that the same op
-    removes a file from."""
+    """Raise Conflict when another file is where a link or a submodule is to be. `freed`: paths of files that the same
+    op removes."""
     for entry in entries:
         if entry.oid is None and not entry.removed:
             continue
@@ -61,8 +61,8 @@ def check(worktree: Worktree, entries: Iterable[PathEntry], freed: Collection[st
 
 
 def settle(worktree: Worktree, entries: Iterable[PathEntry], read: ReadLink) -> None:
-    """Bring the folder into step with entries that are in the history. What a person put there meanwhile is left, and
-    what the file system cannot hold is named in the log: git says of it then that it is missing."""
+    """Update the folder to entries that are now in the history. What a person has put there since stays. Entries that
+    the file system cannot hold are logged; git reports them as missing."""
     for entry in entries:
         try:
             _settle(worktree, entry, read)
@@ -89,7 +89,7 @@ def _set_mode(folder: int, name: str, *, executable: bool) -> None:
     if not stat.S_ISREG(found.st_mode):
         return
     mode = stat.S_IMODE(found.st_mode)
-    # who may read may run, as git does it
+    # each of user, group and others that may read may execute, as in git
     wanted = mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
     if wanted != mode:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -104,7 +104,7 @@ def _set_link(folder: int, name: str, was: bytes | None, target: bytes | None) -
         now: bytes | None = os.fsencode(os.readlink(name, dir_fd=folder))
     except FileNotFoundError:
         now = None
-    except OSError:  # no link: an empty folder of a submodule that is gone, or something of the person's
+    except OSError:  # no link: the empty folder of a removed submodule, or a person's file
         if target is None:
             with contextlib.suppress(OSError):
                 os.rmdir(name, dir_fd=folder)

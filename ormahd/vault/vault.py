@@ -1,4 +1,4 @@
-"""The vault, put together: what the rest of the house sees of the truth."""
+"""The vault as the rest of the daemon uses it: opening, recovery, transactions, and reading files and history."""
 
 from __future__ import annotations
 
@@ -48,17 +48,18 @@ from ormahd.vault.worktree import STAGING, Worktree, safe_path
 from ormahd.vault.writer import Listener, Writer
 
 SHOWN = 5
-"""Folders that are named where nothing can be written in many."""
+"""How many unwritable folders are named; the rest are counted."""
 FORMER = "ormah.former"
-"""Git's local setting that holds the id which the vault had before it joined another."""
+"""The local git setting that holds the vault's id from before it joined another vault."""
 
 
 def _nothing(step: str) -> None:
-    """The default of `at`: nobody watches the steps of a write."""
+    """The default of `at`: does nothing."""
 
 
 def _located(root: Path) -> Place | None:
-    """The repository of a vault, mended where git could not read it. Raises Unavailable where there is only another one around it."""
+    """Return the vault's repository, repaired if git could not read it; None without one. Raises Unavailable when only
+    another repository around it can be read."""
     mend_place(root)
     place = locate(root)
     if place is not None and os.path.realpath(place.top) != str(root) and os.path.lexists(root / ".git"):
@@ -90,12 +91,12 @@ class Vault:
         self.home = card.home
         self.adopt, self.folders = card.chosen(settings.adopt)
         self.gone = False
-        """Whether our data was removed from the folder: what we keep there for ourselves goes at the end."""
+        """Whether Ormah's data was removed from the folder: `close` then removes the daemon's own files too."""
         self.settings = settings
         self.git = Git(place)
         inside = os.path.relpath(root, os.path.realpath(place.top))
         self.prefix = "" if inside == "." else inside + "/"
-        """Where the vault lies in its repository: "" or a path with a slash at its end."""
+        """The vault's path in its repository: "" or a path with a slash at its end."""
         self.attributes = Attributes(self.git, self.prefix)
         self.oplog = OpLog(self.git, self.prefix)
         worktree = Worktree(root)
@@ -103,13 +104,13 @@ class Vault:
         self.versions = Versions(self.git, self.prefix, self.conversion.checked_out)
         self.touched = Touched(self.oplog, self.versions)
         self.lineage = threading.Lock()
-        """Held by whoever replaces the history or its packs, or fetches commits that nothing leads to yet."""
+        """Held by a caller that replaces the history or its packs, or fetches commits that no ref leads to yet."""
         self._lock = lock
         self._beginnings = Beginnings(self)
         self._here = threading.local()
         self._recovered = False
         self._unpurged: str | None = None
-        """What a person has to do about a purge that was interrupted."""
+        """What a person has to do about an interrupted purge, as a sentence."""
         self._clock = clock
         self._ops = OpIds(clock, entropy)
         self._flusher = Flusher()
@@ -133,9 +134,12 @@ class Vault:
         entropy: Entropy = secrets.token_bytes,
         at: Callable[[str], None] = _nothing,
     ) -> Vault:
-        """Open the vault of `settings.path`, or make it there (`create`). Raises Unavailable when another process has it,
-        or when something about folder or repository must be mended first. Promises of an earlier life are not touched:
-        `recover` rolls them forward. `at` is told each step of a write (for tests that stop it there)."""
+        """Open the vault of `settings.path`, or create it there (with `create`).
+
+        `at` is called with each step of a write (tests stop it there). Ops that an earlier process promised are not
+        touched: `recover` completes them. Raises NotFound without a vault and without `create`; Unavailable when
+        another process has the vault open, or when the folder or repository needs repair first.
+        """
         root = Path(os.path.realpath(expand(settings.path or default_vault())))
         if root.exists() and not root.is_dir():
             raise Unavailable(f"{root} is a file, not a folder", hint="set vault.path to a folder")
@@ -202,8 +206,8 @@ class Vault:
         return vault
 
     def recover(self) -> list[str]:
-        """Roll forward what a life before this one promised, and remove the locks it left. Sentences for the log.
-        For the start, before the first transaction; later calls only try what waits."""
+        """Complete the ops that an earlier process promised, and remove the locks that it left. Return sentences for
+        the log. Called at the start, before the first transaction; later calls only retry the waiting ops."""
         if self._recovered:
             self._writer.begin()
             return self._writer.take_said()
@@ -217,7 +221,9 @@ class Vault:
         for intent in intents:
             self._applier.lock.claim(intent.op)
             for step in intent.steps:
-                if step.path == creation.CARD and step.base is not None:  # it joined another vault, and took its id
+                if (
+                    step.path == creation.CARD and step.base is not None
+                ):  # the vault joined another one, and took its id
                     discard(self.git, creation.read_card(step.base, self.root).id)
         said += clear_stale(self.git, self._applier.lock, self._clock)
         self._unpurged = history_swap.recover(self.git, self._applier.at)
@@ -236,12 +242,12 @@ class Vault:
         (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
         card = creation.find_card(self.root)
         if card is not None and card.id != self.id:
-            self.become(card)  # a join with another vault was rolled forward
+            self.become(card)  # a join with another vault was completed
         return said + self.notices()
 
     def look_after(self) -> None:
-        """Mend what of the vault's lock and of git's folder is gone or cannot be read. Raises Unavailable where another process has
-        the vault now."""
+        """Repair the vault's lock file and git's own files where they are missing or unreadable. Raises Unavailable
+        when another process has taken over the vault."""
         self._lock.keep()
         self.git.look_out()
         if not self.git.mender.derived_is_sound() and self.git.mender.look():
@@ -256,7 +262,8 @@ class Vault:
         return self._writer.between(self._ops(), lambda: self.git.mender.index(head=self.git.head()))
 
     def unwritable(self) -> list[str]:
-        """Folders of the vault and of its repository into which this user may write nothing, a sentence each; the first of them."""
+        """Return a sentence for each folder of the vault or its repository in which this user may not write; the first
+        `SHOWN` of them."""
         ours = [self.root / name for name in ("", ".ormah", ".ormah/intent", STAGING)]
         gits = [self.git.git_dir, *(self.git.common / name for name in ("objects", "refs"))]
         notes = sorted({path.rpartition("/")[0] for path in self.tree()} - {""})
@@ -268,14 +275,14 @@ class Vault:
         )
 
     def notices(self) -> list[str]:
-        """What about the repository a person should know, though everything works."""
+        """Return sentences on the repository that a person should know although everything works."""
         said = [] if self._unpurged is None else [self._unpurged]
-        if self.git.branch() is None and under_way(self.git) is None:  # a rebase detaches HEAD for a while, and says so
+        if self.git.branch() is None and under_way(self.git) is None:  # a rebase detaches HEAD only for a while
             said.append("HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them")
         return said
 
     def stands(self, op: str) -> bool:
-        """Whether an op came about or will: promised, or in the history. A promise is asked first, because it goes last."""
+        """Whether an op is promised or in the history. Intents are checked first, because they are removed last."""
         return self._intents.holds(op) or find_commit(self.git, op) is not None
 
     def transaction(
@@ -291,9 +298,12 @@ class Vault:
         queue: bool = True,
         first: str | None = None,
     ) -> Transaction:
-        """A change to come, as a sentence. `person`: the author is the person, under their git identity; else `source`.
-        `queue` False: where somebody else holds git for longer than the bound, it is refused, and does not happen later.
-        `first`: the subject of a commit that goes before the op's own, with the `first` bytes of its files; both or none."""
+        """Return a transaction; `subject` is a sentence on the change.
+
+        `person`: the author is the person, with git's identity; else `source`. `queue` False: if another program holds
+        git for too long, the change is refused, and not stored for later. `first`: the subject of a first commit with
+        the `first` bytes of the op's files; both or neither must be given.
+        """
         return Transaction(
             self._ops(), subject, kind=kind, source=source, body=body, run=run, person=person, trailers=trailers,
             queue=queue, first=first, commit=self._commit,
@@ -302,7 +312,7 @@ class Vault:
     def _commit(self, tx: Transaction) -> Committed | None:
         said = {path: words for path in tx.wishes if (words := self.attributes.words(path))}
         self.attributes.ask_of(said)
-        for path in said:  # what git cannot make a blob of is refused before anything is promised
+        for path in said:  # refuse files that git cannot convert, before anything is promised
             for data in (tx.wishes[path].first, tx.wishes[path].in_history):
                 if data is not None:
                     self.conversion.checked_in(path, data)
@@ -312,7 +322,7 @@ class Vault:
         return self._write(tx)
 
     def _write(self, tx: Transaction) -> Committed | None:
-        """Have it written, and count that for the calling thread; a full disk is named."""
+        """Have the transaction written, and count it for the calling thread. Raises NoRoom when the disk is full."""
         try:
             self._beginnings.before(tx)
             done = self._writer.commit(tx)
@@ -328,100 +338,101 @@ class Vault:
 
     @property
     def written_here(self) -> int:
-        """How many changes the calling thread has had written, or promised."""
+        """Number of changes that the calling thread has had written or promised."""
         return int(getattr(self._here, "written", 0))
 
     @property
     def rested(self) -> float:
-        """Seconds since something was written."""
+        """Seconds since the last write."""
         return self._writer.rested
 
     def new_op(self) -> str:
-        """An id of the kind that ops have: sortable by time, unique. For a run of several ops."""
+        """Return a new id of the form of op ids: unique and sortable by time. For a run of several ops."""
         return self._ops()
 
     def read(self, path: str) -> bytes | None:
-        """The file as it is, or as it will be once the waiting ops are written; None where there is none."""
+        """Return the file's bytes, or those that it will have once the waiting ops are written; None: there is no file."""
         return self._writer.read(safe_path(path))
 
     def committed(self, path: str) -> bytes | None:
-        """The file as HEAD has it, or None. Raises FilterFailed."""
+        """Return the file as HEAD has it, or None. Raises FilterFailed."""
         entry = self._objects.file(self._objects.root(self.head()), self.where(path))
         return None if entry is None else self.blob(entry.oid, path)
 
     def blob_at(self, commit: str, path: str) -> str | None:
-        """The blob of the regular file that a commit has at a path, or None."""
+        """Return the blob id of the regular file that a commit has at a path, or None."""
         entry = self._objects.file(self._objects.root(commit), self.where(path))
         return None if entry is None else entry.oid
 
     def is_committed(self, path: str, data: bytes | None) -> bool:
-        """Whether git has nothing to commit where the file at `path` has these bytes (None: is not there). Raises FilterFailed."""
+        """Whether a file with these bytes (None: no file) at `path` is unchanged against HEAD. Raises FilterFailed."""
         entry = self._objects.file(self._objects.root(self.head()), self.where(path))
         if entry is None or data is None:
             return entry is None and data is None
         return self.conversion.is_version(path, data, entry.oid)
 
     def head(self) -> str | None:
-        """The commit that HEAD names, or None on a branch without commits."""
+        """Return the commit of HEAD, or None on a branch without commits."""
         return self.git.head()
 
     def where(self, path: str) -> bytes:
-        """A path of the vault as git's trees have it."""
+        """Return the path of a file of the vault as git's trees spell it: relative to the top of the repository, as
+        bytes."""
         return self._applier.where(safe_path(path))
 
     def tree(self, revision: str = "HEAD") -> dict[str, str]:
-        """{path relative to the root: blob id} of a commit's regular files in the vault."""
+        """Return `{path relative to the root: blob id}` of a commit's regular files in the vault."""
         found = self.git.listing(revision, self.prefix.rstrip("/"))
         return {path[len(self.prefix) :]: oid for path, oid in found.items()}
 
     @property
     def empty_tree(self) -> str:
-        """The id of a tree without files: what was before the first commit."""
+        """The id of the empty tree, which stands for the state before the first commit."""
         return self._objects.oid("tree", b"")
 
     def blob_id(self, path: str, data: bytes) -> str:
-        """The id of the blob that git makes of a file with these bytes at a path, as in `tree()`. Raises FilterFailed."""
+        """Return the id of the blob that git makes of these bytes at a path, as in `tree()`. Raises FilterFailed."""
         return self.conversion.blob_id(path, data)
 
     def blob(self, oid: str, path: str) -> bytes:
-        """The file that a blob is at a path, with the line ends that the file there has now. Raises FilterFailed."""
+        """Return a blob as a file at the path, with the line ends that the file there has now. Raises FilterFailed."""
         return self.conversion.in_folder(path, oid)
 
     def readable(self, oid: str, path: str) -> bytes | None:
-        """As `blob`; None where a filter of the person's cannot give the file."""
+        """Return `blob`, or None when a git filter cannot convert it."""
         try:
             return self.blob(oid, path)
         except FilterFailed:
             return None
 
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Those of `paths` (relative to the root) that the person's ignore rules leave out of git."""
+        """Return those of `paths` (relative to the root) that git ignores."""
         found = self.git.is_ignored(self.prefix + path for path in paths)
         return {path[len(self.prefix) :] for path in found}
 
     def listen(self, callback: Listener) -> None:
-        """Call back with the commits that were made together, in order, before their callers go on. A listener starts no
-        transaction."""
+        """Call `callback` with each batch of commits, in order, before the callers of their transactions return. A
+        listener must not start a transaction."""
         self._writer.listen(callback)
 
     def busy(self) -> str | None:
-        """Why git is held by somebody else, as a clause for people, or None."""
+        """Return why another program holds git, as a clause for people, or None."""
         return busy(self.git, self._applier.lock)
 
     def wait_for_git(self) -> None:
-        """Wait until nobody else holds git. Raises VaultBusy after the bound (`vault.busy_wait_seconds`)."""
+        """Wait until no other program holds git. Raises VaultBusy after `vault.busy_wait_seconds`."""
         self._writer.wait_for_git()
 
     def tidy(self) -> bool:
-        """Pack git's loose objects when they have become many (takes about a second for 10,000), and note what each commit
-        changed; True when it was done. For now and then: our own commits never start `git gc`."""
+        """Pack git's loose objects once there are many, and write what each commit changed into git's commit-graph.
+        True when done. Called now and then, because our own commits never start `git gc`."""
         with self.lineage:
             return tidy(self.git)
 
     @contextlib.contextmanager
     def rewriting(self) -> Iterator[Callable[[str], None]]:
-        """For the length of the block nobody else writes to the repository, so that its history can be replaced; what was
-        remembered of the old one is forgotten after it. Gives what is to be told of each step. Raises VaultBusy."""
+        """Keep all other writers out during the block, so that the history can be replaced; then drop the caches of the
+        old one. Yields a function to call with the name of each step. Raises VaultBusy."""
         with self.lineage, self._writer.alone(self._ops(), "the history is being rewritten"):
             try:
                 yield self._applier.at
@@ -436,11 +447,12 @@ class Vault:
 
     @property
     def waiting(self) -> int:
-        """Ops that are promised and not written yet."""
+        """Number of ops that are not written yet."""
         return self._writer.waiting
 
     def wait_rested(self, quiet: float, patience: float, stopping: threading.Event) -> bool:
-        """Wait until we wrote nothing for `quiet` seconds, or `patience` is over. False: it is time to stop."""
+        """Wait until nothing was written for `quiet` seconds, or for `patience` seconds at most. False when `stopping`
+        was set."""
         end = time.monotonic() + patience
         while (left := min(quiet - self._writer.rested, end - time.monotonic())) > 0:
             if stopping.wait(left):
@@ -448,39 +460,41 @@ class Vault:
         return not stopping.is_set()
 
     def writes(self, path: str, data: bytes) -> bool:
-        """Whether an op that waits, or is being written, leaves these bytes at `path`; whoever listens is told of it then."""
+        """Whether an op that waits or is being written leaves these bytes at `path`, and will report it to the
+        listeners."""
         return self._writer.writes(path, data)
 
     @property
     def writing(self) -> bool:
-        """Whether another thread has a commit of ours on its way: HEAD may have it already, and nobody who listens was told."""
+        """Whether another thread is writing: HEAD may already have a commit that no listener knows of."""
         return self._writer.writing
 
     def choose(self) -> None:
-        """Read again what the card says of folders, and of the whole vault."""
+        """Read the adoption modes of the vault and its folders from the card again."""
         card = creation.find_card(self.root)
         if card is not None:
             self.folders = card.folders
             self.adopt = card.adopt if self.settings.adopt == "auto" else self.settings.adopt
 
     def become(self, card: Card) -> None:
-        """The vault has joined another one, and is that one from now on. The former id stands in git's configuration, so
-        that what is kept elsewhere under it is found (`former`)."""
+        """Take over the id, self node and home of the vault that this one has joined. `former` returns the id from
+        before."""
         self._writer.rename(card.id)
         self.id, self.self_id, self.home = card.id, card.self_id, card.home
         self.adopt, self.folders = card.chosen(self.settings.adopt)
 
     def remember_id(self) -> None:
-        """Note the id before it changes."""
+        """Record the vault's id in git's configuration, before it changes."""
         set_value(self.git, FORMER, self.id)
 
     def former(self) -> str | None:
-        """The id that the vault had before it joined another one; None: it always had this one."""
+        """Return the id that the vault had before it joined another one; None: it never had another."""
         found = value(self.git, FORMER)
         return found if found is not None and is_node_id(found) and found != self.id else None
 
     def close(self) -> None:
-        """Let go of everything. What waits stays promised, and is written by `recover` of the next life."""
+        """Stop writing and release the lock. Waiting ops stay promised, and the next process completes them by
+        `recover`."""
         self._stop()
         self._lock.release()
         if self.gone:

@@ -1,7 +1,7 @@
-"""The versions of files that the history holds: what a commit changed, and what became of one note in it.
+"""Reads what commits changed, and what happened to one note in them.
 
-A note is followed by its id wherever it stands. Only what is looked at is read: an import of 10,000 notes is a list of
-paths until somebody asks for one of them.
+A note is followed by its id whatever its path. Blobs are read only when needed: a commit that imports 10,000 notes is a
+list of paths until a caller asks for one of them.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ormahd.note.values import claim
 from ormahd.vault.conversion import FilterFailed
 
 READ = 2_000
-"""Files that came or went in one commit and are read to find out whether they are one note that moved. Beyond that only
-those with the same bytes, or the same short id in their name, are matched."""
+"""Most files, added or removed in one commit, that are read to match moved notes by id. Beyond that, files are matched
+by equal bytes, or read only if their names have the same short id."""
 IDS = 20_000
-"""Blobs whose note's id is remembered (6 MB)."""
+"""Number of blobs whose note id is cached."""
 FILES = 20_000
-"""Files of all remembered commits together (7 MB). A recall asks which edits of a few memories came when, and most of what a new vault
-has came in commits of hundreds of files."""
+"""Number of files in all cached commits together. A recall asks for the edits of a few memories, and in a new vault
+most of these came in commits of hundreds of files."""
 
 _FILES = {b"100644", b"100755"}
 
 Text = tuple[str, bytes]
-"""A file in one state: its path, relative to the vault's root, and its bytes."""
+"""A file in one state: (path relative to the vault's root, bytes)."""
 
 
 class Changed(Struct, frozen=True):
-    """One file of a commit: where it stood before and stands after, with the blobs' ids; None: no such file."""
+    """One file that a commit changed: its path and blob id before and after; None: no such file."""
 
     old_path: str | None
     old: str | None
@@ -46,16 +46,16 @@ class Changed(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where the file is, or was."""
+        """The path after the commit, or before it if the file was removed."""
         return self.path or self.old_path or ""
 
 
 class Versions:
-    """Reads the history of one repository, as far as it touches the folder `prefix` ("" or a path with a slash at its
-    end). What was read is remembered, within bounds: commits never change. Safe for many threads."""
+    """Reads the history of one repository, limited to the folder `prefix` ("" or a path with a slash at its end).
+    Results are cached within bounds, since commits never change. Safe for many threads."""
 
     def __init__(self, git: Git, prefix: str, read: Callable[[str, str], bytes]) -> None:
-        """`read` gives the file that a blob is at a path: (path, blob id)."""
+        """`read` returns the file of a blob at a path: (path, blob id) -> bytes."""
         self._git = git
         self._file = read
         self._prefix = prefix
@@ -65,7 +65,7 @@ class Versions:
         self._files = 0
 
     def changed(self, commit: str) -> Sequence[Changed]:
-        """What a commit did to the vault's regular files, against its first parent; a note that moved is one of them."""
+        """Return the vault's regular files that a commit changed against its first parent; a moved note is one entry."""
         with self._lock:
             kept = self._commits.get(commit)
             if kept is not None:
@@ -76,7 +76,7 @@ class Versions:
         return found
 
     def load(self, commits: Iterable[str]) -> None:
-        """Read several commits at once: a process for each takes longer than all their differences."""
+        """Read several commits into the cache by one git process."""
         with self._lock:
             missing = [commit for commit in commits if commit not in self._commits]
         for commit, found in self._read(missing):
@@ -94,14 +94,16 @@ class Versions:
 
     @staticmethod
     def _counted(found: tuple[Changed, ...] | None) -> int:
-        """What a commit counts towards `FILES`."""
+        """Return how much a commit counts towards `FILES`."""
         return 0 if found is None else len(found) + 1
 
     def of_node(self, commit: str, node_id: str) -> Changed | None:
-        """What a commit did to one note; None: nothing."""
+        """Return what a commit did to one note; None: nothing."""
         short = short_id(node_id)
         changed = self.changed(commit)
-        named = [one for one in changed if short in one.place]  # our own names tell whose file it is; a person's do not
+        named = [
+            one for one in changed if short in one.place
+        ]  # names given by Ormah have the short id; a person's do not
         for one in itertools.chain(named, (one for one in changed if short not in one.place)):
             was, now = (self.node_of(oid, one.place) == node_id for oid in (one.old, one.new))
             if was and now:
@@ -113,12 +115,12 @@ class Versions:
         return None
 
     def pair(self, one: Changed) -> tuple[Text | None, Text | None]:
-        """The file before and after."""
+        """Return the file before and after; None: no such file."""
         old = None if one.old is None else (one.old_path or "", self._file(one.old_path or "", one.old))
         return old, None if one.new is None else (one.path or "", self._file(one.path or "", one.new))
 
     def node_of(self, oid: str | None, path: str) -> str | None:
-        """The id of the note in a blob."""
+        """Return the id of the note in a blob, or None."""
         if oid is None or not is_markdown(path):
             return None
         if oid in self._ids:
@@ -135,7 +137,7 @@ class Versions:
         return found
 
     def differences(self, commits: Sequence[str]) -> Iterator[tuple[str, list[Changed]]]:
-        """What each commit did, path by path, against its first parent; those that touched nothing are left out."""
+        """Yield (commit, changes by path) against each first parent; commits that changed nothing are skipped."""
         arguments = ["diff-tree", "--stdin", "-r", "-z", "--root", "--no-renames", "--no-ext-diff"]
         arguments += ["--diff-merges=first-parent"]
         if self._prefix:
@@ -172,7 +174,7 @@ class Versions:
             yield commit, ()
 
     def _moves(self, gone: dict[str, str], come: dict[str, str]) -> Iterator[Changed]:
-        """Files that went from one path to another: by their bytes, then by the id of the note."""
+        """Yield the files that moved from one path to another: matched by their bytes, then by the note's id."""
         left = dict(come)
         by_oid: dict[str, list[str]] = {}
         for path, oid in come.items():
@@ -193,7 +195,8 @@ class Versions:
                 yield Changed(path, rest[path], places[node_id], left[places[node_id]])
 
     def _by_node(self, files: dict[str, str], *, among: Iterable[str]) -> dict[str, str]:
-        """{id: path} of the notes in these files that may also be `among` the others."""
+        """Return `{id: path}` of the notes in these files. Of more than `READ` files, only those with a short id of a
+        name in `among` are read."""
         if len(files) > READ:
             shorts = {stem_short_id(path) for path in among} - {None}
             files = {path: oid for path, oid in files.items() if stem_short_id(path) in shorts}

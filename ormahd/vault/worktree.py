@@ -1,9 +1,9 @@
-"""Files of the vault: replacing one without losing a save of the last millisecond, and being able to take it back.
+"""Replaces files of the vault without losing a concurrent save, and can undo it.
 
-A new version is staged in `.ormah/tmp` (ignored by git, so that neither a person's `git add -A` nor an editor's file
-list ever sees it) and then *exchanged* with the file in one step of the kernel. What comes out is looked at: when it is
-not the version that the change was based on, it goes back and the change is refused. The displaced version stays in
-`.ormah/tmp` until the op is in the history, which is what makes taking back a half-done op exact.
+A new version is staged in `.ormah/tmp`, which git ignores, so that neither `git add -A` nor an editor's file list shows
+it. Then it is atomically exchanged with the file (renameat2). If the displaced file is not the version that the change
+was based on, it is put back and the change is refused. The displaced version stays in `.ormah/tmp` until the op is in
+the history, so that a half-done op can be undone exactly.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ormahd.process.set_aside import make_folder
 
 STAGING = ".ormah/tmp"
 MAX_COMPONENT = 255
-"""Bytes of one file name, on every file system that matters here."""
+"""Longest file name in bytes, as on all common file systems."""
 MAX_PATH = 2000
-"""Bytes of a whole path: with the vault's own below what Linux takes (4,096)."""
+"""Longest path in bytes; with the vault's own path it stays below Linux's limit of 4,096."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IGNORED_BY_HFS = "\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u206a\u206b\u206c\u206d\u206e\u206f\ufeff"
 
 
 def safe_path(path: str) -> str:
-    """`path` itself when it can name a note: relative, posix, canonical, without `.git`. Raises BadRequest."""
+    """Return `path` if it is valid for a note: relative, posix, canonical, without `.git`. Raises BadRequest."""
     parts = path.split("/")
     try:
         odd = (
@@ -54,15 +54,17 @@ def safe_path(path: str) -> str:
 
 
 def _is_dot_git(part: str) -> bool:
-    """Every spelling of `.git` that git itself refuses: HFS+ ignores some characters, NTFS trailing dots and streams."""
+    """Whether a name is a spelling of `.git` that git refuses: HFS+ ignores some characters, NTFS trailing dots and
+    streams."""
     if part.isascii() and "git" not in part.lower():
-        return False  # nearly always, and asked for every name of every path
+        return False  # a fast answer for nearly every name
     plain = "".join(c for c in part if c not in _IGNORED_BY_HFS).split(":")[0].rstrip(" .").casefold()
     return plain in {".git", "git~1"} or ("\\" in part and any(_is_dot_git(piece) for piece in part.split("\\")))
 
 
 class Displaced(Conflict):
-    """The file is not the version that the change was based on. `found` is what is there (None: nothing)."""
+    """Raised when a file is not the version that the change is based on. `found`: the bytes that are there (None: no
+    file)."""
 
     def __init__(self, path: str, found: bytes | None) -> None:
         what = "is gone" if found is None else "changed"
@@ -71,30 +73,32 @@ class Displaced(Conflict):
 
 
 class Write(Struct):
-    """One file on its way from `old` (sha256; None: absent) to `data` (None: removed). `token` names its staged twin."""
+    """The replacement of one file: `old` (sha256; None: no file) by `data` (None: removed). `token` is the name of the
+    staged file."""
 
     path: str
     old: str | None
     data: bytes | None
     token: str
     keeps_time: bool = False
-    """Whether the new version gets the time of the one that it replaces: what changes in it is not the person's work."""
+    """Whether the new version gets the mtime of the old one, because the change is not the person's work."""
     placed: bool = False
     beside: bool = False
-    """The twin stands beside the file instead of in `.ormah/tmp`: the folder is another file system."""
+    """Whether the staged file is in the target's folder instead of `.ormah/tmp`, because that folder is on another file
+    system."""
     made: list[str] = field(default_factory=list)
-    """Folders that had to be made, outermost first."""
+    """Folders that were created for it, outermost first."""
     stat: Stat | None = None
-    """Of the staged twin: the file has the same once it is placed. None: the same stood there already."""
+    """The staged file's stat, which the file keeps when placed. None: the file already had the same bytes."""
 
     @property
     def moved(self) -> bool:
-        """Whether the twin is the file now, which was new: nothing is left under the token."""
+        """Whether the staged file was moved to a new path, so that no file is left under the token."""
         return self.placed and self.old is None and self.stat is not None
 
 
 class Worktree:
-    """The folder of notes. Paths are posix and relative to its root; no link in a path is followed."""
+    """The vault's folder. Paths are posix and relative to its root; symbolic links in a path are not followed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -102,7 +106,8 @@ class Worktree:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """The folder of staged twins stays open for the block; by one thread, which those that stage beside it end before."""
+        """Keep the folder of staged files open during the block. Used by one thread; helper threads that stage files
+        must end before it."""
         fd = self._open_staging()
         try:
             self._held = fd
@@ -113,8 +118,8 @@ class Worktree:
 
     @contextlib.contextmanager
     def parent(self, path: str, made: list[str] | None = None) -> Iterator[tuple[int, str]]:
-        """(descriptor of the folder, file name). With `made`, missing folders are made and noted there;
-        without, a missing one raises FileNotFoundError. A link or a nested repository raises Conflict."""
+        """Yield (descriptor of the parent folder, file name). Missing folders are created and added to `made`; without
+        `made`, a missing one raises FileNotFoundError. A link or a nested repository raises Conflict."""
         *folders, name = safe_path(path).split("/")
         try:
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -151,7 +156,8 @@ class Worktree:
             os.close(fd)
 
     def read(self, path: str) -> bytes | None:
-        """The file's bytes; None where there is none. What is no regular file (a link, a device) raises Conflict."""
+        """Return the file's bytes; None: there is no file. Raises Conflict for anything that is no regular file (a
+        link, a device)."""
         try:
             with self.parent(path) as (folder, name):
                 return read_regular(folder, name, path)
@@ -159,16 +165,16 @@ class Worktree:
             return None
 
     def absent(self, path: str) -> bool:
-        """Whether nothing at all is at `path`, asked in one call; `read` takes twelve to be sure of what is there."""
+        """Whether no file of any type is at `path`. One system call, where `read` makes a dozen."""
         try:
             os.lstat(os.path.join(self.root, safe_path(path)))
         except FileNotFoundError:
             return os.path.isdir(self.root)
-        except OSError:  # whoever looks closer says what is in the way
+        except OSError:  # `read` will report what is in the way
             return False
         return False
 
-    # The steps of one change, in their order: stage, place, then finish or take_back
+    # The steps of one write, in order: stage, place, then finish or take_back
 
     def stage(self, write: Write) -> None:
         """Write the new version under its token, durably, with the mode that the file has now."""
@@ -194,8 +200,8 @@ class Worktree:
                 os.close(fd)
 
     def place(self, write: Write) -> None:
-        """Bring the staged version into its place. Raises Displaced, with everything as it was, when the file is not
-        the expected version."""
+        """Put the staged version in its place. Raises Displaced, with everything unchanged, when the file is not the
+        expected version."""
         try:
             self._place(write)
         except OSError as exc:
@@ -240,7 +246,7 @@ class Worktree:
                 rename2(staging, token, folder, name, exchange=True)
                 raise Displaced(write.path, out)
             return
-        # No exchange on this file system: keep the old version under a second name, look, then rename over it.
+        # No exchange on this file system: keep the old version under a second name, check it, then rename over it.
         kept = token + ".old"
         forget(staging, kept)
         try:
@@ -260,12 +266,12 @@ class Worktree:
         move(folder, name, staging, token)
         out = read_regular(staging, token, write.path, strict=False)
         if out is None or sha256(out) != write.old:
-            with contextlib.suppress(FileExistsError):  # a newer save stands there already
+            with contextlib.suppress(FileExistsError):  # a newer save is already there
                 move(staging, token, folder, name)
             raise Displaced(write.path, out)
 
     def take_back(self, write: Write) -> None:
-        """Undo `place` and `stage`. A version that a person saved over ours since stays."""
+        """Undo `place` and `stage`. A version that a person saved over ours since then stays."""
         if write.placed:
             with (
                 contextlib.suppress(FileNotFoundError),
@@ -277,7 +283,7 @@ class Worktree:
         with self._twin(write) as (staging, token):
             forget(staging, token)
         for made in reversed(write.made):
-            with contextlib.suppress(OSError):  # not empty any more: somebody uses it
+            with contextlib.suppress(OSError):  # not empty any more
                 os.rmdir(self.root / made)
         write.made.clear()
 
@@ -298,8 +304,8 @@ class Worktree:
                 os.rename(token, name, src_dir_fd=staging, dst_dir_fd=folder)
 
     def finish(self, write: Write) -> bytes | None:
-        """Forget the displaced version once the op is in the history. When somebody wrote into it after the exchange
-        (an editor that had the file open), the bytes that came too late are returned."""
+        """Remove the displaced version, once the op is in the history. If an editor that had the file open wrote into
+        it after the exchange, return these late bytes; else None."""
         if write.moved:
             return None
         late = None
@@ -313,7 +319,7 @@ class Worktree:
         return late
 
     def displaced(self, write: Write) -> bytes | None:
-        """The bytes under the token, after a crash; None where there are none."""
+        """Return the bytes of the file under the token, after a crash; None: there is none."""
         for write.beside in (True, False):
             with contextlib.suppress(FileNotFoundError, Conflict), self._twin(write) as (staging, token):
                 found = read_regular(staging, token, write.path, strict=False)
@@ -330,7 +336,7 @@ class Worktree:
                 return
 
     def folders(self, write: Write) -> set[str]:
-        """The folders whose names changed and must be made durable."""
+        """Return the folders whose entries changed and must be fsynced."""
         paths = [write.path, *write.made]
         return {os.path.join(self.root, path.rpartition("/")[0]) for path in paths}
 

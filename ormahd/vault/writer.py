@@ -1,4 +1,5 @@
-"""The one writer: callers decide what a transaction means, and a thread promises it and sees it through, now or as soon as git is free."""
+"""The writer: checks transactions in the caller's thread; its own thread promises and commits them, at once or when git
+is free."""
 
 from __future__ import annotations
 
@@ -25,28 +26,29 @@ from ormahd.vault.transaction import HistoryMoved, Transaction
 from ormahd.vault.worktree import Displaced
 
 POLL_S = 0.02
-"""Between two looks at whether git is free, for a change that is not queued."""
+"""Seconds between two checks whether git is free, for a change that is not queued."""
 BACKOFF = (0.005, 1.0)
-"""Seconds between two tries while git is busy: the first (a `git status` is over in milliseconds) and the longest."""
+"""Seconds between two tries while git is busy: the first pause (a `git status` takes milliseconds) and the longest."""
 PATIENCE = 2.0
-"""Seconds that a mend of git's index waits for a write that is under way: the write mends it itself."""
+"""Seconds that a repair of git's index waits for a running write, which would repair the index itself."""
 MAX_BATCH = 64
-"""Ops made durable in one go, so that the first of them does not wait for the hundredth."""
+"""Most ops in one batch, so that the first op does not wait for a long queue."""
 
 Listener = Callable[[Sequence[Committed]], None]
-"""Told of ops that went together, in order."""
+"""Called with the commits of a batch, in order."""
 
 log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Takes transactions from many threads; a thread of its own writes them, all that wait in one batch.
+    """Takes transactions from many threads; its own thread writes them, in batches.
 
-    `_door` guards the queue and is held briefly. `_pen` is held by the thread that writes, or that must not be written beside.
+    `_door` guards the queue and is held briefly. `_pen` is held by the thread that writes, or that keeps others from
+    writing.
     """
 
     def __init__(self, applier: Applier, *, clock: Clock, wait: float) -> None:
-        """`wait`: seconds until a caller is told that its change is stored and follows."""
+        """`wait`: seconds after which a caller is told that its change is stored and will be written later."""
         self._applier = applier
         self._clock = clock
         self._wait = wait
@@ -54,28 +56,28 @@ class Writer:
         self._changed = threading.Condition(self._door)
         self._pen = threading.Lock()
         self._asking = 0
-        """Threads that wait for the pen: the writer lets them have it between two batches."""
+        """Number of threads that wait for the pen; the writer thread lets them have it between two batches."""
         self._holder: int | None = None
         self._standing: str | None = None
-        """Why nothing is written for longer than a batch takes."""
+        """Why writing is suspended for longer than a batch takes, or None."""
         self._queue: list[Queued] = []
         self._batch: list[Queued] = []
-        """Of the queue what is being written."""
+        """The ops of the queue that are being written."""
         self._promised: dict[str, tuple[Queued, bytes | None]] = {}
         self._listeners: list[Listener] = []
         self._closed = False
         self._wrote = -math.inf
         self.said: list[str] = []
-        """Sentences about what was merged, set aside or cleaned; for the log."""
+        """Sentences for the log, on ops that were merged, set aside or cleaned up."""
         self._thread = threading.Thread(target=self._run, name="vault-writer", daemon=True)
         self._thread.start()
 
     def listen(self, callback: Listener) -> None:
-        """Call back with the commits of each batch."""
+        """Call `callback` with the commits of each batch."""
         self._listeners.append(callback)
 
     def read(self, path: str) -> bytes | None:
-        """Return what the file has, or will have once the promised ops are written."""
+        """Return the file's bytes, or those that it will have once the waiting ops are written."""
         with self._door:
             if path in self._promised:
                 return self._promised[path][1]
@@ -83,24 +85,27 @@ class Writer:
 
     @property
     def rested(self) -> float:
-        """Seconds since an op came through; endless, where none did."""
+        """Seconds since the last op was written; infinite before the first."""
         return time.monotonic() - self._wrote
 
     def writes(self, path: str, data: bytes) -> bool:
-        """Whether an op that waits leaves these bytes at `path`, and listeners are told of it then: what comes in by a sync is
-        looked at like a pull by hand, and an uncertain op may turn out to be in the history."""
+        """Whether a waiting op leaves these bytes at `path` and will report it to the listeners.
+
+        False for a sync, whose files the reconciler examines like a manual pull's, and for an uncertain op, which may
+        be in the history already.
+        """
         with self._door:
             op, promised = self._promised.get(path, (None, None))
         return op is not None and op.intent.joins is None and not op.uncertain and promised == data
 
     @property
     def waiting(self) -> int:
-        """Ops that are not written yet."""
+        """Number of ops that are not written yet."""
         return len(self._queue)
 
     @property
     def writing(self) -> bool:
-        """Whether another thread has the pen: HEAD may have moved by a commit that no listener was told of yet."""
+        """Whether another thread is writing: HEAD may already have a commit that no listener was told of."""
         return self._holder not in {None, threading.get_ident()}
 
     def take_said(self) -> list[str]:
@@ -112,7 +117,11 @@ class Writer:
     # A transaction
 
     def commit(self, tx: Transaction) -> Committed | None:
-        """See Transaction. Raises Conflict (nothing changed) or VaultBusy (promised, follows; without `queue` nothing is)."""
+        """Write a transaction. Return its commit; None when nothing changes.
+
+        Raises Conflict (nothing was changed) or VaultBusy (the change is stored and follows; without `queue`, nothing
+        was changed).
+        """
         if self._holder == threading.get_ident():
             raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
         if not tx.queue:
@@ -146,7 +155,8 @@ class Writer:
         return op.result
 
     def _promise(self, op: Queued) -> OrmahError | None:
-        """Make the intent durable, so that the caller may be told that it is stored; why that failed, or None."""
+        """Make the intent durable, so that the caller can be told that the change is stored. Return an error when that
+        failed, or None."""
         try:
             self._applier.promise([op])
         except OSError as exc:
@@ -156,7 +166,8 @@ class Writer:
         return None
 
     def _decide(self, tx: Transaction) -> Intent | None:
-        """Check every expectation and leave out what is already so."""
+        """Check that each file is the expected version, and return the intent without unchanged files; None when
+        nothing is left."""
         applier = self._applier
         if (
             tx.joins is not None
@@ -166,7 +177,7 @@ class Writer:
             raise HistoryMoved("HEAD was moved to another history meanwhile", hint="look at it again and repeat")
 
         @functools.cache
-        def root() -> str | None:  # git is asked only about what is in doubt: all other callers wait for this
+        def root() -> str | None:  # git is asked only if needed, because all other callers wait meanwhile
             return applier.objects.root(applier.git.head())
 
         def in_head(path: str, data: bytes | None) -> bool:
@@ -201,11 +212,11 @@ class Writer:
         )  # fmt: skip
 
     def _withdraw(self, op: Queued) -> bool:
-        """Take an op back whose caller gets an error. False: it is done, or too far to be taken back."""
+        """Take back an op whose caller gets an error. False: it is done, or can no longer be taken back."""
         with self._door:
             if op not in self._batch:
                 return self._take_out(op)
-        with self._held(), self._door:  # once it is not being written any more
+        with self._held(), self._door:  # wait until the batch is finished
             return self._take_out(op)
 
     def _take_out(self, op: Queued) -> bool:
@@ -228,13 +239,14 @@ class Writer:
             del self._promised[path]
 
     def resume(self, intents: list[Intent]) -> None:
-        """Take in the promises of a life before this one."""
+        """Add to the queue the ops that an earlier process promised."""
         with self._door:
             for intent in intents:
                 self._enqueue(Queued(intent, promised=True, acknowledged=True, uncertain=True))
 
     def begin(self) -> str | None:
-        """Write what a life before this one promised; why it still waits, or None. A full disk is waited for."""
+        """Write the ops that an earlier process promised. Return why they still wait, or None; a full disk is such a
+        reason, not an error."""
         try:
             return self.drain()
         except (OrmahError, OSError) as exc:
@@ -243,7 +255,7 @@ class Writer:
             return str(exc)
 
     def drain(self) -> str | None:
-        """Write what waits, in the calling thread; why it still waits, or None. The writer's thread goes on trying."""
+        """Write the queue in the calling thread. Return why ops still wait, or None. The writer thread keeps trying."""
         try:
             return self._write_all()
         finally:
@@ -253,7 +265,7 @@ class Writer:
     # The thread
 
     def _run(self) -> None:
-        """Write what is in the queue; while git is busy, try again with growing pauses, and whenever an op comes."""
+        """Write the queue. While git is busy, try again after growing pauses, and whenever an op is added."""
         priority.eager()  # callers wait for this thread
         pause = BACKOFF[0]
         while True:
@@ -275,7 +287,7 @@ class Writer:
                     pause = min(pause * 2, BACKOFF[1])
 
     def _try(self) -> str | None:
-        """Write what can be written, and see to stale locks where it cannot; why it must wait, or None."""
+        """Write the queue, and clear stale locks if that fails. Return why ops must wait, or None."""
         try:
             if why := self._write_all():
                 with self._door:
@@ -286,13 +298,13 @@ class Writer:
         except (OrmahError, OSError) as exc:
             log.warning("%d writes still wait: %s", self.waiting, exc)
             return str(exc)
-        except Exception as exc:  # a fault of ours must not end the thread that keeps our promises
+        except Exception as exc:  # a bug must not end the writer thread
             log.exception("%d writes still wait", self.waiting)
             return repr(exc)
         return why
 
     def _write_all(self) -> str | None:
-        """Write batch after batch; why what is left still waits, or None."""
+        """Write batch after batch. Return why the remaining ops still wait, or None."""
         while True:
             priority.give()
             with self._door:
@@ -305,7 +317,8 @@ class Writer:
                 return why
 
     def _next_batch(self) -> list[Queued]:
-        """The longest beginning of the queue whose ops do not touch the same file; an uncertain one goes alone."""
+        """Return the first ops of the queue, up to one that touches a file of an earlier op. An uncertain op is a batch
+        of its own."""
         batch: list[Queued] = []
         paths: set[str] = set()
         for op in self._queue[:MAX_BATCH]:
@@ -323,19 +336,19 @@ class Writer:
                 why = repair(self._applier, batch[0], self.said)
                 if why:
                     return why
-                if batch[0].uncertain:  # found in the history, or nothing of it is left
+                if batch[0].uncertain:  # it was in the history, or was set aside
                     self._done(batch)
                     return None
             why = self._applier.apply(batch, self._refused)
         except (OrmahError, OSError) as exc:
-            if len(batch) > 1:  # one of them is at fault: each for itself
+            if len(batch) > 1:  # one of the ops failed: try each by itself
                 return next((why for op in batch if (why := self._write([op]))), None)
             if not self._failed(batch[0], exc):
                 return None
             if isinstance(exc, FilterFailed):
                 return exc.message
             raise
-        except Exception as exc:  # a fault of ours: callers get it
+        except Exception as exc:  # a bug: the callers get the exception
             left = [op for op in batch if self._failed(op, exc)]
             if left:
                 raise
@@ -360,8 +373,12 @@ class Writer:
             return intent
 
     def _failed(self, op: Queued, exc: Exception) -> bool:
-        """Nothing of the op was done. Its caller gets the error; True when it was acknowledged and must stay queued.
-        One that this file system will never take is set aside, lest everything after it waits for ever."""
+        """Handle an op that failed without any effect. Return True when it must stay queued, because it was
+        acknowledged.
+
+        Otherwise its caller gets the error. An acknowledged op that this file system can never write is set aside, so
+        that it does not block the queue.
+        """
         with self._door:
             if op.acknowledged and not answers.never(exc):
                 return True
@@ -374,7 +391,7 @@ class Writer:
             return False
 
     def _done(self, ops: Sequence[Queued]) -> None:
-        """Tell listeners of ops that are through, in order; then their callers go on."""
+        """Tell the listeners of finished ops, in order; then let their callers return."""
         self._wrote = time.monotonic()
         with self._door:
             for op in ops:
@@ -383,7 +400,7 @@ class Writer:
         for callback in self._listeners if results else ():
             try:
                 callback(results)
-            except Exception:  # the commits stand; listeners must catch up by their own means
+            except Exception:  # the commits are made; a listener must catch up by itself
                 log.exception("a listener failed on %s", ", ".join(f"op {one.op} ({one.kind})" for one in results))
         self._over(ops)
 
@@ -396,7 +413,7 @@ class Writer:
     # Beside the thread
 
     def wait_for_git(self) -> None:
-        """Wait until nobody else holds git; raise VaultBusy after the bound. Nothing is promised meanwhile."""
+        """Wait until no other program holds git; raise VaultBusy after `wait` seconds. Nothing is promised meanwhile."""
         end = time.monotonic() + self._wait
         while why := busy(self._applier.git, self._applier.lock):
             if time.monotonic() >= end:
@@ -405,7 +422,7 @@ class Writer:
 
     @contextlib.contextmanager
     def _held(self, patience: float = -1) -> Iterator[bool]:
-        """Hold the pen within the block. Gives False, without it, where it is not to be had within `patience` seconds."""
+        """Hold the pen during the block. Yields False, without the pen, if it was not free within `patience` seconds."""
         with self._door:
             self._asking += 1
         got = self._pen.acquire(timeout=patience)
@@ -423,9 +440,11 @@ class Writer:
 
     @contextlib.contextmanager
     def alone(self, op: str, why: str) -> Iterator[None]:
-        """For the length of the block nobody writes: index.lock is taken in the name of `op`, and callers are told after the
-        bound that their change is stored, `why` being what it waits for. Raises VaultBusy where somebody else holds git for
-        longer than the bound, or promises cannot be kept now."""
+        """Keep all writers out during the block, and hold index.lock in the name of `op`.
+
+        Callers are told after `wait` seconds that their change is stored, and that it waits because of `why`. Raises
+        VaultBusy when another program holds git for too long, or when promised ops cannot be written now.
+        """
         self.wait_for_git()
         self._stands(why)
         try:
@@ -449,7 +468,7 @@ class Writer:
             self._stands(None)
 
     def _stands(self, why: str | None) -> None:
-        """Tell callers, also those that are to come, that nothing is written for now; None: that it goes on."""
+        """Tell present and later callers that writing is suspended because of `why`; None: it continues."""
         with self._door:
             self._standing = why
             for op in self._queue if why else ():
@@ -458,8 +477,8 @@ class Writer:
             self._changed.notify_all()
 
     def between(self, op: str, work: Callable[[], bool]) -> bool:
-        """Do `work` with index.lock held (in the name of `op`) and while no op is being written; what it says, or False where that
-        cannot be had soon."""
+        """Run `work` with index.lock held (in the name of `op`) and no op being written. Return its result, or False
+        when the locks are not free soon."""
         if self._holder == threading.get_ident():
             return work()
         with self._held(PATIENCE) as got:
@@ -471,12 +490,12 @@ class Writer:
                 self._applier.lock.release()
 
     def rename(self, vault_id: str) -> None:
-        """Mark the vault's lock with another id from now on."""
+        """Mark index.lock with another vault id from now on."""
         with self._held():
             self._applier.rename(vault_id)
 
     def close(self) -> None:
-        """Take nothing more, and end the thread; what still waits stays promised in its intent."""
+        """Accept no more changes, and end the thread. Waiting ops stay promised in their intents."""
         with self._door:
             self._closed = True
             self._changed.notify_all()
