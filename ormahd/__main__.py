@@ -1,4 +1,4 @@
-"""`ormahd`: run the daemon, or look at configuration and vault without one."""
+"""The command `ormahd`: run the daemon, or check configuration and vault without one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Place = click.Path(path_type=Path, resolve_path=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The entry point: every failure becomes a sentence, a hint and an exit status (DESIGN section 12)."""
+    """Run the command line. Every error becomes a sentence, a hint and an exit status (DESIGN section 12)."""
     paths.in_utf8()
     sys.exit(status_of(lambda: cli.main(arguments, prog_name="ormahd", standalone_mode=False)))
 
@@ -37,7 +37,7 @@ def status_of(act: Callable[[], Any]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        sys.stdout = None  # whoever read has gone: nothing to flush at the end
+        sys.stdout = None  # the reader has gone: there is nothing to flush at exit
         return 0
     except OSError as exc:
         return complain(f"{exc.strerror or exc}: {exc.filename or 'ormahd'}", "look after that file or disk", 70)
@@ -45,7 +45,7 @@ def status_of(act: Callable[[], Any]) -> int:
 
 
 def settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options by which a command finds vault, configuration and socket."""
+    """Add the options `--vault`, `--config` and `--socket` to a command."""
     for option in (
         click.option("--socket", type=Place, help="The Unix socket (setting daemon.socket)."),
         click.option("--config", type=Place, help="The configuration file instead of the usual one."),
@@ -56,7 +56,7 @@ def settings(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load(vault: Path | None = None, config: Path | None = None, socket: Path | None = None) -> Any:
-    """The configuration with this command's flags on top, as a `config.Config`."""
+    """Return the configuration with this command's flags applied, as a `config.Config`."""
     from ormahd.config import load as load_config
 
     given = {"vault.path": vault, "daemon.socket": socket}
@@ -85,12 +85,12 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
     # Before numpy is imported. Our products are small, and a second thread for them waits spinning: on a machine that is
     # busy otherwise a recall took half as long again.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Whoever imports it first, Chroma or we: ONNX Runtime's telemetry is on unless this is set before (embed_onnx.py).
+    # ONNX Runtime's telemetry is on unless this is set before its first import, by Chroma or by Ormah (embedding/onnx.py).
     os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
-    # Pydantic would read what every installed package says of itself, in search of plugins.
+    # Otherwise Pydantic reads the metadata of every installed package to find plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     memory.few_arenas()
-    gc.disable()  # while all is imported: nothing is garbage then, and looking for some takes a fifth of the time
+    gc.disable()  # off during imports: they leave no garbage, and collecting takes a fifth of the time
     found = load(vault, config, socket)
     if detach and not is_supervised(os.environ, os.getpid()):
         return detached(found)

@@ -1,4 +1,4 @@
-"""The daemon: what starts, in order, and stops in reverse (DESIGN section 7, "Life cycle")."""
+"""The daemon: starts its parts in order, and stops them in reverse (DESIGN section 7, "Life cycle")."""
 
 from __future__ import annotations
 
@@ -46,45 +46,47 @@ from ormahd.whisper.pipeline import Whisper
 log = logging.getLogger("ormahd.daemon")
 
 LOOP_SECONDS: Final = 30.0
-"""A server whose loop has not gone round for so long does not work: the watchdog is not fed (it goes round every 10)."""
+"""Seconds without a turn of the server's loop after which the watchdog is not notified. A turn comes every 10
+seconds at least."""
 LOOK_OUT_EVERY: Final = 2.0
-"""Seconds between two looks whether a pipe stands in git's folder, for which a git that is at work would wait for ever."""
+"""Seconds between two checks for a pipe in the git directory, which a running git would wait for without end."""
 LOOK_EVERY: Final = 600.0
-"""Seconds between two looks whether an agent has something to judge; most of them find that it is not time yet."""
+"""Seconds between two checks whether there are questions for an agent to judge; most find that it is too early."""
 LOOK_FIRST: Final = 30.0
 GLANCE: Final = 0.5
-"""Seconds that one such look may take before the daemon is ready."""
+"""Seconds that such a check may take before the daemon is ready."""
 TIDY_EVERY: Final = 6 * 3600.0
-"""Seconds between two looks for what the journal has kept long enough; a fraction of a second of work."""
+"""Seconds between two deletions of old entries of the whisper log."""
 PACK_FIRST: Final = 30.0
 PACK_EVERY: Final = 3600.0
-"""Seconds between two looks whether git's objects are to be packed, which is so after some 700 memories."""
+"""Seconds between two checks whether git's objects should be packed."""
 PACK_QUIET: Final = 10.0
-"""Seconds without a write after which they may be: it takes a core for seconds, which those who write together have no more."""
+"""Seconds without a write before packing, which uses a core for seconds."""
 PACK_PATIENCE: Final = 900.0
-"""So long it waits for that: a git with many loose objects is slow."""
+"""Seconds that packing waits for such a pause; it then runs anyway, because many loose objects slow git down."""
 FIRST_SYNC: Final = 5.0
-"""Seconds from being ready to the first sync, where syncing goes by itself."""
+"""Seconds from ready to the first automatic sync."""
 DRAIN_SECONDS: Final = 10.0
-"""How long running requests may finish when the daemon stops."""
+"""Seconds that running requests have to finish when the daemon stops."""
 SWITCH_SECONDS: Final = 0.0005
-"""How long a thread may go on before it lets another one have the interpreter (Python's default: 5 ms). A whisper asks for
-it some hundred times (after each SQLite call, each product of matrices), so beside an import the default made it wait for
-half a second; a switch costs some microseconds."""
+"""Python's thread switch interval (default: 5 ms). A whisper acquires the GIL hundreds of times, and the default
+would make each wait long beside an import."""
 DESCRIPTORS: Final = 8192
-"""Open files wished for: connections, Chroma's segments, git. macOS grants 256 unless asked."""
+"""The wished limit of open files, for connections, Chroma and git. The default of macOS is 256."""
 
 
 def run(
     config: Config, *, foreground: bool, told: Callable[[Path], None] = lambda _: None, clock: Clock = present
 ) -> int:
-    """Run until a signal comes, and return the exit status. `told` is called with the socket's path once it answers;
-    `clock` gives the present time, aware.
+    """Run until a signal comes, and return the exit status.
+
+    `told` is called with the socket's path once the daemon answers there; `clock` returns the present time,
+    timezone-aware.
 
     Raises:
-        OrmahError: it cannot start; what was begun has been taken back.
+        OrmahError: the daemon cannot start; everything already started was stopped again.
     """
-    gc.freeze()  # what was imported
+    gc.freeze()  # the imported modules
     gc.enable()
     with ExitStack() as house:
         logs = Logs(config.settings.log, foreground=foreground, environ=os.environ)
@@ -107,14 +109,14 @@ def run(
         logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
 
         listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
-        paths.down_mark(listening.path).unlink(missing_ok=True)  # whoever started us wants us again
+        paths.down_mark(listening.path).unlink(missing_ok=True)  # the daemon is wanted again
         reranker = Arriving(config.settings.whisper, ormah.warn)
         whisper = Whisper.of(ormah, reranker.get, maintenance.due)
         dispatcher = Dispatcher(Parts(ormah, whisper, timetable, maintenance, listening.path, lambda: server.clients))
 
         def answer(call: Call, progress: Callable[[Progress], None]) -> Result:
             reply = dispatcher.answer(call, progress)
-            if isinstance(reply, HealthResult):  # what only the server and the log know
+            if isinstance(reply, HealthResult):  # warnings of the server and the log file's path
                 reply.warnings = [*reply.warnings, *server.warnings()]
                 reply.log_file = str(logs.file)
             return reply
@@ -135,13 +137,14 @@ def run(
 
 
 def _fell(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
-    """On the way out by a fault of ours: the log has its traceback. An OrmahError is a sentence for whoever started us."""
+    """Log the traceback of an unexpected exception on the way out. An OrmahError is reported to the caller of the
+    command instead."""
     if fault is not None and not isinstance(fault, OrmahError):
         log.critical("the daemon fell", exc_info=fault)
 
 
 def end(status: int) -> NoReturn:
-    """End the process now: all is closed and on the disk, and taking torch and Chroma apart costs seconds for nothing."""
+    """End the process at once: everything is closed and on disk, and unloading torch and Chroma would take seconds."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
@@ -149,7 +152,8 @@ def end(status: int) -> NoReturn:
 
 
 def socket_of(config: Config, root: Path) -> Path:
-    """Where to listen: as the settings say, else by the vault; as `paths.find_socket` finds it (DESIGN section 3)."""
+    """Return the path of the socket to listen on: as set, or else derived from the vault, as `paths.find_socket`
+    does (DESIGN section 3)."""
     if config.settings.daemon.socket is not None:
         return paths.expand(config.settings.daemon.socket)
     configured = paths.configured({}, config.file).get("vault")
@@ -157,7 +161,8 @@ def socket_of(config: Config, root: Path) -> Path:
 
 
 def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) -> int:
-    """Wait for a signal; meanwhile feed the watchdog as long as the server really goes round."""
+    """Wait for a signal, and return the exit status. Meanwhile notify the watchdog as long as the server's loop
+    runs."""
     while True:
         came = signals.wait(supervisor.watchdog_seconds)
         if BROKEN in came:
@@ -176,7 +181,7 @@ def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) 
 
 
 class _Life:
-    """The phases of one `Ormah` between opening and closing."""
+    """The phases of one `Ormah` between opening and closing, with the daemon's timers."""
 
     def __init__(
         self,
@@ -203,7 +208,7 @@ class _Life:
         self.status = 0
 
     def warm(self, whisper: Whisper, reranker: Arriving) -> None:
-        """Reconcile and load models in threads of their own: the main thread hears signals."""
+        """Start threads that reconcile and load the models, so that the main thread stays free for signals."""
         self._warming = threading.Thread(target=self._warm, args=(whisper,), name="warm", daemon=True)
         self._warming.start()
         self._look_out.start()
@@ -224,15 +229,15 @@ class _Life:
             return
         self._try("watched", self._ormah.watch)
         self._ormah.mender.start()
-        gc.freeze()  # the libraries' million objects stay until the end: no collection need stop an answer to look at them
+        gc.freeze()  # the libraries' objects live until the end: keep collections from visiting them
         nodes, parts = self._ormah.index.count(), self._ormah.degraded()
         sentence = f"ready, {nodes} memories" + (f", without {', '.join(parts)}" if parts else "")
         log.info("%s", sentence)
         self._supervisor.ready(sentence)
         self._try("opened with GitPython", self._ormah.vault.git.check)
         self._try("prepared for requests", build)
-        self._try("prepared", self._ormah.vault.oplog.view)  # else the first who looks back reads all of the history
-        gc.freeze()  # nor need one look at the history, and what reads it
+        self._try("prepared", self._ormah.vault.oplog.view)  # else the first question about it reads all history
+        gc.freeze()  # nor the history
         if self._leaving.is_set():
             return
         self._tidy.start()
@@ -244,7 +249,7 @@ class _Life:
             self._sync.start()
 
     def _try(self, done: str, step: Callable[[], object]) -> None:
-        """The daemon goes on without what fails here: words are searched, edits are seen by the next scan."""
+        """Run a step; if it fails, log that and warn. The daemon continues without it."""
         try:
             step()
         except Exception:
@@ -260,7 +265,7 @@ class _Life:
         self._ormah.learned.tidy(days, stopping=self._leaving.is_set)
 
     def _pack_repository(self) -> None:
-        priority.step_back(LOW_PRIORITY)  # git, as its child, too
+        priority.step_back(LOW_PRIORITY)  # git, as a child, inherits this
         if self._ormah.vault.wait_rested(PACK_QUIET, PACK_PATIENCE, self._leaving):
             self._ormah.pack()
 
@@ -269,7 +274,7 @@ class _Life:
         self._maintenance.look()
 
     def leave(self) -> None:
-        """The first step of stopping: nothing new begins."""
+        """Begin to stop: nothing new starts after this."""
         self._leaving.set()
         self._timetable.runner.stop()
         self._ormah.phase = "stopping"
@@ -281,8 +286,11 @@ class _Life:
             self._left.append("requests")
 
     def close(self) -> None:
-        """Close the house. With something of it still at work it is not closed but left as a crash would leave it, which
-        the next start mends; closing under a running write would not be mended by anybody."""
+        """Stop the timers, and close the `Ormah`.
+
+        If a part is still running, end the process without closing, like a crash: the next start repairs that, but
+        not a close during a write.
+        """
         self._leaving.set()
         if self._warming is not None:
             self._warming.join(DRAIN_SECONDS)

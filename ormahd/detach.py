@@ -1,4 +1,7 @@
-"""Going into the background where there is no supervisor: the command returns when the daemon answers, or says why not."""
+"""Start the daemon in the background where there is no supervisor.
+
+The command returns once the daemon answers, or reports why it does not.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ if TYPE_CHECKING:
     from ormahd.config import Config
 
 HELLO_SECONDS: Final = 10.0
-"""How long a daemon that listens may take for its first answer."""
+"""Seconds that a daemon that listens may take for its first answer."""
 
 
 def complain(message: str, hint: str | None, status: int) -> int:
-    """Say on stderr what went wrong, in the form that `ormahctl up` reads."""
+    """Print an error to stderr in the form that `ormahctl up` parses. Return `status`."""
     click.echo(f"error: {message}", err=True)
     if hint:
         click.echo(f"hint: {hint}", err=True)
@@ -28,7 +31,7 @@ def complain(message: str, hint: str | None, status: int) -> int:
 
 
 def detached(config: Config) -> int:
-    """Begin the daemon in the background; the exit status of the command that did."""
+    """Start the daemon in the background. Return the exit status of the command."""
     read, write = os.pipe()
     child = os.fork()  # no thread has been started, and nothing imported so far starts one
     if child == 0:
@@ -40,7 +43,7 @@ def detached(config: Config) -> int:
 
 
 def _daemon(config: Config, pipe: int) -> None:
-    """The daemon's side; it does not return. Its stderr goes nowhere, so what is to be said goes through the pipe."""
+    """The child's side; does not return. It reports through the pipe, because its stderr is /dev/null."""
     import daemon as python_daemon
 
     tell = _Pipe(pipe)
@@ -60,7 +63,7 @@ def _daemon(config: Config, pipe: int) -> None:
 
 
 class _Pipe:
-    """Carries one message: `{socket}` once the daemon listens, or `{error, hint, exit}` when it does not come to that."""
+    """Sends one message: `{socket}` once the daemon listens, or `{error, hint, exit}` if it cannot start."""
 
     def __init__(self, fd: int) -> None:
         self._fd: int | None = fd
@@ -73,7 +76,7 @@ class _Pipe:
 
 
 def _follow(pipe: int) -> int:
-    """The command's side: wait for the message, then for the daemon's first answer."""
+    """The command's side: wait for the message, then for the daemon's first answer. Return the exit status."""
     with open(pipe, encoding="utf-8") as stream:
         line = stream.readline()
     if not line:

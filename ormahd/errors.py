@@ -1,7 +1,7 @@
-"""Every error a caller can meet: a code for programs, a sentence for people, a hint for what to do next.
+"""Every error that a caller can get: a code for programs, a sentence for people, a hint about what to do.
 
-The codes and their exit statuses are part of the wire (DESIGN section 12); a new kind of failure gets a
-new class here, never a new meaning for an old code.
+The codes and their exit statuses are part of the protocol (DESIGN section 12). A new kind of failure gets a new
+class here; the meaning of a code never changes.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 
 class OrmahError(Exception):
-    """A failure that names the thing and the mend.
+    """A failure whose message names its subject, and whose hint says what to do.
 
-    `code` goes over the wire, `exit_status` is what a command ends with, `data` is for programs.
+    `code` is sent over the protocol, `exit_status` is the exit status of a command, `data` is for programs.
     """
 
     code: ClassVar[str] = "internal"
@@ -89,11 +89,11 @@ class Unavailable(OrmahError):
 
 
 class NoRoom(Unavailable):
-    """A disk is full. Nothing was changed; the message names the disk, and it goes on by itself once there is room."""
+    """A disk is full, and nothing was changed. The message names the disk; work continues once there is space."""
 
 
 class BegunAnew(Unavailable):
-    """A file of ours that nothing depends on (index, state) was found damaged and is begun anew. Asked again, it is answered."""
+    """A file that can be rebuilt (index, state) was found damaged and is being rebuilt. The request can be repeated."""
 
 
 class NotReady(OrmahError):

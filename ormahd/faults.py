@@ -1,4 +1,4 @@
-"""What is wrong with a value that somebody gave, in our words: the key, the value, what is allowed, and what was meant."""
+"""Describe an invalid value in Ormah's own words: the key, the value, what is allowed, and what was probably meant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _INDEX = "[{}]"
 
 
 class Fault(Struct, frozen=True):
-    """`key` as a path (`connections[0].edge`), `what` as the rest of a sentence about it, `hint` what to do, if anything."""
+    """`key`: a path (`connections[0].edge`). `what`: the rest of a sentence about it. `hint`: what to do, if
+    anything."""
 
     key: str
     what: str
@@ -31,15 +32,15 @@ class Fault(Struct, frozen=True):
 
 
 def fault(exc: ValidationError, fields: Iterable[str] = ()) -> Fault:
-    """The first fault that pydantic found. `fields`: the names that the outermost value may have.
+    """Return the first fault that pydantic found. `fields`: the valid field names of the outermost value.
 
-    Of `MemoryNode(tier="hot")`: "tier: 'hot' is not allowed; it may be core, working or archival".
+    For `MemoryNode(tier="hot")`: "tier: 'hot' is not allowed; it may be core, working or archival".
     """
     return faults(exc, fields)[0]
 
 
 def faults(exc: ValidationError, fields: Iterable[str] = ()) -> list[Fault]:
-    """All faults that pydantic found; see `fault`."""
+    """Return all faults that pydantic found; see `fault`."""
     known = list(fields)
     errors = exc.errors(include_url=False)
     errors.sort(
@@ -67,7 +68,7 @@ def _fault(first: ErrorDetails, fields: Iterable[str]) -> Fault:
 
 
 def shown(value: Any) -> str:
-    """A value as an error quotes it: JSON's words, and no more than a line of it."""
+    """Return a value as an error message quotes it: in JSON's words, cut to `SHOWN` characters."""
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif value is None:
@@ -82,7 +83,7 @@ def shown(value: Any) -> str:
 
 
 def near(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Of the known words the one that was probably meant."""
+    """Return the known word that was probably meant, or None."""
     by_fold = {one.casefold(): one for one in known}
     folded = word.strip().casefold()[:200]
     found = difflib.get_close_matches(folded, by_fold, n=1, cutoff=cutoff)
@@ -91,7 +92,7 @@ def near(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
 
 
 def either(words: Iterable[str]) -> str:
-    """`a, b or c`."""
+    """Return the words as `a, b or c`."""
     *most, last = list(words) or [""]
     return f"{', '.join(most)} or {last}" if most else last
 
@@ -113,7 +114,7 @@ _OTHERWISE: Final = "is of another kind"
 
 
 def _allowed(error: ErrorDetails, context: Mapping[str, Any]) -> str:
-    """What the value may be, as the rest of a sentence that begins with "it"."""
+    """Return what the value may be, as the rest of a sentence that begins with "it"."""
     kind = error["type"]
     if kind in ("enum", "literal_error"):
         return "may be " + either(_QUOTED.findall(str(context["expected"])))
@@ -131,7 +132,7 @@ def _key(place: Iterable[int | str]) -> str:
 
 
 def _is_branch(part: int | str) -> bool:
-    """Whether a part of a place names one of several types, as pydantic does, and no field."""
+    """Whether a part of pydantic's location names one of several types, and not a field."""
     return isinstance(part, str) and ("[" in part or "(" in part)
 
 
@@ -143,7 +144,7 @@ _TICKED = re.compile(r"`([^`]*)`")
 
 
 def in_words(text: str) -> str:
-    """A sentence of msgspec about a type, without its words for types: "expected text, got a whole number"."""
+    """Return msgspec's message about a type in plain words: "expected text, got a whole number"."""
 
     def word(found: re.Match[str]) -> str:
         return " or ".join(_WORDS.get(one.strip(), one.strip()) for one in found[1].split("|"))

@@ -1,7 +1,7 @@
-"""Notes that the index does not have yet, or any more, are taken in when a question is about them: by their id, or by words.
+"""Index single notes on demand, when a question names their id or contains their words and the index lacks them.
 
-So nothing is out of reach while an index is begun anew, which takes minutes in a large vault. Only what HEAD has is taken in here;
-what becomes of everything else is decided by the scan.
+Every memory can thus be found while an index is being rebuilt. Only notes as HEAD has them are indexed here; the
+scan decides about all others.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from ormahd.watch.reading import state_of
 from ormahd.watch.reconciler import Reconciler
 
 SECONDS: Final = 0.4
-"""So long one question reads the vault's files; some thousand of them."""
+"""Seconds that one question may read files of the vault."""
 MOST: Final = 24
-"""Files that are taken in for one question: more than it shows."""
+"""Files that are indexed for one question: more than its answer shows."""
 STEM: Final = 4
-"""Letters of a word from which on its last two need not be the same."""
+"""Letters at the beginning of a word that must match. Of a longer word all but the last two must match, and at least
+these."""
 _SHORT: Final = re.compile(r"_([0-9a-f]{8})\.md$")
 _ID: Final = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,32}")
 
 
 class Fetcher:
-    """Of one vault and its index; any thread may ask."""
+    """Indexes notes of one vault on demand. Thread-safe."""
 
     def __init__(
         self,
@@ -42,7 +43,8 @@ class Fetcher:
         lagging: Callable[[], bool],
         wait: Callable[[], object],
     ) -> None:
-        """`lagging`: whether the index is known to lack something; `wait`: until what was met is mended, or for some seconds."""
+        """`lagging`: whether the index is known to lack something. `wait`: wait for the mender, at most some
+        seconds."""
         self._vault = vault
         self._reconciler = reconciler
         self._index = index
@@ -50,7 +52,7 @@ class Fetcher:
         self._wait = wait
 
     def by_id(self, prefix: str) -> bool:
-        """Take in the note whose id begins so, if there is one that the index lacks."""
+        """Index the note whose id begins with `prefix`, if the index lacks it. Return whether one was indexed."""
         wanted = prefix.strip().lower()
         if _ID.fullmatch(wanted) is None:
             return False
@@ -62,7 +64,7 @@ class Fetcher:
         return self._take_in(found, lambda node_id: node_id.startswith(wanted)) > 0
 
     def by_words(self, terms: Sequence[str]) -> None:
-        """Take in the notes with the most of these words, as far as the index lacks them and is known to lag."""
+        """Index the notes that contain the most of these words, if the index is known to lag and lacks them."""
         if not self._lagging() or not terms:
             return
         stems = [
@@ -94,15 +96,15 @@ class Fetcher:
             try:
                 self._index.apply(upserts, (), head=None, embed=False)
             except NoRoom:
-                self._wait()  # most go on in memory
+                self._wait()  # the index then usually continues in memory
             else:
                 return len(upserts)
-        return 0  # an index too large for that answers with what it has
+        return 0  # an index too large for memory answers with what it has
 
     def _read(
         self, paths: Sequence[str], wanted: Callable[[str], bool]
     ) -> Iterator[tuple[str, tuple[bytes, FileState]]]:
-        """Those that are memories, with the bytes that HEAD has of them."""
+        """Yield the paths that are memories and as HEAD has them, each with bytes and state."""
         tree = self._tree()
         for path in paths:
             try:

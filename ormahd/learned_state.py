@@ -1,7 +1,7 @@
-"""What the vault has learned beside its notes (`.ormah/`): strength and judgements, followed wherever they change.
+"""What the vault has learned beside its notes (`.ormah/`): strength and judgements, kept up to date with the files.
 
-A commit of ours, an undo, a sync, git typed by hand: all of them change files, and the files are the truth. Judgements are
-looked for before each use (a few microseconds), so that no way of changing them is forgotten.
+Commits by Ormah, an undo, a sync, or git run by hand may all change these files. So the judgement files are checked
+before each use.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormah")
 
 TOGETHER = 200
-"""Judgements that are embedded anew before they begin to count."""
+"""The number of judgements that are embedded again before they take effect."""
 PAUSE = 0.1
-"""Seconds of rest between two of them, at most; else four times what the one took."""
+"""Seconds to pause between two embeddings, at most; usually four times the time of one embedding."""
 
 
 class Learned:
-    """Of one vault. Safe for many threads."""
+    """Strength and judgements of one vault. Thread-safe."""
 
     def __init__(self, vault: Vault, index: Index, state: State) -> None:
         self._vault = vault
@@ -54,45 +54,46 @@ class Learned:
         self._judgements = Judgements()
         self._made: tuple[int, str | None, int] | None = None
         self._anew: dict[str, Small] = {}
-        """Vectors of the present model for judgements of another one, by the id of the line."""
+        """{judgement's line id: vector by the current model}, for judgements made with another model."""
         self._anew_of: str | None = None
         self._trouble: str | None = None
         self.seal = Seal(state.path.parent)
-        """Keyed hashes for what must not be readable in the vault."""
+        """Makes keyed hashes of values that must not be readable in the vault."""
 
     # ------------------------------------------------------------ following
 
     def read(self, pace: Pace = priority.giving) -> None:
-        """Take in what the vault has now, where that is something new."""
+        """Read strength and judgements again if the vault's files have changed."""
         data = self._vault.read(STRENGTH) or b""
         found = digest(data)
-        if found != self._strength:  # asked after every batch that a scan brings; parsed when it says something new
+        if found != self._strength:  # called after each batch of a scan: parse only if changed
             self._strength = found
             self._index.set_strength(read_strength(data, pace=pace))
         with self._lock:
             self._look()
 
     def forget(self) -> None:
-        """Tell the index of strength anew: it is another one."""
+        """Give strength to the index again, because the index was replaced."""
         self._strength = None
         self.read()
 
     def committed(self, done: Committed) -> None:
-        """Our own commits. What a sync brought may be anything."""
+        """Update after a commit by Ormah that changed these files, or that a sync brought."""
         if done.kind is Kind.SYNC or any(one.path == STRENGTH or FILES.ours(one.path) for one in done.changes):
-            self.read(iter)  # without a pause: everybody who writes waits for this
+            self.read(iter)  # without pauses: writers wait for this
 
     # ------------------------------------------------------------ judgements
 
     @property
     def model(self) -> str | None:
-        """The model whose vectors prompts have now, as judgements name it; None until it is loaded."""
+        """Return the name of the current embedding model, as judgements record it; None until it is loaded."""
         embedder = self._index.embedder
         return None if embedder is None else model_name(embedder.name)
 
     @property
     def judgements(self) -> Judgements:
-        """All judgements of the vault. While another thread takes in new ones, those from before: nobody waits for it."""
+        """Return all judgements of the vault. While another thread reads new ones, returns the earlier ones without
+        waiting."""
         if self._lock.acquire(blocking=False):
             try:
                 self._look()
@@ -116,8 +117,10 @@ class Learned:
             self._made = now
 
     def both_hold(self, one_id: str, other_id: str) -> bool:
-        """Whether somebody decided that both memories hold, as they read now: a person who rejected the conflict, a judge who
-        denied it."""
+        """Whether a decision says that both memories are true in their current wording.
+
+        Either a person rejected the conflict, or a judge found none.
+        """
         rows = list(self._index.notes([one_id, other_id], connections=False).values())
         texts = [text_key(row.title, row.content) for row in rows]
         if line_id(key_of(ProposalType.CONFLICT, [row.id for row in rows], texts)) in self._rejections():
@@ -126,7 +129,7 @@ class Learned:
         return verdict is not None and verdict.get("kind") == "none"
 
     def _rejections(self) -> frozenset[str]:
-        """The ids of all lines that reject a proposal."""
+        """Return the ids of all decisions that reject a proposal."""
         try:
             self._decisions.look()
         except OSError as exc:
@@ -137,9 +140,11 @@ class Learned:
         return self._rejected[1]
 
     def embed_anew(self, stopping: Callable[[], bool] = lambda: False) -> int:
-        """Embed the prompts of judgements that were made with another model, where their text is known: committed with
-        them, or still in the whisper log. The newest first, and with pauses, because whispers want the model too: some 50 ms
-        each. Returns how many."""
+        """Embed the prompts of judgements made with another model again, newest first. Return how many.
+
+        The prompt's text must be known: from the judgement, or from the whisper log. Pauses in between, because
+        whispers need the model too.
+        """
         embedder = self._index.embedder
         if embedder is None:
             return 0
@@ -166,12 +171,13 @@ class Learned:
         return made
 
     def tidy(self, days: float, *, stopping: Callable[[], bool]) -> None:
-        """Forget prompts that were asked longer ago; make judgements of another model comparable where that can be done."""
+        """Delete whisper log entries older than `days`; embed the prompts of judgements made with another model
+        again."""
         whispers.prune(self._state, days)
         self.embed_anew(stopping)
 
     def bad_lines(self) -> list[tuple[str, int, str]]:
-        """Lines of judgements that cannot be read: (path, number from 1, why)."""
+        """Return the judgement lines that cannot be read: (path, line number from 1, reason)."""
         with self._lock:
             self._look()
             return self._files.bad()

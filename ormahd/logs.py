@@ -1,8 +1,9 @@
-"""The log: lines for people or JSON, on stderr in the foreground and always in a file that turns over.
+"""The log: lines of text or JSON, on stderr in the foreground and always in a rotating file.
 
-Levels above `debug` hold no text of notes, queries and prompts (`settings.LogSettings`). A line names an op, an id or a path, never a
-subject or a title; of an exception there are the frames and its kind, not its words, which may quote anything (`without_words`).
-The file is 0600. `reopen` is for SIGHUP, after logrotate or a person moved the file away.
+Levels above `debug` contain no text of notes, queries or prompts (`settings.LogSettings`). A line may name an op, an
+id or a path, never a commit's subject or a title. Of an exception the frames and the type are logged, not the
+message, which may quote anything (`without_words`). The file has mode 0600. `reopen` is for SIGHUP, after logrotate
+or a person moved the file.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ from ormahd.settings import LogSettings
 
 NAME: Final = "ormahd.log"
 OURS: Final = ("ormah", "ormahd")
-"""Our loggers. What guests (Chroma, transformers) say is kept from `warning` on."""
+"""The names of Ormah's loggers. Other libraries (Chroma, transformers) are logged from `warning` on."""
 LATER: Final = "later"
-"""An attribute of records that may wait for others to be written with, up to `PAUSE_S`: the lines that come by the hundred. Each line
-was two writes and four other calls of the system, and every thread that answered a request stood in line for them."""
+"""A record attribute: the record may wait up to `PAUSE_S` to be written together with others. Used for frequent
+lines."""
 PAUSE_S: Final = 0.1
 EARLY: Final = 10_000
-"""Lines kept until the file's place is known: it depends on the vault, which is not open yet."""
+"""Lines kept until the log file's path is known, which depends on the vault."""
 _PRIORITY: Final = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
 
 class Logs:
-    """The handlers of this process, from `begin` to `close`."""
+    """The log handlers of this process, until `close`."""
 
     def __init__(self, settings: LogSettings, *, foreground: bool, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._foreground = foreground
         self._file: _File | None = None
         self.trouble: str | None = None
-        """Why there is no log file."""
+        """Why there is no log file; None if there is one."""
         self._stderr = _Stream(sys.stderr) if foreground else None
         self._spool = _Spool()
         root = logging.getLogger()
@@ -67,12 +68,14 @@ class Logs:
 
     @property
     def file(self) -> Path | None:
-        """Where the log file lies, once it is known."""
+        """The path of the log file, once it is known."""
         return None if self._file is None else Path(self._file.baseFilename)
 
     def to_file(self, directory: Path) -> None:
-        """Log into `directory` from now on, beginning with what was said so far. Where that cannot be, and in a full disk's
-        time, lines are lost, and nothing else is: `trouble` says why."""
+        """Log into `directory` from now on, beginning with the lines logged so far.
+
+        If that fails, or the disk is full, only log lines are lost; `trouble` says why.
+        """
         try:
             self._file = _File(directory, self._settings, take_stderr=not self._foreground)
         except (OSError, OrmahError) as exc:
@@ -86,7 +89,7 @@ class Logs:
             faulthandler.enable()
 
     def reopen(self) -> None:
-        """Begin a new file where somebody moved the old one away."""
+        """Open a new file, after the old one was moved."""
         if self._file is not None:
             self._file.reopen()
 
@@ -100,12 +103,12 @@ class Logs:
 
 
 def formatter(kind: str) -> logging.Formatter:
-    """The formatter of `log.format`: `text` or `json`."""
+    """Return the formatter for `log.format`: `text` or `json`."""
     return _Json() if kind == "json" else _Text()
 
 
 class _Stream(logging.StreamHandler[Any]):
-    """Writes several records in one go."""
+    """Writes several records in one call."""
 
     def say(self, records: Sequence[logging.LogRecord]) -> None:
         self.acquire()
@@ -119,13 +122,14 @@ class _Stream(logging.StreamHandler[Any]):
 
 
 class _Spool(logging.Handler):
-    """What every record comes by on its way to where it is written. Order is kept: whoever may not wait takes those that wait along."""
+    """Passes every record to the outputs, in order. A record that must not wait is written together with those that
+    wait."""
 
     def __init__(self) -> None:
         super().__init__()
         self._outputs: list[_Stream | _File] = []
         self._early: deque[logging.LogRecord] | None = deque(maxlen=EARLY)
-        """What was said so far; None since `to_all`."""
+        """The records so far; None once `to_all` was called."""
         self._waiting: list[logging.LogRecord] = []
         self._said = 0.0
         self._due = threading.Event()
@@ -133,7 +137,7 @@ class _Spool(logging.Handler):
         self._closed = False
 
     def to(self, output: _Stream | _File) -> None:
-        """Write there too from now on."""
+        """Also write to `output` from now on."""
         self.acquire()
         try:
             self._outputs.append(output)
@@ -141,7 +145,7 @@ class _Spool(logging.Handler):
             self.release()
 
     def to_all(self, output: _File) -> None:
-        """Write there too from now on, and first what was said so far."""
+        """Also write to `output` from now on, after the records logged so far."""
         self.acquire()
         try:
             self.flush()
@@ -153,7 +157,7 @@ class _Spool(logging.Handler):
             self.release()
 
     def to_nothing(self) -> None:
-        """Keep nothing any more for a file that does not come."""
+        """Keep no more records for a log file that will not exist."""
         self._early = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -164,7 +168,7 @@ class _Spool(logging.Handler):
             self.flush()
             return
         try:
-            record.msg, record.args = record.getMessage(), None  # what it speaks of may change meanwhile
+            record.msg, record.args = record.getMessage(), None  # format now: the arguments may change later
         except (TypeError, ValueError):
             self._waiting.remove(record)
             self.handleError(record)
@@ -194,21 +198,25 @@ class _Spool(logging.Handler):
             self.flush()
 
     def close(self) -> None:
-        """Nothing waits from now on. The thread is not waited for: `logging.shutdown` calls this with the lock held that it wants."""
+        """Write all waiting records, and delay none from now on.
+
+        Does not wait for the thread, which needs the lock that `logging.shutdown` holds when it calls this.
+        """
         self._closed = True
         self._due.set()
         self.flush()
         super().close()
 
     def end(self) -> None:
-        """`close`, and the thread is over."""
+        """Close, and wait for the thread."""
         self.close()
         if self._thread is not None:
             self._thread.join()
 
 
 class _File(logging.handlers.RotatingFileHandler):
-    """Readable by us only; behind a detached daemon also what native libraries write to stderr when they crash."""
+    """A rotating file that only its owner can read. For a detached daemon it also receives stderr, such as crashes
+    of native libraries."""
 
     def __init__(self, directory: Path, settings: LogSettings, *, take_stderr: bool) -> None:
         self._take_stderr = take_stderr
@@ -225,7 +233,7 @@ class _File(logging.handlers.RotatingFileHandler):
         own_files.make_way_for_folder(file.parent)
         paths.private_dir(file.parent)
         for one in (file, *(file.with_name(f"{NAME}.{number}") for number in range(1, self._keep + 1))):
-            own_files.make_way(one)  # opening a FIFO without a reader would wait for one
+            own_files.make_way(one)  # opening a FIFO without a reader would block
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         fd = os.open(file, flags, 0o600)
         os.fchmod(fd, 0o600)
@@ -234,13 +242,13 @@ class _File(logging.handlers.RotatingFileHandler):
         return TextIOWrapper(open(fd, "ab", buffering=0), encoding="utf-8", errors="replace", write_through=True)
 
     def say(self, records: Sequence[logging.LogRecord]) -> None:
-        """Write several records in one go, going on in a new file where this one would grow too large."""
+        """Write several records in one call, rotating when the file would grow too large."""
         self.acquire()
         try:
             if self.stream is None:
                 self.stream = self._open()
             found = os.fstat(self.stream.fileno())
-            if not found.st_nlink:  # it was deleted: what is written there is never read
+            if not found.st_nlink:  # the file was deleted: nobody would read it
                 self.stream.close()
                 self.stream = self._open()
                 found = os.fstat(self.stream.fileno())
@@ -271,7 +279,7 @@ class _File(logging.handlers.RotatingFileHandler):
 
 
 def _lines(handler: logging.StreamHandler[Any], records: Sequence[logging.LogRecord]) -> list[str]:
-    """The lines of records; of one that cannot be said logging itself complains."""
+    """Return the formatted records; logging itself reports those that cannot be formatted."""
     lines = []
     for record in records:
         try:
@@ -293,7 +301,7 @@ class _Text(logging.Formatter):
 
 
 class _Journal(logging.Formatter):
-    """For systemd's journal, which has the time itself and wants the priority in front of every line (sd-daemon(3))."""
+    """For systemd's journal, which adds the time itself and expects a priority before every line (sd-daemon(3))."""
 
     def format(self, record: logging.LogRecord) -> str:
         prefix = f"<{_PRIORITY.get(record.levelno, 6)}>"
@@ -301,7 +309,7 @@ class _Journal(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """One object a line: time, level, where, message, and what the line is about (agent, method, ms, outcome)."""
+    """One JSON object per line: time, level, logger, message, and the record's fields (agent, method, ms, outcome)."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {"time": _when(record), "level": record.levelname.lower(), "where": record.name}
@@ -319,7 +327,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def without_words(fault: BaseException) -> str:
-    """The traceback of an exception and of those that it came from, without their words."""
+    """Return the traceback of an exception and of its causes, without their messages."""
     lines: list[str] = []
     seen: BaseException | None = fault
     while seen is not None:
@@ -330,11 +338,11 @@ def without_words(fault: BaseException) -> str:
 
 
 def _reason(fault: BaseException) -> str:
-    """What may be said of an exception without quoting data."""
+    """Return a description of an exception that quotes no data."""
     if isinstance(fault, OSError) and fault.errno is not None:
         return f": {fault.strerror}"
     if isinstance(fault, sqlite3.Error):
         return f": {getattr(fault, 'sqlite_errorname', 'no code')}"
     if isinstance(fault, (AttributeError, ImportError, NameError, TypeError)):
-        return f": {fault}"  # names of ours, no data
+        return f": {fault}"  # contains names of code only, no data
     return ""

@@ -1,5 +1,8 @@
-"""Looks after the files that everything can do without: notices that one is damaged, gone or on a full disk, and sees to it that the
-memories are all found again. One thread does that; all others only report, and go on with what there is."""
+"""Repair files that can be rebuilt (index, state): detect that one is damaged, deleted or on a full disk, and
+restore the index.
+
+One thread repairs. All others only report, and continue with what is available.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +18,29 @@ from ormahd.process import own_files, priority
 from ormahd.state.state import State
 
 LOOK_EVERY: Final = 2.0
-"""Seconds between two looks at the files: a few calls of the system."""
+"""Seconds between two checks of the files; each takes a few system calls."""
 COMPARE_FIRST: Final = 300.0
 COMPARE_EVERY: Final = 6 * 3600.0
-"""Seconds between two comparisons of the whole index with the vault, some seconds of a core at 10,000 notes."""
+"""Seconds between two comparisons of the whole index with the vault."""
 SHARE: Final = 100
-"""So many times as long as it took to look through the file it is not done again."""
+"""A full check of the file is repeated after this many times its own duration at the earliest."""
 QUIET: Final = 5.0
-"""Seconds without a write after which a file that changed is looked through."""
+"""Seconds without a write after which a changed file is checked fully."""
 RETRY: Final = (0.5, 5.0)
-"""Seconds from a scan that failed to the next one: at first, and at most."""
+"""Seconds from a failed scan to the next: at first, and at most."""
 NICE: Final = 10
 
 log = logging.getLogger("ormah")
 
 
 def pause(failures: int) -> float:
-    """Seconds to the next try after so many failures in a row."""
+    """Return the seconds until the next try after so many failures in a row."""
     return min(RETRY[1], RETRY[0] * 2.0 ** min(failures, 10))
 
 
 class Mender:
-    """Of one index and one state. `damaged`, `full`, `behind` may be called from any thread, with any lock held."""
+    """Repairs one index and one state. `damaged`, `full` and `behind` may be called from any thread, with any lock
+    held."""
 
     def __init__(
         self,
@@ -50,8 +54,9 @@ class Mender:
         warn: Callable[[str], None],
         rested: Callable[[], float],
     ) -> None:
-        """`scan` brings the index up to the vault, `forget` what the last scan knows is to be forgotten before it; `differs` compares
-        all of both, `rebuild` has all rows made again; `rested`: seconds since the last write."""
+        """`scan`: bring the index up to date with the vault. `forget`: discard what earlier scans know, after the
+        index was replaced. `differs`: compare index and vault completely. `rebuild`: write all rows again. `rested`:
+        seconds since the last write."""
         self._index = index
         self._state = state
         self._scan, self._forget, self._differs, self._rebuild = scan, forget, differs, rebuild
@@ -78,43 +83,43 @@ class Mender:
     # What others report
 
     def damaged(self, why: str) -> None:
-        """The index's file cannot be used."""
+        """Report that the index's file cannot be used."""
         with self._turn:
             self._damage = self._damage or why
         self._wake()
 
     def full(self, why: str) -> None:
-        """The index's disk takes nothing more."""
+        """Report that the index's disk is full."""
         with self._turn:
             self._full, self._behind = why, True
         self._wake()
 
     def behind(self) -> None:
-        """Something that the vault has did not reach the index."""
+        """Report that a change of the vault did not reach the index."""
         with self._turn:
             self._behind, self._lags = True, self._lags + 1
         self._wake()
 
     def suspect(self) -> None:
-        """The index holds something else than the vault: all of it is compared, and made again."""
+        """Report that the index differs from the vault: it is compared completely, and rebuilt if it does."""
         with self._turn:
             self._suspect = True
         self._wake()
 
     @property
     def at_work(self) -> bool:
-        """Whether the index may lack what the vault has."""
+        """Whether the index may lack something that the vault has."""
         return self._behind or self._damage is not None
 
     def wait(self, seconds: float) -> bool:
-        """Wait until there is a file that can be used, full or not; False: time is over."""
+        """Wait until no damage or full disk is left to handle. False after `seconds`."""
         with self._turn:
             return self._turn.wait_for(lambda: self._damage is None and self._full is None, seconds)
 
     # The thread
 
     def start(self) -> None:
-        """Look at the files from now on, not only when something is reported; compare them with the vault where that is due."""
+        """Begin the regular checks, and compare the index with the vault if that is due."""
         self._started = True
         self._wake()
 
@@ -139,7 +144,7 @@ class Mender:
             try:
                 self._mend()
             except Exception:
-                # The edge of a thread: whatever it was, the next turn comes.
+                # The top of a thread: after any exception it tries again.
                 log.exception("looking after the index and the state failed; it is tried again")
                 self._failures, broken = self._failures + 1, True
             else:
@@ -151,7 +156,7 @@ class Mender:
                     self._turn.wait(pause(self._failures) if soon else LOOK_EVERY)
 
     def _mend(self) -> None:
-        """One look, and what follows from it."""
+        """Check the files once, and repair what is wrong."""
         if self._damage is None and self._full is None:
             self._look()
         if self._damage is not None:
@@ -169,7 +174,7 @@ class Mender:
         self._warn(f"the index was made anew from the vault: {self._index.dropped or why}")
         with self._turn:
             self._damage, self._behind = None, True
-            self._turn.notify_all()  # it is empty, but answers
+            self._turn.notify_all()  # the new index is empty, but usable
         self._seen = self._index.database.stamp()
 
     def _make_do(self, why: str) -> None:
@@ -196,7 +201,7 @@ class Mender:
             return
         self._failures = 0
         with self._turn:
-            # What was reported meanwhile may have come too late for this scan.
+            # A report during the scan may have come too late for it.
             self._behind = self._lags != lags or self._damage is not None or self._full is not None
             if self._behind:
                 return
@@ -227,19 +232,19 @@ class Mender:
             self._suspect = True
 
     def tell(self) -> None:
-        """Pass on what the state says of its file."""
+        """Warn about what the state reports about its file."""
         new = self._state.notices[self._told :]
         self._told += len(new)
         for sentence in new:
             self._warn(sentence)
 
     def look_through(self) -> bool:
-        """Have SQLite check the whole file, and report what it finds: True when there is something."""
+        """Have SQLite check the whole file, and report damage. Return whether there is damage."""
         self._seen, begun = self._index.database.stamp(), time.monotonic()
         try:
             found = self._index.database.check()
         except BegunAnew:
-            return True  # reported where it was met
+            return True  # already reported
         except OrmahError as error:
             log.info("the index could not be looked through: %s", error.message)
             return False
@@ -249,7 +254,8 @@ class Mender:
         return found is not None
 
     def _compare(self) -> None:
-        """Compare all of the index with the vault; make the rows again where they differ, and the file where that is not enough."""
+        """Compare the whole index with the vault. If they differ, rebuild the rows; if they still differ, report
+        damage."""
         if not self._started or self._rested() < QUIET:
             return
         self._suspect = False

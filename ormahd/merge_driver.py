@@ -1,7 +1,8 @@
-"""The helper of git's merge driver while no daemon runs: one process for one git, on a socket of its own (DESIGN section 5).
+"""The helper of git's merge driver while no daemon runs: one process per git process, on a socket of its own (DESIGN
+section 5).
 
-`ormahctl/shim/helper.py` starts it with a socket that listens already. It answers `g` frames and nothing else, and ends
-when that git does, or when nothing was asked for a while.
+`ormahctl/shim/helper.py` starts it with a listening socket. It answers only `g` frames, and ends when its git
+process ends or no request comes for `IDLE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
-"""How often it is asked whether git still lives, where the system does not tell when it ends."""
+"""Seconds between two checks whether git still runs, where the system does not report its end."""
 SLOW_SECONDS: Final = 10.0
-"""How long the shim may take over one frame."""
+"""Seconds that the shim may take to send one frame."""
 
 
 def serve(listening: int, git: int) -> None:
-    """Answer on the descriptor `listening` until the process `git` has ended. Returns when all is tidied up."""
+    """Answer on the descriptor `listening` until the process `git` has ended, then delete the socket."""
     top = Path.cwd()
     _let_go(listening)
     listener = socket.socket(fileno=listening)
@@ -44,12 +45,12 @@ def serve(listening: int, git: int) -> None:
     finally:
         if _inode(place / "s") == made:
             (place / "s").unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # another helper of the same git is at home there
+        with contextlib.suppress(OSError):  # another helper of the same git uses it
             place.rmdir()
 
 
 def _let_go(kept: int) -> None:
-    """Keep nothing open that git, or whoever started git, left to its children, and stand in nobody's folder."""
+    """Close all inherited descriptors except `kept` and 0 to 2, and leave the working directory."""
     for name in os.listdir("/dev/fd"):
         if int(name) > 2 and int(name) != kept:
             with contextlib.suppress(OSError):
@@ -59,16 +60,16 @@ def _let_go(kept: int) -> None:
 
 
 class _Life:
-    """How long to go on: as long as git lives and asks now and then."""
+    """Decides how long to serve: while git runs and requests come."""
 
     def __init__(self, git: int) -> None:
         self._git = git
         self._fd: int | None = None
-        with contextlib.suppress(OSError, AttributeError):  # not Linux; or git is gone, as the first look will say
+        with contextlib.suppress(OSError, AttributeError):  # not Linux, or git has ended, which the first check notices
             self._fd = os.pidfd_open(git)
 
     def waits_for(self, listener: socket.socket) -> bool:
-        """Wait until somebody connects; False when git has ended or nobody came for long."""
+        """Wait until a client connects. False if git has ended, or no client came in time."""
         watched: list[socket.socket | int] = [listener] if self._fd is None else [listener, self._fd]
         until = time.monotonic() + IDLE_SECONDS
         while (left := until - time.monotonic()) > 0:
@@ -86,7 +87,7 @@ class _Life:
 
 @functools.cache
 def _files(top: Path) -> BlobFiles | None:
-    """What gives the files behind the blobs of the repository at `top`; None where git does not say."""
+    """Return the source of files for the repository at `top`; None if git cannot open it."""
     from ormahd.git.repository import Git, locate
     from ormahd.vault.conversion import BlobFiles
 
@@ -97,8 +98,9 @@ def _files(top: Path) -> BlobFiles | None:
 
 
 def _answer_one(listener: socket.socket, top: Path) -> None:
-    """Take one connection, answer its one frame. What is wrong with it hurts only itself: the shim falls back to git."""
-    from ormahd.rpc import merging  # most of our start; the shim waits for its answer anyway
+    """Accept one connection and answer its one frame. An invalid frame gets no answer: the shim then falls back to
+    git."""
+    from ormahd.rpc import merging  # slow to import; the shim waits for its answer anyway
 
     channel, _ = listener.accept()
     with channel, contextlib.suppress(OSError, OrmahError):
@@ -117,7 +119,7 @@ def _answer_one(listener: socket.socket, top: Path) -> None:
 
 
 def _sweep(place: Path) -> None:
-    """Remove what killed helpers left beside us: directories whose git is gone."""
+    """Delete the socket directories of killed helpers whose git has ended."""
     stem = place.name.rpartition("-")[0] + "-"
     for found in place.parent.glob(stem + "*"):
         pid = found.name.removeprefix(stem)

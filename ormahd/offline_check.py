@@ -1,5 +1,8 @@
-"""Looking without a daemon: is the configuration right, can every note be read. `check` changes nothing and takes no
-lock, so it works beside a running daemon too; `doctor` opens the house without its models."""
+"""Checks without a running daemon: is the configuration valid, can every note be read.
+
+`check` changes nothing and takes no lock, so it also works beside a running daemon. `doctor` opens the vault and the
+index, without models.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ from ormahd.watch.scan import walk
 
 
 def shown(finding: Finding) -> dict[str, Any]:
-    """A finding for `--json`."""
+    """Return a finding for `--json`."""
     found: dict[str, Any] = msgspec.to_builtins(finding)
     return found
 
 
 def config_findings(load: Callable[[], Config]) -> list[Finding]:
-    """What is wrong with file, environment or flags, as `load` names it, and settings of earlier versions that are still set."""
+    """Return the faults in file, environment and flags, and settings of earlier versions that are still set."""
     try:
         config = load()
     except OrmahError as exc:
@@ -56,7 +59,7 @@ def root_of(config: Config) -> Path:
 
 
 def vault_findings(config: Config) -> list[Finding]:
-    """Notes that cannot be read or wait for a person, and two notes with one id; an absent vault."""
+    """Return problems of the vault: it is absent, notes that cannot be read or need a person, two notes with one id."""
     root = root_of(config)
     if not (root / CARD).exists():
         what = f"there is no vault at {root}"
@@ -101,10 +104,10 @@ def _notes(root: Path, excluded: Excluded, config: Config) -> list[Finding]:
 
 
 def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
-    """What the running daemon's `doctor` would name, but for what needs its models.
+    """Return what the daemon's `doctor` would find, except for what needs its models.
 
     Raises:
-        Unavailable: a daemon has the vault; ask that one.
+        Unavailable: a daemon has the vault; its `doctor` can be asked.
         NotFound: there is no vault yet.
     """
     from ormahd.daemon import socket_of

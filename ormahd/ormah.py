@@ -1,6 +1,6 @@
-"""The wired whole: one vault, its index, its journal, its models. Everything above this asks here.
+"""The daemon's parts wired together: one vault, its index, its state, its models. All commands and jobs use this.
 
-`open` is quick and needs no model; `warm` brings what takes seconds; `close` undoes both in reverse.
+`open` is quick and needs no model; `warm` does what takes seconds; `close` undoes both in reverse.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ from ormahd.watch.watcher import Watcher
 log = logging.getLogger("ormah")
 
 DRAWS = 100
-"""Ids drawn before we give up on a free short one; with a million notes each draw is free with 0.9998."""
+"""Ids drawn before giving up on a free short id; even with a million notes nearly every draw is free."""
 PATIENCE = 20.0
-"""Seconds that becoming ready waits for texts without vectors."""
+"""Seconds that `warm` waits for texts without vectors to be embedded."""
 LOOKS = 3
-"""How often the index is compared with a vault that is written to meanwhile."""
+"""How often index and vault are compared while the vault is being written to."""
 UNMENDED = {"chroma"}
-"""What of a comparison is no matter of the index's file: Chroma is filled again by itself."""
+"""Differences that are not the index's fault: Chroma is filled again automatically."""
 LOOKED_THROUGH = 64_000_000
-"""Bytes of an index that SQLite looks through before the first scan: some tenths of a second. A larger one is looked through later."""
+"""Bytes of an index file up to which SQLite checks it before the first scan. A larger one is checked later."""
 LITTLE = 5_000_000
-"""Free bytes of a disk from which on it is called full: one commit and a batch of the index need that much."""
+"""Free bytes below which a disk is reported as full: room for one commit and a batch of the index."""
 MENDING = 5.0
-"""Seconds that a request waits for an index that is begun anew."""
+"""Seconds that a request waits for an index that is being rebuilt."""
 TRIES = 3
-"""Times that a request is tried: index and state may both be damaged."""
+"""How often a request is tried: index and state may both be damaged."""
 AGAIN = 2.0
-"""Seconds from a first scan that failed to the next one: once a disk has room again, the daemon is soon ready."""
+"""Seconds from a failed first scan to the next."""
 RECENT = 10_000
-"""Short ids remembered as drawn: far more than can be on their way at once."""
+"""The number of drawn short ids that are remembered, far more than are drawn at the same time."""
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class Ormah:
             warn=self.warn, rested=lambda: vault.rested,
         )  # fmt: skip
         self.writing = threading.RLock()
-        """Held from seeing a note to committing its change, by everything that edits notes that exist."""
+        """Held by every edit of existing notes, from reading the note until its change is committed."""
         self.reconciler = Reconciler(
             vault,
             known=self._known,
@@ -124,7 +124,7 @@ class Ormah:
         self.reworded = Reworded(vault, index)
         self._watcher: Watcher | None = None
         self.socket: Path | None = None
-        """Where we answer, once that is known: git's merge driver asks there."""
+        """The path of the daemon's socket, once known: git's merge driver connects to it."""
         self.turns = Turns()
         self._drawn: dict[str, None] = {}
         self._drawn_lock = threading.Lock()
@@ -132,7 +132,7 @@ class Ormah:
 
     @classmethod
     def open(cls, config: Config, *, clock: Clock = present) -> Ormah:
-        """Lock the vault, roll the intent forward, open SQLite. A fraction of a second; no model, no Chroma.
+        """Lock the vault, complete interrupted writes, open the SQLite databases. Loads no model and no Chroma.
 
         Raises:
             Unavailable: another daemon has this vault, or it cannot be used; the message says what to do.
@@ -164,9 +164,9 @@ class Ormah:
     def warm(
         self, on_phase: Callable[[str], None] = lambda _: None, *, last: Callable[[], None] = lambda: None
     ) -> None:
-        """Reconcile with the vault and load the model, beside each other; then `last`, and all is ready.
+        """Reconcile with the vault and load the model, in parallel; then call `last`.
 
-        A model that cannot be loaded is no reason to stop: words answer alone, and `degraded` says so.
+        A model that cannot be loaded stops nothing: search then uses words only, and `degraded` says so.
         """
 
         def enter(phase: str) -> None:
@@ -177,7 +177,7 @@ class Ormah:
         try:
             self._warm(enter, last)
         finally:
-            enter("ready")  # whatever failed: what there is answers
+            enter("ready")  # ready in any case: requests use the parts that work
         self._settle()
 
     def _warm(self, enter: Callable[[str], None], last: Callable[[], None]) -> None:
@@ -192,11 +192,11 @@ class Ormah:
             model.join(0.2)
         end = time.monotonic() + PATIENCE
         while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
-            pass  # a few texts are soon embedded; many go on in the background, and `degraded` says so
+            pass  # many texts continue in the background, and `degraded` says so
         last()
 
     def _first_scan(self) -> None:
-        """Compare the index with the vault, again and again while a disk is full or the index is being begun anew."""
+        """Bring the index up to date with the vault; retry while a disk is full or the index is being rebuilt."""
         told = ""
         while self.phase != "stopping":
             self.mender.wait(MENDING)
@@ -213,7 +213,7 @@ class Ormah:
             self.syncing.stopping.wait(AGAIN)
 
     def _settle(self) -> None:
-        """What nobody waits for: the history is read once, so that the first question about it need not."""
+        """Read the history once in advance, so that the first question about it is fast."""
         try:
             if self.phase == "ready":
                 self.vault.touched.warm()
@@ -221,8 +221,8 @@ class Ormah:
             log.info("the history was not read ahead: %s", exc.message)
 
     def pack(self) -> None:
-        """Pack the repository's loose objects where many have gathered: our commits start no gc, so that none ever waits for
-        one."""
+        """Pack the repository's loose objects if there are many. Commits by Ormah start no gc, so that no commit
+        waits for one."""
         try:
             if self.phase == "ready" and self.vault.tidy():
                 log.info("the repository's loose objects were packed")
@@ -231,19 +231,19 @@ class Ormah:
 
     def _load_model(self) -> None:
         try:
-            priority.give()  # the first question is often there already: it came with what started us
+            priority.give()  # the question that started the daemon often waits already
             embedder = load(self.settings.embedding, _private(paths.models_dir()))
             self._attach(embedder)
         except OrmahError as exc:
             self.warn(f"no vectors: {exc.message}")
-        except Exception as exc:  # a broken library or model must not take the memory down with it
+        except Exception as exc:  # a broken library or model must not stop the daemon
             log.exception("the model could not be loaded")
             self.warn(f"no vectors: {exc}")
         priority.give()
-        redact("")  # its patterns take a quarter of a second to load, which the first memory should not wait for
+        redact("")  # load its patterns now, so that the first memory need not wait
 
     def _attach(self, embedder: Embedder) -> None:
-        """Have the index use the model, as soon as it has a file, or is in memory."""
+        """Give the model to the index, once the index can be used."""
         while self.phase != "stopping":
             self.mender.wait(MENDING)
             try:
@@ -254,18 +254,18 @@ class Ormah:
         return None
 
     def mend_git(self) -> None:
-        """Have git, typed by hand in the vault, merge notes as we do."""
+        """Install Ormah's merge driver in the repository, so that git run by hand merges notes as Ormah does."""
         if self.socket is not None:
             for sentence in merge_driver.install(self.vault, merge_driver.command(self.socket)):
                 log.info("%s", sentence)
 
     def watch(self) -> None:
-        """From now on a person's edits are noticed while they happen."""
+        """Start to watch the folder, so that a person's edits are noticed at once."""
         self._watcher = Watcher(self.vault, self.reconciler, self.settings.vault)
         self._watcher.start()
 
     def close(self) -> None:
-        """Stop what `watch` and `warm` started, then close the index, the journal and the vault."""
+        """Stop what `watch` and `warm` started, then close index, state and vault."""
         self.phase = "stopping"
         self.syncing.stopping.set()
         if self._watcher is not None:
@@ -282,7 +282,7 @@ class Ormah:
             self.warnings = [*self.warnings, sentence][-20:]
 
     def degraded(self) -> list[str]:
-        """The parts that answers have to do without at the moment."""
+        """Return the names of the parts that are unavailable at the moment."""
         parts = list(self.index.degraded)
         if self.mender.at_work or self.index.database.in_memory:
             parts.append("index")
@@ -293,7 +293,8 @@ class Ormah:
         return parts
 
     def troubles(self) -> list[str]:
-        """What our files cannot be written for at the moment, as sentences; and disks that have no room left."""
+        """Return sentences on why Ormah's own files cannot be written at the moment, and on disks that are nearly
+        full."""
         found = [one for one in (self.state.trouble_said, self.index.database.trouble) if one is not None]
         disks: dict[Path, Path] = {}
         for place in (self.vault.root, self.index.directory, self.state.path.parent):
@@ -306,21 +307,25 @@ class Ormah:
         return "not started" if self._watcher is None else self._watcher.state
 
     def polling(self) -> str | None:
-        """Why the vault's folder is scanned every few seconds instead of being watched; None while it is watched."""
+        """Return why the vault's folder is scanned every few seconds instead of being watched; None while it is
+        watched."""
         return None if self._watcher is None else self._watcher.polling
 
     # ------------------------------------------------------------ the index follows the vault
 
     def _committed(self, some: Sequence[Committed]) -> None:
-        """Our own commits: the same bytes go into the index, before the writes are answered. What a sync brought is other
-        machines' work: the scan after it decides what of it is to be indexed, as it does with a pull by hand."""
+        """Index the bytes of Ormah's own commits, before the writes are answered. Called after each batch of
+        commits.
+
+        Commits that a sync brought are skipped: the scan that follows decides what to index, as with a manual pull.
+        """
         for done in some:
             self.learned.committed(done)
         for _, group in itertools.groupby(some, lambda done: done.kind is Kind.SYNC):
             try:
                 self._index(list(group))
             except (OrmahError, OSError, sqlite3.Error) as exc:
-                # What is committed is acknowledged, whatever becomes of the index: that follows by the next scan.
+                # The commit is acknowledged in any case; the next scan brings it to the index.
                 log.warning("the index could not take in what was written: %s", exc)
                 self.mender.behind()
 
@@ -337,7 +342,8 @@ class Ormah:
     # ------------------------------------------------------------ damage
 
     def mended(self, act: Callable[[], T]) -> T:
-        """What `act` returns; done again where the index or the state had to be begun anew meanwhile, and nothing was written by it."""
+        """Return what `act` returns. Repeat it if the index or the state was rebuilt meanwhile, unless `act` has
+        written to the vault."""
         written = self.vault.written_here
         self.mender.wait(MENDING)
         for left in reversed(range(TRIES)):
@@ -347,20 +353,20 @@ class Ormah:
                 if generation == self.index.generation or not left or self.vault.written_here != written:
                     return found
             except (BegunAnew, NoRoom) as exc:
-                ours = isinstance(exc, BegunAnew) or bool(exc.data.get("index"))  # else it is the vault that is refused
+                ours = isinstance(exc, BegunAnew) or bool(exc.data.get("index"))  # else the vault's disk is full
                 if not ours or not left or self.vault.written_here != written:
                     raise
             except OrmahError:
                 raise
             except Exception:
-                # Damage that SQLite does not see comes as any error: only where a check finds it, it is tried again.
+                # Damage may cause any exception. Retry only if a check of the file finds damage.
                 if not left or self.vault.written_here != written or not self.mender.look_through():
                     raise
             self.mender.wait(MENDING)
         raise AssertionError("the last try returns or raises")
 
     def _bring_in(self) -> None:
-        """A scan of the whole vault. Raises OrmahError, NoRoom where a disk is full."""
+        """Scan the whole vault. Raises OrmahError; NoRoom if a disk is full."""
         try:
             self.reconciler.scan(stopping=lambda: self.phase == "stopping")
         except Leaving:
@@ -371,7 +377,7 @@ class Ormah:
             raise Unavailable(f"the vault could not be taken in: {exc}") from exc
 
     def _forget(self) -> None:
-        """The index is another one: what the scans before knew of it does not hold, nor does it know what use has made of nodes."""
+        """Discard what earlier scans know of the index, and give it strength again, because the index was replaced."""
         self.reconciler.forget()
         self.learned.forget()
 
@@ -393,8 +399,11 @@ class Ormah:
             self.index.rebuild(self.files(), head=self.vault.head())
 
     def _known(self) -> Mapping[str, FileState]:
-        """What the scan need not read again. The first one of a life looks again at what is no memory: what may be
-        adopted is a setting, and settings change between two lives."""
+        """Return the files that the scan need not read again.
+
+        The first scan of a process reads again all files that are not memories, because the settings that decide
+        about them may have changed.
+        """
         known = self.index.known()
         if not self.reconciler.cold:
             return known
@@ -405,29 +414,34 @@ class Ormah:
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None,
         notes: Mapping[str, codec.Note | None] | None,
     ) -> None:  # fmt: skip
-        """What the scan saw: a person's edits, a checkout, a pull."""
+        """Index what a scan found: a person's edits, a checkout, a pull."""
         self.index.apply(upserts, removals, head=head, notes=notes)
         self.learned.read()
 
     @property
     def judgements(self) -> Judgements:
-        """What became of what was whispered, as the vault says now."""
+        """All judgements of past whispers, as the vault has them now."""
         return self.learned.judgements
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
-        """Every file of the vault that the index ought to hold, read now."""
+        """Yield every file of the vault that the index should hold, read now."""
         yield from self.reconciler.files()
 
     def verify(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
-        """In what the index differs from the vault; that is mended soon. What waits for the end of a person's merge or rebase is no
-        difference."""
+        """Return the differences between index and vault, and have the mender repair them.
+
+        Files that wait for the end of a person's merge or rebase are not differences.
+        """
         found = self._differences(progress)
         if self.phase == "ready" and any(one.what not in UNMENDED for one in found):
             self.mender.suspect()
         return found
 
     def _differences(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
-        """Notes may be written meanwhile: what differs is looked at again then, and counts where it differs each time."""
+        """Return the differences between index and vault.
+
+        While notes are being written, the comparison is repeated, and only differences found each time count.
+        """
         found: list[Difference] = []
         for look in range(LOOKS):
             head = self.vault.head()
@@ -441,7 +455,7 @@ class Ormah:
         return found
 
     def copies(self) -> list[str]:
-        """Paths of files that carry the id of another note, and so are no memories of their own."""
+        """Return the paths of files that have the id of another note, and so are not memories of their own."""
         found = []
         for path, kind in self.index.kinds().items():
             if kind in {NoteKind.NOTE, NoteKind.INDEXED}:
@@ -455,7 +469,7 @@ class Ormah:
         return found
 
     def rebuild(self, progress: Callable[[int, int, str], None]) -> int:
-        """Make the index anew from the vault, keeping cached embeddings. Returns the number of nodes."""
+        """Rebuild the index from the vault, keeping cached embeddings. Return the number of nodes."""
         with self.writing:
             self.index.rebuild(self.files(), head=self.vault.head())
         while self.index.pending() and not self.index.wait_filled(0.5):
@@ -465,20 +479,20 @@ class Ormah:
     # ------------------------------------------------------------ names and places
 
     def anyone(self, prefix: str) -> str:
-        """The full id that a prefix names, also of a memory that is forgotten: the history knows it."""
+        """Return the full id for a prefix, also of a forgotten memory, which is looked up in the history."""
         try:
             return self.index.resolve(prefix)
         except NotFound:
             return find_node(self.vault, prefix)
 
     def new_id(self, taken: Collection[str] = ()) -> str:
-        """A random id whose short id nobody has; `taken` holds short ids that are promised already."""
+        """Return a random id whose short id is free; `taken`: short ids that are also not free."""
         for _ in range(DRAWS):
             drawn = str(uuid.uuid4())
             with self._drawn_lock:
                 if drawn[:8] in taken or drawn[:8] in self._drawn or self.has_short(drawn[:8]) is not None:
                     continue
-                # on its way into the index, where the next draw would not see it yet
+                # not in the index yet, where the next draw looks
                 self._drawn[drawn[:8]] = None
                 if len(self._drawn) > RECENT:
                     del self._drawn[next(iter(self._drawn))]
@@ -486,15 +500,15 @@ class Ormah:
         raise BadRequest("no free short id was found", hint="this vault holds too many notes for 8-character ids")
 
     def moment(self) -> datetime:
-        """The present as notes have it: whole seconds, because people read them."""
+        """Return the present time in whole seconds, as notes store it."""
         return self.clock().replace(microsecond=0)
 
     def new_run(self) -> str:
-        """An id for a series of ops that belong together (an import, a job's run)."""
+        """Return an id for a series of ops that belong together (an import, a run of a job)."""
         return self.vault.new_op()
 
     def has_short(self, short: str) -> str | None:
-        """The id of the node with this short id, or None."""
+        """Return the id of the node with this short id, or None."""
         try:
             return self.index.resolve_known(short)
         except NotFound:
@@ -510,7 +524,7 @@ class Ormah:
         content: str,
         created: datetime,
     ) -> str:
-        """The path of a new note, relative to the vault's root."""
+        """Return the path of a new note, relative to the vault's root."""
         path = codec.path_for(id=node_id, type=type, space=space, title=title, content=content, created=created)
         return str(PurePosixPath(self.vault.home, path))
 
@@ -522,7 +536,7 @@ class Ormah:
     # ------------------------------------------------------------ meaning
 
     def embed_query(self, text: str) -> QueryVectors | None:
-        """A question's vectors; None until the model is there."""
+        """Return the vectors of a question; None until the model is loaded."""
         embedder = self.index.embedder
         return None if embedder is None else embedder.embed_query(text)
 
@@ -535,7 +549,8 @@ class Ormah:
 
 
 def _private(directory: Path) -> Path:
-    """A folder of ours that only we can enter, if one can be had. What needs it does without where there is none."""
+    """Create a folder that only this user can enter, and return its path. If that fails, only log it: parts of Ormah
+    can do without."""
     try:
         if sentence := own_files.make_way_for_folder(directory):
             log.warning("%s", sentence)

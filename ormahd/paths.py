@@ -1,6 +1,7 @@
-"""Where things live (DESIGN section 3): XDG directories, and the key that ties index and state to one vault.
+"""Paths of files and folders (DESIGN section 3): XDG directories, and the key that ties index and state to one
+vault.
 
-Standard library, platformdirs and our errors only: commands import this before anything else.
+Imports only the standard library, platformdirs and Ormah's errors, because commands import it first.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ APP = "ormah"
 SOCKET_NAME = "ormahd.sock"
 SOCKET_VARIABLES = ("ORMAH_SOCKET", "ORMAH_DAEMON_SOCKET")
 MAX_SOCKET_PATH = 103
-"""Bytes that a Unix socket's path may have on macOS (Linux: 107)."""
+"""Bytes allowed in a Unix socket's path on macOS (Linux: 107)."""
 
 
 def _base(kind: str) -> Path:
-    """The base directory for `config`, `data`, `cache` or `state`.
+    """Return the base directory for `config`, `data`, `cache` or `state`.
 
-    Raises Unavailable: it is not known where, in a container without HOME and without an entry for its user.
+    Raises Unavailable if it is unknown: in a container without HOME and without an entry for its user.
     """
     try:
         found: Path = getattr(PlatformDirs(APP, appauthor=False), f"user_{kind}_path")
@@ -49,15 +50,17 @@ def _homeless(variable: str) -> Unavailable:
 
 
 def in_utf8() -> None:
-    """Begin this program again in UTF-8 where the locale has names of files and arguments in another encoding: notes have names in any
-    script. Returns where that need not be. (The C locale is UTF-8 to Python unless a setting forbids it.)"""
+    """Restart this program in UTF-8 mode if the locale uses another encoding for file names and arguments.
+
+    Notes may have names in any script. Returns if no restart is needed.
+    """
     if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this program
 
 
 def known_home() -> Path | None:
-    """The person's home; None in a container without one."""
+    """Return the person's home; None in a container without one."""
     try:
         return Path.home()
     except RuntimeError:
@@ -65,7 +68,7 @@ def known_home() -> Path | None:
 
 
 def home() -> Path:
-    """The person's home. Raises Unavailable where there is none."""
+    """Return the person's home. Raises Unavailable if there is none."""
     found = known_home()
     if found is None:
         raise _homeless("the XDG_* variables")
@@ -73,7 +76,7 @@ def home() -> Path:
 
 
 def expand(path: Path) -> Path:
-    """`path` with `~` and `~NAME` replaced. Raises Unavailable where that home is not known."""
+    """Replace `~` and `~NAME` in `path`. Raises Unavailable if that home is unknown."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -95,12 +98,12 @@ def _key(root: Path) -> str:
 
 
 def index_dir(root: Path, vault_id: str) -> Path:
-    """The disposable index of the vault at `root`; a copied vault gets one of its own."""
+    """Return the folder of the index of the vault at `root`; a copied vault gets its own."""
     return _base("cache") / f"{vault_id}-{_key(root)}"
 
 
 def models_dir() -> Path:
-    """What was worked out of embedding models, once for each: of no vault, and made again where it is gone."""
+    """Return the folder of files computed from embedding models. They belong to no vault, and can be recomputed."""
     return _base("cache") / "models"
 
 
@@ -109,38 +112,43 @@ def state_dir(root: Path, vault_id: str) -> Path:
 
 
 def setup_dir() -> Path:
-    """What `ormahctl setup` remembers of other programs' settings; of no vault."""
+    """Return the folder where `ormahctl setup` records its changes to other programs' settings; it belongs to no
+    vault."""
     return _base("state") / "setup"
 
 
 def released_marker(root: Path) -> Path:
-    """A file that is there once the folder was released with all its data, so that no daemon begins a vault there unasked."""
+    """Return a file that exists after the folder was released with all its data. A daemon then creates no vault
+    there unasked."""
     return _base("state") / "released" / _key(root)
 
 
 class Wired(TypedDict):
-    """What `ormahctl setup` knows of an agent's way to us: how its shell calls ormahctl, quoted."""
+    """How an agent reaches Ormah, as recorded by `ormahctl setup`: `program` is the shell command for ormahctl,
+    quoted."""
 
     program: str
 
 
 def wiring_file() -> Path:
-    """Agent -> `Wired`, as JSON: what the texts that an agent reads are made with."""
+    """Return the JSON file `{agent: Wired}`, from which texts for agents are made."""
     return setup_dir() / "wiring.json"
 
 
 def program(name: str, environ: Mapping[str, str] | None = None) -> str:
-    """How any shell of this person calls `name` (`ormahctl`, `ormahd`) of this installation, quoted for it.
+    """Return the shell command for `name` (`ormahctl`, `ormahd`) of this installation, quoted.
 
-    Just the name where PATH leads to it, also without an activated environment; else its absolute path.
+    Just the name if PATH leads to it, also without an activated environment; else its absolute path.
     """
     found, on_path = script(name, environ)
     return name if found is None or on_path or not found.isprintable() else shlex.quote(found)
 
 
 def script(name: str, environ: Mapping[str, str] | None = None) -> tuple[str | None, bool]:
-    """The absolute path of this installation's script `name`, and whether it is on PATH (then by its name there, which an update
-    keeps). None where it has none."""
+    """Return the absolute path of this installation's script `name`, and whether it is on PATH.
+
+    On PATH, the path found there is returned, which stays valid after an update. None if there is no such script.
+    """
     environ = os.environ if environ is None else environ
     ours = next(iter(_scripts(name)), None)
     if ours is None:
@@ -156,7 +164,8 @@ def script(name: str, environ: Mapping[str, str] | None = None) -> tuple[str | N
 
 
 def _scripts(name: str) -> Iterator[str]:
-    """Where this installation may have its script `name`: beside the one that runs, beside the interpreter, the person's own."""
+    """Yield this installation's possible paths of `name`: beside the running script, beside the interpreter, in the
+    user's script folder."""
     running = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
     places = [os.path.dirname(sys.executable), sysconfig.get_path("scripts", f"{os.name}_user")]
     if os.path.basename(running) in {"ormahctl", "ormahd"}:
@@ -168,7 +177,7 @@ def _scripts(name: str) -> Iterator[str]:
 
 
 def inherit(root: Path, former: str, vault_id: str) -> None:
-    """Give index and state of the vault at `root` to its new id; what the new one has already is left alone."""
+    """Rename index and state of the vault at `root` for its new id; existing folders of the new id are left alone."""
     for place in (index_dir, state_dir):
         old, new = place(root, former), place(root, vault_id)
         if old.is_dir() and not new.exists():
@@ -176,7 +185,7 @@ def inherit(root: Path, former: str, vault_id: str) -> None:
 
 
 def runtime_dir() -> Path:
-    """The directory of sockets. Falls back to one in the state directory where the system gives none (cron, ssh)."""
+    """Return the directory of sockets; one in the state directory if the system provides none (cron, ssh)."""
     given = os.environ.get("XDG_RUNTIME_DIR")
     if given and Path(given).is_dir():
         return Path(given) / APP
@@ -186,14 +195,16 @@ def runtime_dir() -> Path:
 
 
 def socket_path(root: Path, *, usual: Path) -> Path:
-    """The socket of the vault at `root`: the well-known name for the configured vault (`usual`), a hashed one for others."""
+    """Return the socket of the vault at `root`: the well-known name for the configured vault (`usual`), else a name
+    with a hash."""
     if os.path.realpath(root) == os.path.realpath(usual):
         return runtime_dir() / SOCKET_NAME
     return runtime_dir() / f"ormahd-{_key(root)}.sock"
 
 
 def private_dir(path: Path) -> Path:
-    """Make `path` a directory that only we can enter; one of somebody else's raises PermissionError."""
+    """Create `path` as a directory that only this user can enter; raises PermissionError if it belongs to another
+    user."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
@@ -210,7 +221,7 @@ def private_dir(path: Path) -> Path:
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a configuration file, also as Windows' editors save it: with a byte order mark, or in UTF-16.
+    """Return the text of a configuration file, also with a byte order mark or in UTF-16, as Windows editors save it.
 
     Raises OSError, UnicodeDecodeError.
     """
@@ -220,7 +231,7 @@ def read_text(file: Path) -> str:
 
 
 def _tables(environ: Mapping[str, str], config: Path | None = None) -> dict[str, Any]:
-    """`config.toml`, as far as it can be read (checking it is config.py's work)."""
+    """Return the content of `config.toml`; {} if it cannot be read (config.py reports why)."""
     file = config or (Path(environ["ORMAH_CONFIG"]) if environ.get("ORMAH_CONFIG") else config_file())
     try:
         text = read_text(file)
@@ -235,7 +246,7 @@ def _tables(environ: Mapping[str, str], config: Path | None = None) -> dict[str,
 
 
 def autostart(environ: Mapping[str, str] | None = None) -> bool:
-    """The setting `daemon.autostart`, for those who need it before anything is checked."""
+    """Return the setting `daemon.autostart`, for code that needs it before the configuration is validated."""
     environ = os.environ if environ is None else environ
     table = _tables(environ).get("daemon")
     given = environ.get("ORMAH_DAEMON_AUTOSTART") or (table.get("autostart", "") if isinstance(table, dict) else "")
@@ -243,12 +254,13 @@ def autostart(environ: Mapping[str, str] | None = None) -> bool:
 
 
 def down_mark(socket: Path) -> Path:
-    """The file that `ormahctl down` leaves beside a socket: who stopped the daemon wants it to stay down."""
+    """Return the file that `ormahctl down` creates beside a socket: it keeps the daemon from being started
+    automatically."""
     return socket.with_name(f"{socket.name}.down")
 
 
 def is_stopped(socket: Path) -> bool:
-    """Whether a person stopped the daemon of `socket` since the machine was started, and nobody has started it since."""
+    """Whether a person stopped the daemon of `socket` since the machine booted, and it was not started since."""
     try:
         marked = down_mark(socket).stat().st_mtime
     except OSError:
@@ -257,7 +269,7 @@ def is_stopped(socket: Path) -> bool:
 
 
 def configured(environ: Mapping[str, str] | None = None, config: Path | None = None) -> dict[str, str]:
-    """`vault` and `socket` as `config.toml` has them."""
+    """Return `vault` and `socket` from `config.toml`, as far as they are set."""
     tables = _tables(os.environ if environ is None else environ, config)
     found: dict[str, str] = {}
     for name, group, key in (("vault", "vault", "path"), ("socket", "daemon", "socket")):
@@ -269,7 +281,8 @@ def configured(environ: Mapping[str, str] | None = None, config: Path | None = N
 
 
 def find_socket(flag: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
-    """Where the daemon answers: the flag, then `ORMAH_SOCKET`, then `config.toml`, then the default (DESIGN section 12)."""
+    """Return the daemon's socket: by the flag, then `ORMAH_SOCKET`, then `config.toml`, then the default (DESIGN
+    section 12)."""
     environ = os.environ if environ is None else environ
     given = flag or environ.get("ORMAH_SOCKET") or environ.get("ORMAH_DAEMON_SOCKET")
     if given:

@@ -1,7 +1,7 @@
-"""When a memory came to say what it says: an edit may have renewed what was stored long ago.
+"""Find out since when a memory says what it says now: an edit may have renewed a memory that was stored long ago.
 
-Read from the history, for pairs of which the words show that one replaced the other. An edit counts where it changed what the
-memory says of the other one's matter; a corrected typo, a tier or a tag does not.
+Read from the history, for pairs of memories of which one seems to replace the other. An edit counts if it changed
+what the memory says about their common subject; a corrected typo, a tier or a tag does not.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ormahd.vault.vault import Vault
 
 LOOKS: Final = 20
-"""Versions of a memory that are read at most, the newest ones."""
+"""The number of a memory's versions that are read, newest first."""
 LIKELY: Final = 0.25
-"""Probability of "replaced" from which an earlier version spoke of the other one's matter."""
+"""The probability of "replaced" from which an earlier version counts as about the other memory's subject."""
 KEPT: Final = 5_000
-"""Pairs whose answer is kept."""
+"""The number of pairs whose answer is cached."""
 _QUIET: Final = frozenset(
     {Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH, Kind.FEEDBACK, Kind.OUTDATED}
 )
@@ -35,11 +35,14 @@ _QUIET: Final = frozenset(
 
 Says = Callable[[Statement], Compared]
 Gist = tuple[bool, str, str]
-"""What a comparison comes to: whether one may have replaced the other, and by which values."""
+"""The result of a comparison: whether one may have replaced the other, and the old and new values."""
 
 
 class Reworded:
-    """For one vault and an index of it; `history`: its history, as that index knows it (None: today's). Safe for many threads."""
+    """Compares memories of one vault and one index. Thread-safe.
+
+    `history`: returns the history as that index knows it (None: the current one).
+    """
 
     def __init__(self, vault: Vault, index: Reader, history: Callable[[], View] | None = None) -> None:
         self._vault = vault
@@ -48,11 +51,12 @@ class Reworded:
         self._told: dict[tuple[str, str], bool] = {}
 
     def until(self, time: datetime, past: Reader) -> Reworded:
-        """The same for the state of the past that the vault had at `time`, whose index is `past`."""
+        """Return a `Reworded` for the vault as of `time`, whose index is `past`."""
         return Reworded(self._vault, past, cache(lambda: self._vault.oplog.until(time)))
 
     def __call__(self, older: str, newer: str, cosine: float) -> bool:
-        """Whether the memory that was made first said what it says later than the other one, as both read now."""
+        """Whether the memory created first got its current statement later than the other one, by their current
+        texts."""
         rows = self._index.notes([older, newer], connections=False)
         if len(rows) < 2:
             return False
@@ -71,10 +75,10 @@ class Reworded:
         return found
 
     def _since(self, row: NodeRow, now: Gist, says: Says) -> datetime:
-        """Since when the memory says of the other one's matter what it says now."""
+        """Return since when the memory has said what it says now about the other one's subject."""
         since = None
         for time, before in self._versions(row):
-            if before is None:  # it came with that
+            if before is None:  # the memory was created by this change
                 break
             if _gist(says(before)) != now:
                 since = datetime.fromtimestamp(time, UTC)
@@ -82,11 +86,11 @@ class Reworded:
         return row.created if since is None else max(row.created, since)
 
     def _versions(self, row: NodeRow) -> Iterator[tuple[int, Statement | None]]:
-        """Of each change to the text, newest first, when it came, and the version before it."""
+        """Yield each change to the text, newest first: its time, and the version before it."""
         commits = self._vault.touched.commits(row.id, also=[row.path])
         view = self._history()
         entries = [one for one in view.entries if one.commit in commits and one.kind not in _QUIET]
-        # What was taken back, and what took it back, come to nothing together.
+        # An op and its undo cancel each other.
         standing = [one for one in entries if not (one.undoes or one.parts or view.undone_by(one))]
         for entry in standing[:LOOKS]:
             changed = self._vault.versions.of_node(entry.commit, row.id)
