@@ -1,1 +1,1 @@
-"""Takes a memory out of the history for good."""
+"""Removes a memory from the history permanently."""

@@ -1,4 +1,4 @@
-"""Whether a history can be replaced at all, and whether this one must not be: each refusal names its mend."""
+"""Checks whether the history can and may be rewritten; each error says what the person can do."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from ormahd.vault.vault import Vault
 
 ROOM = 3
-"""Times the repository's size that must be free: for the clone, its new objects, and the old ones until they go."""
+"""Free disk space that is needed, in repository sizes: for the clone, its new objects, and the old ones until they are
+deleted."""
 SPARE = 50_000_000
-"""Bytes free beside that."""
+"""Bytes of free disk space that are needed beyond that."""
 _EXTENSIONS = {"objectformat", "worktreeconfig", "noop", "noop-v1"}
 
 
 def check_place(vault: Vault) -> None:
-    """Raise Conflict, naming the mend, where the repository is none whose history can be replaced."""
+    """Raise Conflict, with what to do, when the history of this kind of repository cannot be replaced."""
     git, root = vault.git, vault.root
     if vault.prefix:
         raise Conflict(
@@ -107,7 +108,8 @@ def _check_refs(vault: Vault) -> None:
 
 
 def check(vault: Vault, found: Survey, *, rewrite_foreign: bool) -> None:
-    """Raise Conflict where what was found must not be rewritten: commits made by hand, staged work that holds it."""
+    """Raise Conflict when the history must not be rewritten: it has commits made by hand (unless `rewrite_foreign`), or
+    the memory is in staged changes. Raise Unavailable when there is too little disk space."""
     if found.foreign and not rewrite_foreign:
         oid, subject = found.foreign[0]
         more = f", and {len(found.foreign) - 1} more" if len(found.foreign) > 1 else ""
@@ -127,7 +129,7 @@ def check(vault: Vault, found: Survey, *, rewrite_foreign: bool) -> None:
 
 
 def check_staged(vault: Vault, forgotten: Forgotten) -> None:
-    """Raise Conflict when what is staged, and other than HEAD's, holds it: the index would keep it."""
+    """Raise Conflict when staged changes contain the memory, because git's index would keep it."""
     out = vault.git.run("diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "HEAD")
     records = iter(out.split(b"\0"))
     for meta in filter(None, records):

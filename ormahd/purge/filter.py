@@ -1,7 +1,7 @@
-"""The rewriting itself, in a process of its own: `python -m ormahd.purge.filter PLAN`, in the fresh clone.
+"""Rewrites the history in a child process: `python -m ormahd.purge.filter PLAN`, run in the fresh clone.
 
-git-filter-repo keeps its state in its module, works in the current directory and ends the process when something is
-wrong: a guest for a child, not for the daemon. It decides nothing here: the plan names the blobs and messages.
+git-filter-repo keeps state in its module, uses the current directory and exits on errors, so it cannot run in the
+daemon. This module decides nothing: the plan lists the blobs and messages to change.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ormahd.note.forgetting import GONE, Forgotten
 from ormahd.purge.plan import SHOWN
 
 _COMMIT_ID = re.compile(rb"(?<![0-9a-z])([0-9a-f]{40}(?:[0-9a-f]{24})?)(?![0-9a-z])")
-"""Whole ids only: the guest would take eight hex digits of a node's id for an abbreviated commit."""
+"""Matches whole commit ids only. git-filter-repo would take eight hex digits of a node id for an abbreviated commit id."""
 EVERY = 200
-"""Commits between two lines of progress."""
+"""Number of commits between two lines of progress."""
 
 
 class Rewriter:
-    """The callbacks of git-filter-repo for one plan."""
+    """The callbacks of git-filter-repo, for one plan."""
 
     def __init__(self, plan: Mapping[str, Any]) -> None:
         self.forgotten = Forgotten.of(plan["forgotten"])
@@ -39,7 +39,7 @@ class Rewriter:
         self.count = 0
 
     def file(self, name: bytes, mode: bytes, blob: bytes, value: Any) -> tuple[bytes, bytes | None, Any]:
-        """One file of one commit: as it was, written anew, or (mode None) not there."""
+        """Return (name, mode, blob) for one file of one commit: unchanged, rewritten, or removed (mode None)."""
         if blob in self.drop:
             return name, None, blob
         path = name.decode("utf-8", "surrogateescape")
@@ -53,7 +53,7 @@ class Rewriter:
         return self._named(name), mode, blob
 
     def _named(self, name: bytes) -> bytes:
-        """A file's name without the secret, and still unlike all others."""
+        """Return a file's name without the secret, still distinct from all others."""
         if name not in self.names:
             return name
         left = self.forgotten.text(name.decode("utf-8", "surrogateescape"))
@@ -65,7 +65,7 @@ class Rewriter:
             for part in ("author_name", "author_email", "committer_name", "committer_email"):
                 setattr(commit, part, self._plain(getattr(commit, part)))
         for change in commit.file_changes:
-            if change.type == b"D":  # the guest asks about files that are there only
+            if change.type == b"D":  # git-filter-repo calls `file` only for files that exist
                 change.filename = self._named(change.filename)
         renamed: Callable[[re.Match[bytes]], bytes] = metadata["commit_rename_func"]
         commit.message = _COMMIT_ID.sub(renamed, commit.message)
@@ -74,7 +74,7 @@ class Rewriter:
             self.show()
 
     def show(self) -> None:
-        """Say how many commits are done."""
+        """Print how many commits are done."""
         sys.stdout.write(f"{SHOWN}{self.count}\n")
         sys.stdout.flush()
 
@@ -96,14 +96,14 @@ def _ids(names: list[str]) -> set[bytes]:
 
 
 def main(plan_file: str) -> None:
-    """Rewrite the bare repository in the current directory. The guest raises SystemExit with what went wrong."""
+    """Rewrite the bare repository in the current directory. git-filter-repo raises SystemExit with a message on errors."""
     rewriter = Rewriter(json.loads(Path(plan_file).read_text("utf-8")))
     options = fr.FilteringOptions.default_options()
-    options.force = True  # it is a fresh clone, which we made; the guest would look for a remote `origin`
+    options.force = True  # skip its check for a fresh clone, which expects a remote `origin`
     options.quiet = True
     options.repack = False
     options.replace_refs = "delete-no-add"
-    options.prune_empty = "never"  # an op that is empty now still says when it was, and whose
+    options.prune_empty = "never"  # an op's commit that became empty still records its time and source
     options.prune_degenerate = "never"
     options.preserve_commit_hashes = True  # see _COMMIT_ID
     options.preserve_commit_encoding = True

@@ -1,7 +1,7 @@
-"""What of a history has to be written anew so that a memory was never in it.
+"""Finds what must be rewritten in a history to remove a memory from it.
 
-Read from a repository before anything is changed: for the dry run from the vault's own, for the rewriting from the
-fresh clone that it happens in, so that both see the same.
+Reads a repository before anything is changed: the vault's own for a dry run, and the fresh clone for the rewriting, so
+that both use the same rules.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from ormahd.note.forgetting import Forgotten, link_targets
 from ormahd.note.note import parse
 
 SHOWN = "\x1e"
-"""What begins a line of progress on the rewriting child's stdout, among its guest's own lines."""
+"""Prefix of progress lines on the child's stdout, to tell them from git-filter-repo's own output."""
 
 _ABOUT_OTHERS = {Kind.REMEMBER, Kind.UPDATE, Kind.ADOPT, Kind.EDIT, Kind.IMPORT, Kind.INGEST}
-"""Kinds of ops whose subject names the memory that they store, not those that it has links to."""
+"""Kinds of ops whose subject names the memory that they store, not the memories that it links to."""
 
 Progress = Callable[[int, int, str], None]
-"""(done, total or 0, stage)."""
+"""Called with (done, total or 0 when unknown, stage)."""
 
 
 class Survey(Struct):
-    """What was found. Paths are relative to the top of the repository, which is the vault."""
+    """The result of the search. Paths are relative to the top of the repository, which is the vault."""
 
     forgotten: Forgotten
     refs: dict[str, str]
-    """Those that are rewritten."""
+    """`{ref: object id}` of the refs that are rewritten."""
     drop: set[str] = field(default_factory=set)
-    """Blobs that are versions of the note."""
+    """Blob ids of versions of the memory's note; they are removed."""
     rewrite: set[str] = field(default_factory=set)
-    """Other blobs that name it."""
+    """Ids of other blobs that mention the memory; they are rewritten."""
     messages: dict[str, Kept] = field(default_factory=dict)
-    """Commits and tags whose message, or author, has to change, and what stays of it."""
+    """`{commit or tag: what remains of its message}`, where message or author must change."""
     names: set[str] = field(default_factory=set)
-    """Paths that hold a secret in a name."""
+    """Paths with a secret in their name."""
     own_paths: set[str] = field(default_factory=set)
-    """Every path that the note had."""
+    """All paths that the note ever had."""
     paths: set[str] = field(default_factory=set)
-    """Every path whose file named it at some time, the note's own left out."""
+    """All other paths whose file ever mentioned the memory."""
     commits: int = 0
     changed: int = 0
-    """Commits that get another id: those that are rewritten, and all that come after them."""
+    """Number of commits that get another id: the rewritten ones and their descendants."""
     unreached: int = 0
-    """Blobs that name it and that no branch or tag leads to: of reflogs, of a forced push."""
+    """Number of blobs that mention the memory and are in no branch or tag, such as those of reflogs or a forced push."""
     foreign: list[tuple[str, str]] = field(default_factory=list)
-    """Commits that we did not make: (id, subject), newest first."""
+    """Commits that Ormah did not make: (id, subject), newest first."""
 
     @property
     def in_history(self) -> bool:
@@ -65,12 +65,12 @@ class Survey(Struct):
 
 
 def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> Survey:
-    """Read everything that the repository's own refs reach. `taken`: whether a name leads to another memory of today.
+    """Search the whole repository for a memory. `taken`: whether a name now leads to another memory.
 
-    Raises Conflict when another memory has the same short id: by that they could not be told apart.
+    Raises Conflict when another memory has the same short id, because the two could not be told apart.
     """
     out = Survey(forgotten, {name: oid for name, oid in store.refs().items() if name.startswith(OURS)})
-    history = list(store.commits())  # first: of what comes meanwhile there are objects too many, not too few
+    history = list(store.commits())  # commits are listed first: objects added meanwhile do no harm
     reading = _Reading(forgotten)
     for count, one in enumerate(store.objects()):
         reading.take(one)
@@ -108,16 +108,17 @@ def _is(forgotten: Forgotten, data: bytes, path: str) -> bool:
 
 
 class _Reading:
-    """One pass over all objects: what may be of interest is kept."""
+    """Reads all objects once, and keeps those that may matter."""
 
     def __init__(self, forgotten: Forgotten) -> None:
         self.forgotten = forgotten
         self.naming: dict[str, bytes] = {}
-        """Blobs that name it by id, or hold a secret."""
+        """`{blob id: content}` of blobs that contain the memory's id, or a secret."""
         self.linking: dict[str, tuple[str, ...]] = {}
-        """Targets of the wikilinks in other blobs: they may name it by its title, which is not known yet."""
+        """`{blob id: wikilink targets}` of other blobs: they may refer to the memory by a title, which is not known
+        yet."""
         self.texts: dict[str, bytes] = {}
-        """Commits and tags, whole."""
+        """`{id: content}` of commits and tags."""
 
     def take(self, one: Object) -> None:
         if one.kind != "blob":
@@ -128,7 +129,7 @@ class _Reading:
             self.linking[one.oid] = link_targets(one.data)
 
     def counts(self, forgotten: Forgotten) -> dict[str, int]:
-        """How often each blob names it, now that its names are known."""
+        """Return `{blob id: number of mentions of the memory}`, now that the memory's names are known."""
         found = {oid: forgotten.mentions(data) for oid, data in self.naming.items()}
         if forgotten.names:
             found |= {oid: sum(map(forgotten.leads, targets)) for oid, targets in self.linking.items()}
@@ -136,7 +137,7 @@ class _Reading:
 
 
 def _places(history: Iterable[Commit], blobs: Collection[str]) -> dict[str, set[str]]:
-    """The paths that blobs had."""
+    """Return `{blob id: paths that it had}`."""
     found: dict[str, set[str]] = {}
     for commit in history:
         for path, _, new in commit.changes:
@@ -146,8 +147,8 @@ def _places(history: Iterable[Commit], blobs: Collection[str]) -> dict[str, set[
 
 
 def _without_id(store: Store, history: Iterable[Commit], paths: Collection[str], known: Collection[str]) -> set[str]:
-    """Versions of the note from before it got its id, or from a moment when somebody had cut it off: whatever stood at its
-    paths without an id of its own."""
+    """Return the ids of versions of the note without an id: from before its adoption, or when a person had removed the
+    id. These are all blobs without an id at the note's paths."""
     there = {new: path for commit in history for path, _, new in commit.changes if path in paths and new not in known}
     named = {oid: path for oid, path in there.items() if oid.strip("0")}
     return {
@@ -169,8 +170,11 @@ def _check_short(
 
 
 def _messages(out: Survey, reading: _Reading, history: Iterable[Commit], counts: Mapping[str, int]) -> None:
-    """Which messages are about it: those that have its id among their nodes, that changed it, or that quote it; and
-    which are about another memory that came to have a link to it, or lost one."""
+    """Record the commits and tags whose message must change, and commits that Ormah did not make.
+
+    These are commits that name the memory's id, changed its note or quote it; and commits on another memory in which a
+    link to this one was added or removed.
+    """
     forgotten = out.forgotten
     for commit in history:
         data = reading.texts[commit.oid]
@@ -203,12 +207,12 @@ def _kept(out: Survey, commit: Commit, said: message.Message, text: str, counts:
 
 
 def body_of(data: bytes) -> str:
-    """The message in the bytes of a commit or tag."""
+    """Return the message from the bytes of a commit or tag."""
     return data.partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
 
 
 def _descendants(history: Collection[Commit], out: Survey, touched: Collection[str]) -> int:
-    """How many commits get another id."""
+    """Return the number of commits that get another id."""
     changed: set[str] = set()
     for commit in reversed(list(history)):
         own = commit.oid in out.messages or any(new in touched or path in out.names for path, _, new in commit.changes)
@@ -218,7 +222,8 @@ def _descendants(history: Collection[Commit], out: Survey, touched: Collection[s
 
 
 def leaks(store: Store, forgotten: Forgotten, progress: Progress) -> tuple[list[str], list[str]]:
-    """What of it is left in any object, reachable or not: (objects that name it, blobs that hold one of its lines)."""
+    """Search all objects, reachable or not, for remains of the memory. Return (objects that mention it, blobs that
+    contain one of its lines)."""
     naming: list[str] = []
     echoing: list[str] = []
     for count, one in enumerate(store.objects(trees=True)):

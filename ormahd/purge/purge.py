@@ -1,9 +1,9 @@
-"""Forgetting for good: a history in which a memory never was, in the place of the one that it was in (DESIGN 12).
+"""Purges a memory: replaces the history by one in which the memory never was (DESIGN section 12).
 
-In this order: look whether it can be done (`check`), take the memory out of today's files by an ordinary op (the caller),
-write the history anew in a fresh clone and look at every object of it (`prepare`), put it in the place of the old one
-(`replace`), and `finish` once nothing outside of the repository holds it. The second and third step hold the writer:
-what callers store meanwhile is promised, and committed on top of the new history.
+The steps: check that it is possible (`look`); remove the memory from today's files by an ordinary op (the caller);
+write the new history in a fresh clone and check every object of it (`prepare`); put it in the place of the old one
+(`replace`); and `finish`, once nothing outside the repository contains the memory. `prepare` and `replace` run while
+the writer is held: what callers store meanwhile is promised, and committed on top of the new history.
 """
 
 from __future__ import annotations
@@ -32,34 +32,35 @@ from ormahd.purge.plan import SHOWN, Progress, Survey, leaks, survey
 from ormahd.vault.vault import Vault
 
 TAGS = "refs/tags/"
-"""Refs that do not go on by commits: a tag that moves is another tag."""
+"""Prefix of refs that must not have moved since the survey: unlike a branch, a moved tag does not continue from the old
+one."""
 PATIENCE = 5.0
-"""Seconds that another git (a fetch, a gc) may go on before the purge gives up."""
+"""Seconds to wait for another git process (a fetch, a gc) before the purge gives up."""
 
 
 class Stale(Conflict):
-    """The history went on since it was looked at, or today's files hold it again."""
+    """The history changed since the survey, or today's files contain the memory again."""
 
 
 class Prepared(Struct, frozen=True):
-    """A history written anew, checked, and not in its place yet."""
+    """A rewritten history: checked, and not in place yet."""
 
     survey: Survey
     clone: Store
     journal: swap.Journal
     echoes: tuple[str, ...]
-    """Blobs that hold one of the memory's lines, though they do not name it."""
+    """Blobs that contain one of the memory's lines without mentioning the memory."""
 
 
 def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> Survey:
-    """What would be rewritten; nothing is changed. Raises what `check_place` raises."""
+    """Return what would be rewritten; changes nothing. Raises what `check_place` raises."""
     check_place(vault)
     return survey(Store(vault.git.common), forgotten, taken, progress)
 
 
 def remotes(vault: Vault, refs: Iterable[str]) -> list[PurgeRemote]:
-    """The configured remotes, and how to give them the rewritten `refs`. A lease by the commit that was last seen there:
-    after the purge no tracking branch is left to take it from."""
+    """Return the configured remotes, each with the commands to push the rewritten `refs` to it. The commands contain
+    the last known commit of each branch (--force-with-lease), because the purge removes the tracking branches."""
     known = Store(vault.git.common).refs()
     out = vault.git.run("remote").decode("utf-8", "surrogateescape").split("\n")
     branches = [ref.removeprefix("refs/heads/") for ref in sorted(refs) if ref.startswith("refs/heads/")]
@@ -76,16 +77,17 @@ def remotes(vault: Vault, refs: Iterable[str]) -> list[PurgeRemote]:
 
 
 def size(vault: Vault) -> int:
-    """Bytes of the repository's objects on disk."""
+    """Return the size in bytes of the repository's objects on disk."""
     return Store(vault.git.common).bytes()
 
 
 def prepare(vault: Vault, looked: Survey, taken: Callable[[str], bool], progress: Progress) -> Prepared:
-    """Return the new history, in a clone beside the objects, with every object looked at. Nothing of the vault is changed.
-    `looked`: what was found before (`look`); where the history only went on since, it still holds. Only inside
-    `vault.rewriting()`, so that nobody writes before it is in its place.
+    """Return the rewritten history, in a clone beside the objects, with every object checked. Nothing of the vault is
+    changed. `looked`: the earlier survey, still valid if refs only gained commits that do not mention the memory. Call
+    inside `vault.rewriting()`, so that nothing is written before `replace`.
 
-    Raises Conflict when today's files still hold it, or something was left; Unavailable when git or the rewriting failed.
+    Raises Conflict when today's files still contain the memory, or remains of it were found; Unavailable when git or
+    the rewriting failed.
     """
     git = vault.git
     folder = swap.folder_of(git)
@@ -131,8 +133,8 @@ def _clone(vault: Vault, place: Path) -> Store:
 
 
 def _still(clone: Store, looked: Survey) -> Survey | None:
-    """What was found before, as of the clone; None when it has to be looked for anew: refs did not only go on by commits, or
-    some of these name what is purged."""
+    """Return the earlier survey updated to the clone. None when a new survey is needed: refs changed otherwise than by
+    new commits, or a new commit mentions the memory."""
     now, before, forgotten = clone.refs(), looked.refs, looked.forgotten
     if before.keys() != now.keys() or any(now[ref] != oid for ref, oid in before.items() if ref.startswith(TAGS)):
         return None
@@ -147,7 +149,7 @@ def _still(clone: Store, looked: Survey) -> Survey | None:
 
 
 def _state(clone: Store, branch: str) -> tuple[str, int]:
-    """Today's tree, and the number of commits that lead to it: what the rewriting must leave alone."""
+    """Return (today's tree, number of commits that lead to it): the rewriting must change neither."""
     tree = clone.run("rev-parse", f"{branch}^{{tree}}").decode().strip()
     return tree, int(clone.run("rev-list", "--count", branch))
 
@@ -179,14 +181,15 @@ def _filter(clone: Store, found: Survey, plan: Path, progress: Progress) -> None
 
 
 def _environment() -> Mapping[str, str]:
-    """Of git's, and where Python finds us: the child runs in the clone."""
+    """Return git's environment with PYTHONPATH set to find this package, because the child runs in the clone."""
     here = str(Path(__file__).parents[2])
     return environment() | {"PYTHONPATH": os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> None:
-    """Put the new history in its place. Only inside the `vault.rewriting()` in which it was prepared. Raises Stale when a git
-    moved a ref meanwhile, for all that we held index.lock."""
+    """Put the new history in place. Call inside the same `vault.rewriting()` as `prepare`. Raises Stale when a git
+    process moved a ref meanwhile although index.lock was held; VaultBusy when another git is still running after
+    `PATIENCE`."""
     check_place(vault)
     deadline = time.monotonic() + PATIENCE
     while in_use(vault.git, vault.git.git_dir / "index.lock"):
@@ -208,17 +211,18 @@ def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> None
 
 
 def discard(vault: Vault) -> None:
-    """Drop what `prepare` made, when it is not to be used."""
+    """Remove what `prepare` made, when it will not be used."""
     if swap.read_journal(vault.git) is None:
         swap.finish(vault.git)
 
 
 def pending(vault: Vault) -> Forgotten | None:
-    """What was purged from the history, and has still to be cleaned out of index and state (see `finish`)."""
+    """Return what was purged from the history but must still be removed from index and state (see `finish`); None:
+    nothing."""
     journal = swap.read_journal(vault.git)
     return None if journal is None or not swap.is_clean(vault.git) else journal.forgotten
 
 
 def finish(vault: Vault) -> None:
-    """Nothing outside of the repository holds it any more."""
+    """End the purge by deleting its journal and folder. Called once nothing outside the repository contains the memory."""
     swap.finish(vault.git)

@@ -1,1 +1,1 @@
-"""Brings the vaults of several machines together through a git remote."""
+"""Synchronizes the vaults of several machines through a git remote."""

@@ -1,8 +1,9 @@
-"""Join two histories of one vault: decide what each file becomes, and write one commit with both as parents.
+"""Joins two histories of one vault: decides what each file becomes, and writes one commit with both as parents.
 
-Notes are matched by id and merged three ways, with the last common commit as the base. A join always ends: where both sides changed
-the same thing, the note keeps ours, a note removed on one side and changed on the other stays, and all versions are set aside for a
-person. A file that one side released stays in the folder on both sides and out of the history.
+Notes are matched by id and merged three ways, with the last common commit as the base. A join never stops for
+conflicts. Where both sides changed the same field, the note keeps our value; a note removed on one side and changed on
+the other stays. All versions are then set aside for a person. A file that one side released stays in the folder on both
+sides, and out of the history.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from ormahd.vault.worktree import safe_path
 
 
 class Releases:
-    """The lists of released files of `head` (here) and `other` (there), and what is left of a file that one of them names."""
+    """The lists of released files of the commits `head` (here) and `other` (there)."""
 
     def __init__(self, vault: Vault, head: str, other: str) -> None:
         self._vault = vault
@@ -43,11 +44,12 @@ class Releases:
         self._other = other
 
     def here(self, key: str, before: Version) -> bool:
-        """Whether this side released the file that was `before`."""
+        """Whether this side released the file whose base version is `before`."""
         return _entry(self._here, key, before.path) is not None
 
     def there(self, key: str, before: Version, ours: Version) -> Version | None:
-        """What stays of `ours` in the folder, where the other side released the file that was `before`; None: it did not."""
+        """Return what `ours` becomes in the folder when the other side released the file; None: it did not. `before`:
+        the base version."""
         entry = _entry(self._there, key, before.path)
         if entry is None:
             return None
@@ -64,14 +66,14 @@ class Releases:
         return joined.version or ours
 
     def changed_here(self, path: str) -> str:
-        """What a person is told whose file another machine released."""
+        """Return the message for a person who changed a file that another machine released."""
         return (
             f"{path} was changed here and released on another machine: your version stays in the folder, and is no longer synced"
             f" (to have it looked after again: ormahctl vault adopt {shlex.quote(path)})"
         )
 
     def changed_there(self, theirs: Version) -> str:
-        """What a person is told who released a file that another machine changed."""
+        """Return the message for a person who released a file that another machine changed."""
         return (
             f"{theirs.path} was released here and changed on another machine: your file is untouched, and the change stays there"
             f" (to see it: git show {shlex.quote(f'{self._other[:8]}:{self._vault.prefix}{theirs.path}')})"
@@ -91,7 +93,7 @@ class Releases:
 
 
 def _entry(listed: Mapping[str, Released], key: str, path: str) -> Released | None:
-    """The line of a file: by the id that it had, whatever it was called by then, or by its path."""
+    """Return a file's line in the list: by its node id, else by its path; None: it is not listed."""
     node = node_of(key)
     found = (one for one in listed.values() if node is not None and one.node_id == node)
     return next(found, None) or listed.get(path)
@@ -101,11 +103,11 @@ _ABSENT, _FILE = "000000", "100644"
 _REGULAR = {_ABSENT, _FILE, EXECUTABLE}
 
 Line = tuple[str, str]
-"""Mode and id of a path in a tree."""
+"""(mode, object id) of a path in a tree."""
 
 
 class Plan(Struct):
-    """What a join comes to. `changes`: by key, what is there now and what is to be."""
+    """The planned result of a join. `changes`: `{key: (our version, wanted version)}`, for files that change."""
 
     base: str | None
     head: str
@@ -115,10 +117,10 @@ class Plan(Struct):
     conflicts: list[Versions] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     left: dict[str, tuple[Version, Version]] = field(default_factory=dict)
-    """Files of the person's that the other side released: what is there now, and that without our lines. Git forgets them,
-    and they stay in the folder."""
+    """`{key: (our version, version without Ormah's lines)}` of files that the other side released: git stops tracking
+    them, and they stay in the folder."""
     told: list[str] = field(default_factory=list)
-    """What the person has to know of files that one side released and the other one changed, a sentence each."""
+    """Sentences for the person, on files that one side released and the other changed."""
 
     @property
     def nodes(self) -> set[str]:
@@ -129,25 +131,26 @@ class Plan(Struct):
 
 
 def merge_base(vault: Vault, one: str, other: str) -> str | None:
-    """The last commit that both histories have; None: they have none in common."""
+    """Return the merge base of two commits; None: their histories have no common commit."""
     out = vault.git.run("merge-base", one, other, ok=(0, 1)).decode().split()
     return out[0] if out else None
 
 
 def count(vault: Vault, commits: str, without: str | None) -> int:
-    """How many commits the history of `commits` has beyond that of `without`."""
+    """Return the number of commits in the history of `commits` that are not in that of `without`."""
     beyond = [] if without is None else [f"^{without}"]
     return int(vault.git.run("rev-list", "--count", commits, *beyond))
 
 
 def card_of(vault: Vault, commit: str) -> Card | None:
-    """The card of the vault that another commit holds; None: it holds none. Raises Unavailable, Incompatible."""
+    """Return the vault card in another commit; None: it has none. Raises Unavailable, Incompatible."""
     line = vault.git.run("ls-tree", commit, "--", CARD).decode().split()
     return read_card(vault.blob(line[2], CARD), vault.root) if line and line[0] in {_FILE, EXECUTABLE} else None
 
 
 def check_files(vault: Vault, base: str | None, other: str) -> None:
-    """Raise Conflict when the other side has a file that cannot be one of this vault."""
+    """Raise Conflict when the other side has a file that must not be in a vault: an unsafe path, or a daemon's own
+    file."""
     for path, (_, (mode, _)) in _lines(vault, base, other).items():
         if mode == _ABSENT:
             continue
@@ -167,7 +170,7 @@ def check_files(vault: Vault, base: str | None, other: str) -> None:
 
 
 def _lines(vault: Vault, old: str | None, new: str) -> dict[str, tuple[Line, Line]]:
-    """{path: (before, after)} of everything that differs between two commits, links and submodules too."""
+    """Return `{path: (before, after)}` of everything that differs between two commits, including links and submodules."""
     records = vault.git.stream(
         "diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", old or vault.empty_tree, new
     )  # fmt: skip
@@ -182,10 +185,9 @@ def _lines(vault: Vault, old: str | None, new: str) -> dict[str, tuple[Line, Lin
 
 
 def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
-    """What the files come to when `other` is joined to `head`. Reads the history only.
+    """Plan the join of `other` to `head`. Reads only the history.
 
-    Raises:
-        Conflict: the other side has what this vault cannot take; nothing was changed.
+    Raises: |        Conflict: the other side has a file that this vault cannot take; nothing was changed.
     """
     check_files(vault, base, other)
     out = Plan(base, head, other)
@@ -218,8 +220,8 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
 
 
 def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted: dict[str, Version | None]) -> None:
-    """What is left under another name than on the machine that released it is listed under this name too: else it would be
-    adopted again."""
+    """Add to the list of released files those that have another path here than on the machine that released them.
+    Otherwise they would be adopted again."""
     if not out.left:
         return
     key = f"path:{released.PATH}"
@@ -235,7 +237,7 @@ def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted:
 
 
 def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
-    """Both differences under the same keys: a file that one side gave an id, and the other not, is one file."""
+    """Return both differences with the same key for the same file, also where only one side gave the file an id."""
     by_place: dict[str, str] = {}
     for pairs in (there, here):
         for key, (before, _) in pairs.items():
@@ -249,7 +251,7 @@ def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[
 
 
 def settle(out: Plan, key: str, base: Version | None, ours: Version | None, theirs: Version | None) -> Version | None:
-    """What one file comes to, whatever happened to it; conflicts and reasons go into the plan."""
+    """Return what one file becomes; never fails. Conflicts, and the reasons of choices, are added to the plan."""
     joined = join(base, ours, theirs)
     if not joined.conflicts:
         out.reasons += [f"{joined.version.path}: {reason}" for reason in joined.reasons if joined.version]
@@ -273,7 +275,8 @@ def settle(out: Plan, key: str, base: Version | None, ours: Version | None, thei
 
 
 def _placed(base: Version | None, ours: Version | None, theirs: Version | None, joined: Joined) -> Version | None:
-    """The joined file where it stands: where the side that moved it put it; where both did, as both would choose."""
+    """Return the merged file at its path: that of the side that moved it; if both moved it, the shorter path, the same
+    on both machines."""
     version = joined.version
     if version is None or ours is None or theirs is None or ours.path == theirs.path:
         return version
@@ -283,7 +286,7 @@ def _placed(base: Version | None, ours: Version | None, theirs: Version | None, 
 
 
 def part(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
-    """Where two files came to stand at one path, all but one get a name of their own, the same on every machine."""
+    """Rename all but one of the files that would get the same path; the new names are the same on every machine."""
     by_path: dict[str, list[str]] = {}
     for key, version in wanted.items():
         if version is not None:
@@ -307,7 +310,8 @@ def part(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
 
 
 def link_entries(vault: Vault, out: Plan, wanted: Mapping[str, Version | None]) -> list[PathEntry]:
-    """What comes in beside the files. Raises Conflict where both sides changed a link or a submodule."""
+    """Return the links, submodules and executable bits that the join brings in. Raises Conflict when both sides changed
+    a link or a submodule."""
     files = {version.path for version in wanted.values() if version is not None}
     return list(_entries(_lines(vault, out.base, out.head), _lines(vault, out.base, out.other), files))
 
@@ -315,7 +319,7 @@ def link_entries(vault: Vault, out: Plan, wanted: Mapping[str, Version | None]) 
 def _entries(
     here: Mapping[str, tuple[Line, Line]], there: Mapping[str, tuple[Line, Line]], files: Iterable[str]
 ) -> Iterable[PathEntry]:
-    """What their tree says beside the files: links, submodules, and which files are executable."""
+    """Yield the other side's changes to links, submodules and executable bits."""
     known = set(files)
     for path, (before, theirs) in there.items():
         ours = here[path][1] if path in here else before
@@ -347,11 +351,10 @@ def _entries(
 def carry_out(
     vault: Vault, found: Plan, subject: str, *, source: str, person: bool, body: Sequence[str] = ()
 ) -> Committed | None:
-    """Make the commit of a plan, with its files and its conflicts set aside; None: HEAD has it all.
+    """Set the plan's conflicts aside, and write its files and its commit. Return the commit; None: HEAD has it all.
 
-    Raises:
-        Conflict: a file, or HEAD, is not what the plan was made from. VaultBusy: somebody else holds git. Nothing was
-        changed in both cases.
+    Raises: |        Conflict: a file, or HEAD, is not what the plan was made from. VaultBusy: another program holds
+    git. In both cases |        nothing was changed.
     """
     said = [*body, *found.reasons]
     said += [
@@ -379,18 +382,18 @@ def carry_out(
 
 
 def machine() -> str:
-    """By what name this machine goes in the commits of its syncs."""
+    """Return the name of this machine for the commits of its syncs."""
     return " ".join(socket.gethostname().split())[:60] or "unnamed"
 
 
 def _as_it_is(vault: Vault, tx: Transaction) -> None:
-    """A file that git does not know here is not in the way where it has just what comes in, or that without the lines of an
-    adoption: another machine adopted it."""
+    """Accept an untracked file at a path that the join adds, if it equals the incoming file, or that file without the
+    lines of an adoption: then another machine adopted it."""
     for path, wish in tx.wishes.items():
         if wish.expect is None and wish.data is not None and os.path.lexists(vault.root / path):
             try:
                 there = vault.read(path)
             except (Conflict, Unavailable):
-                continue  # the transaction says it better
+                continue  # the transaction raises a more exact error
             if there in (wish.data, unadopted(wish.data, path)):
                 tx.wishes[path] = Wish(wish.node_id, sha256(there), wish.data)

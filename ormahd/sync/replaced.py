@@ -1,7 +1,8 @@
-"""Words of this machine that a sync on another one replaced: found in the history that comes in, and taken back.
+"""Finds changes of this machine that a sync on another machine replaced, and restores them.
 
-The machine that joins two histories keeps its own words and sets the others aside (`sync`). Its commit says so
-(`Ormah-Conflict`), and what was lost is worked out again from the commit's two parents, so that nothing else is sent.
+The machine that joins two histories keeps its own values and sets the others aside (`sync`). Its commit names the
+conflicts (`Ormah-Conflict`). The lost values are computed from the two parents of that commit, so that no other data is
+needed.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from ormahd.vault.conflicts import Aside, Versions, set_aside
 from ormahd.vault.vault import Vault
 
 MACHINE: Final = "Ormah-Machine"
-"""The trailer of a sync: the name of the machine that joined."""
+"""The trailer of a sync's commit: the name of the machine that made it."""
 _LOG: Final = "--format=%H%x00%P%x00%an%x00%B"
 
 
 class _Join(Struct, frozen=True):
-    """A sync of another machine that met conflicts: what it had (`there`) and what came to it (`here`, perhaps ours)."""
+    """A sync of another machine that had conflicts. `there`: that machine's commit; `here`: the commit that it joined,
+    perhaps this machine's."""
 
     op: str
     commit: str
@@ -37,7 +39,8 @@ class _Join(Struct, frozen=True):
 
 
 def tell(vault: Vault, before: str, tip: str) -> list[Aside]:
-    """Set aside, and return, what this machine had said at `before` and what the syncs between it and `tip` replaced."""
+    """Set aside, and return, the versions of this machine that syncs between the commits `before` and `tip` replaced.
+    `before`: this machine's last commit."""
     found: list[Aside] = []
     for join in _joins(vault, before, tip):
         lost = [_from_here(one) for one in _conflicts(vault, join) if one.kept == "ours"]
@@ -48,7 +51,7 @@ def tell(vault: Vault, before: str, tip: str) -> list[Aside]:
 
 
 def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
-    """Joins that came in, oldest first, whose other side we had."""
+    """Yield the incoming syncs with conflicts, oldest first, whose second parent is in our history."""
     out = vault.git.run("log", "--merges", "--reverse", "-z", _LOG, f"{before}..{tip}").decode("utf-8", "replace")
     parts = out.split("\0")
     for commit, parents, author, text in zip(*[iter(parts)] * 4, strict=False):
@@ -67,12 +70,12 @@ def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
 
 
 def _conflicts(vault: Vault, join: _Join) -> list[Versions]:
-    """What the other machine met when it joined."""
+    """Return the conflicts that the other machine had in this sync."""
     return plan(vault, merge_base(vault, join.there, join.here), join.there, join.here).conflicts
 
 
 def _from_here(one: Versions) -> Versions:
-    """The other machine's conflict as this one sees it: its sides are exchanged."""
+    """Return the other machine's conflict with `ours` and `theirs` exchanged."""
     values: Mapping[str, Mapping[str, str | None]] = {
         field: {"base": texts.get("base"), "ours": texts.get("theirs"), "theirs": texts.get("ours")}
         for field, texts in one.values.items()
@@ -81,10 +84,11 @@ def _from_here(one: Versions) -> Versions:
 
 
 def taken_back(vault: Vault, one: Aside, today: bytes) -> bytes:
-    """Today's note with this machine's words where the other's replaced them; all else stays as it is today.
+    """Return today's note with this machine's values restored where the other's replaced them; the rest stays
+    unchanged.
 
-    Raises:
-        BadRequest: this machine's words were not replaced, or it had no note. Conflict: the words were changed since.
+    Raises: |        BadRequest: no value of this machine was replaced, or it had removed the note. |        Conflict:
+    the values were changed since the sync.
     """
     versions = {side: (vault.root / file).read_bytes() for side, file in one.files.items()}
     ours, theirs = versions.get("ours"), versions.get("theirs")

@@ -1,7 +1,7 @@
-"""Two vaults that become one: this one joins the vault that a remote holds.
+"""Joins this vault to another vault that a remote holds, so that the two become one.
 
-The remote's id, settings and self node win, because other machines know them already; our memories come in beside its
-own, what both know of the person goes into one self node, and both histories are kept.
+The remote's id, settings and self node are kept, because other machines know them already. Our memories are added to
+its own, the two self nodes are merged into one, and both histories are kept.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ormahd.vault.three_way import Version, changed, node_of
 from ormahd.vault.vault import Vault
 
 _RULES = {".gitignore", ".gitattributes", ".ormah/.gitignore", ".ormah/.gitattributes"}
-"""Files of rules, a line each: both vaults' lines hold."""
+"""Files with one rule per line: the merged file has both vaults' lines."""
 
 
 def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
-    """What the files come to when this vault becomes the one that `other` holds, whose card is `card`.
+    """Plan the join of this vault to the vault in the commit `other`, whose card is `card`.
 
-    Raises Conflict when the other side has what no vault can take.
+    Raises Conflict when the other side has a file that no vault can take.
     """
     check_files(vault, None, other)
     out = Plan(None, head, other)
@@ -56,7 +56,7 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
 
 
 def _moved(version: Version, vault: Vault, card: Card, key: str) -> Version:
-    """A note of ours below the other vault's home, where that is another folder than ours."""
+    """Return a note of ours moved from our home folder to the other vault's, if the two differ."""
     if vault.home == card.home or node_of(key) is None:
         return version
     inside = version.path.removeprefix(f"{vault.home}/") if vault.home else version.path
@@ -73,7 +73,7 @@ def _both(theirs: bytes, ours: bytes) -> bytes:
 
 
 def _one_self(theirs: Version, ours: Version) -> Version | None:
-    """Their self node with what ours knows beyond it; None where one of them cannot be read or changed."""
+    """Return their self node with our links, tags and text added; None when one of the two cannot be read or changed."""
     here, there = parse(ours.data, ours.path), parse(theirs.data, theirs.path)
     if here.kind is not NoteKind.NOTE or there.kind is not NoteKind.NOTE or here.id is None or there.id is None:
         return None
@@ -94,7 +94,8 @@ def _one_self(theirs: Version, ours: Version) -> Version | None:
 
 
 def _content(there: Note, here: Note) -> str:
-    """Both texts; the one that every vault begins with says nothing but the name, and another name is kept beside the first."""
+    """Return both texts, without the default text of a new vault. Our title is added as another name, if it is not in
+    theirs."""
     content = there.content
     if here.content not in content and not _is_first(here.content):
         content = here.content if _is_first(content) else f"{content}\n\n{here.content}"

@@ -1,4 +1,5 @@
-"""What is known of the syncs so far: in memory how the last one went, in git up to where both sides were one."""
+"""The state of syncs: the result of the last one, in memory; the last commit that both sides had, in git's
+configuration."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from ormahd.vault.vault import Vault
 
 
 class SyncState(Struct):
-    """Of one running vault. `busy` is held by the sync that is under way; `stopping` ends it."""
+    """The sync state of one running vault. `busy` is held by the running sync; setting `stopping` ends it."""
 
     busy: threading.Lock = field(default_factory=threading.Lock)
     stopping: threading.Event = field(default_factory=threading.Event)
     last: datetime | None = None
-    """When the last sync came to its end."""
+    """When the last sync succeeded."""
     offline_since: datetime | None = None
     trouble: str | None = None
-    """Why the last sync did not come to its end, as a sentence."""
+    """Why the last sync failed, as a sentence; None: it succeeded."""
 
     def done(self, when: datetime) -> None:
         self.last, self.offline_since, self.trouble = when, None, None
@@ -35,8 +36,8 @@ class SyncState(Struct):
 
 
 def note_synced(vault: Vault, remote: Remote, commit: str) -> None:
-    """From now on both sides are known to have this commit. It stands in git's configuration, by its id alone: a ref
-    would keep alive, or follow, what a purge takes out of the history."""
+    """Record the last commit that both sides have. It is stored by id in git's configuration, because a ref would keep
+    purged commits alive, or be rewritten by the purge."""
     set_value(vault.git, _key(remote), commit)
 
 
@@ -46,14 +47,14 @@ def _key(remote: Remote) -> str:
 
 def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> None:
     """Raise Conflict when our history was rewritten since the last sync (a purge, `git commit --amend`) and the remote
-    still has the old one, whose commit `tip` asks for. Before anything is fetched: what was purged must not even get
-    back into this repository."""
+    still has the old one. `tip` asks the remote for its commit. Called before anything is fetched, so that purged
+    content does not get back into this repository."""
     head, synced = vault.head(), value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, head):
         return
     known = vault.git.resolve(f"{remote.tracking}^{{commit}}")
     if known is not None and is_ancestor(vault.git, known, head):
-        return  # the rewritten history was pushed
+        return  # the rewritten history was pushed already
     there = tip()
     if there is None or (vault.git.resolve(f"{there}^{{commit}}") and is_ancestor(vault.git, there, head)):
         return
@@ -69,7 +70,8 @@ def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> N
 
 def check_there(vault: Vault, remote: Remote, tip: str) -> None:
     """Raise Conflict when the remote's history was rewritten since the last sync (a purge, a forced push): joining it
-    with ours would bring back what was taken out there. Also without a sync before: a purge leaves a line."""
+    would restore what was removed there. Without an earlier sync, the records of purges are compared (`purge_records`).
+    """
     branch = remote.branch.removeprefix("refs/heads/")
     head, synced = vault.head(), value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, tip) or not _related(vault, synced, head):
@@ -85,7 +87,8 @@ def check_there(vault: Vault, remote: Remote, tip: str) -> None:
 
 
 def _related(vault: Vault, synced: str, commit: str) -> bool:
-    """Whether a history goes on from the last sync, or went back to before it (a reset, a remote from a backup)."""
+    """Whether `commit` descends from the last synced commit, or is an ancestor of it (a reset, a remote restored from a
+    backup)."""
     if vault.git.resolve(f"{synced}^{{commit}}") is None:
         return False
     return is_ancestor(vault.git, synced, commit) or is_ancestor(vault.git, commit, synced)
