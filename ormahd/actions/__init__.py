@@ -1,1 +1,2 @@
-"""What can be asked of Ormah, one verb a file. An action reads, decides, and changes the vault in one transaction."""
+"""Requests that a caller can make of Ormah, one per module. An action reads, decides, and changes the vault in one
+transaction."""

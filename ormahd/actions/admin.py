@@ -1,4 +1,4 @@
-"""How the house is doing: health, counts, checks, repairs."""
+"""Administration: counts, index checks, the doctor's findings, and repairs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 DAMAGED = ".ormah/intent/damaged"
-"""Where promises of writes lie that could not be read."""
+"""Folder for intents that could not be read after a crash."""
 WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
 Progress = Callable[[int, int, str], None]
 
 
 def stats(ormah: Ormah) -> StatsResult:
-    """Counts by tier, type, space and edge type; how often something was whispered, and what was said of it."""
+    """Count memories by tier, type, space, and edges by type; and whispers and the feedback on them."""
     counted = ormah.index.stats()
     by_edge = Counter(edge.edge.value for edge in ormah.index.edges_of())
     return StatsResult(
@@ -54,7 +54,7 @@ def verify(ormah: Ormah, progress: Progress) -> VerifyResult:
 
 
 def rss_mb() -> float:
-    """Resident memory of this process in MB; 0 where the system does not say."""
+    """Return the resident memory of this process in MB; its peak if the system does not report the present value."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
@@ -68,15 +68,15 @@ def rss_mb() -> float:
 
 
 def rebuild(ormah: Ormah, progress: Progress) -> RebuildResult:
-    """Make the index anew from the vault; embeddings of texts that did not change are kept."""
+    """Rebuild the index from the vault. Embeddings of unchanged texts are kept."""
     begun = time.monotonic()
     count = ormah.rebuild(progress)
     return RebuildResult("rebuilt", count, round(time.monotonic() - begun, 3))
 
 
 def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
-    """Everything that wants a person's eye, worst first: files, index, git, models."""
-    # verifying reads every file, and the scan's own findings are fresh by that
+    """Return all findings that need a person's attention, worst first: files, index, git, models."""
+    # verifying reads every file, so the scan's findings are fresh afterwards
     differences = ormah.verify(progress) if ormah.phase == "ready" else []
     read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
@@ -127,7 +127,7 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
 
 
 def _set_aside(root: Path) -> list[Finding]:
-    """What the vault set aside and a person must look at."""
+    """Return findings for files that the vault set aside: conflicts, and intents that could not be read."""
     found = []
     for one in conflicts.waiting(root):
         name = one.path if one.kept else next(iter(one.files.values()))
@@ -147,13 +147,13 @@ def _set_aside(root: Path) -> list[Finding]:
 
 
 def _aside(path: Path) -> Finding:
-    """What of the state was set aside: nothing of it is a memory."""
+    """Return the finding for a file of the state that was set aside because it was unusable. It held no memory."""
     what = "it could not be used and was set aside; what stands in its place was begun anew, and no memory is lost"
     return Finding("warning", what, str(path), mend="delete it when you have looked at it")
 
 
 def _judgements(ormah: Ormah) -> list[Finding]:
-    """Judgements that teach nothing, and why."""
+    """Return findings for judgements that have no effect, with the reason."""
     found = [
         Finding("warning", f"a judgement cannot be read: {why}", path, line, "mend the line, or delete it")
         for path, line, why in ormah.learned.bad_lines()
@@ -167,15 +167,14 @@ def _judgements(ormah: Ormah) -> list[Finding]:
 
 
 def worst_first(finding: Finding) -> tuple[int, str, int]:
-    """The order of findings: errors, then by place."""
+    """Sort key of findings: by level, then by path and line."""
     return WORST_FIRST.get(finding.level, len(WORST_FIRST)), finding.path or "", finding.line or 0
 
 
 def fix(ormah: Ormah) -> list[str]:
-    """Mend what can be mended without a person: git's merge driver; of several notes with one id all but the first get
-    ids of their own.
+    """Repair what needs no decision of a person: git's merge driver, and notes that share an id.
 
-    Returns the paths of those notes, each in a commit of its own.
+    Of several notes with one id, all but the first get a new id, each in a commit of its own. Returns their paths.
     """
     ormah.mend_git()
     changed = []

@@ -1,4 +1,4 @@
-"""Adopting notes because a person says so: which, by path, folder or pattern; what that writes; what is left out, and why."""
+"""Adopt notes on a person's request, by path, folder or pattern; report what would be written, and what is left out and why."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 SETTLES_S = 10.0
-"""Seconds at most that an adoption waits for files that were saved a moment ago."""
+"""Most seconds that an adoption waits for recently saved files."""
 
 
 def adopt(
     ormah: Ormah, wish: AdoptParams, progress: Callable[[int, int, str], None] = lambda _done, _total, _stage: None
 ) -> AdoptResult:
-    """Adopt what was asked for, or with `dry_run` say what that would be.
+    """Adopt the notes that were chosen; with `dry_run` only report what would be done.
 
     Raises:
-        BadRequest: nothing was asked for, or a space for what is no folder. NotFound: there is no such file or folder. Unconfirmed: it would write to more than a few of the
-            person's files, and nobody agreed.
+        BadRequest: nothing was named, or a space without a folder. NotFound: a file or folder does not exist.
+        Unconfirmed: more than a few of the person's files would be written, and `yes` was not given.
     """
     paths, folders = _named(ormah, wish)
     if not (paths or folders or wish.patterns or wish.everything):
@@ -70,7 +70,7 @@ def adopt(
 
 
 def _named(ormah: Ormah, wish: AdoptParams) -> tuple[list[str], list[str]]:
-    """Files and folders that were named, relative to the vault."""
+    """Return the files and folders that were named, relative to the vault."""
     paths: list[str] = []
     folders = [_inside(ormah, folder) for folder in wish.folders]
     for given in wish.paths:
@@ -108,7 +108,7 @@ def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish
 def _plan(
     ormah: Ormah, chosen: Mapping[str, Seen], wish: AdoptParams, progress: Callable[[int, int, str], None]
 ) -> AdoptResult:
-    """What becomes of the files: decided as a scan would that may adopt them."""
+    """Decide what becomes of each chosen file, as a scan that may adopt them would."""
     plan = AdoptResult([], [], 0, 0, [], False, [])
     reconciler = ormah.reconciler
     kinds, known = ormah.index.kinds(), ormah.index.known()
@@ -148,7 +148,7 @@ def _plan(
 
 
 def _added(before: bytes, after: bytes) -> list[str]:
-    """The lines that an adoption puts in."""
+    """Return the lines that an adoption adds to a file."""
     size = len(after) - len(before)
     head = [data[: 5_000 + size].decode("utf-8", "replace").splitlines() for data in (before, after)]
     return [line[2:] for line in ndiff(head[0][:40], head[1][: 40 + 8]) if line.startswith("+ ")][:8]
@@ -173,7 +173,7 @@ def _why_not(ormah: Ormah, path: str) -> str:
 def _carry_out(
     ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Mapping[str, Seen], plan: AdoptResult
 ) -> None:
-    """Say what holds from now on, and have the reconciler adopt what that is about.
+    """Record the choice, and let the reconciler adopt the chosen notes.
 
     Raises VaultBusy: another git operation is under way; nothing was changed.
     """
@@ -183,7 +183,7 @@ def _carry_out(
     _choose(ormah, wish, folders, chosen, run)
     redo = {one.path for one in plan.adopt}
     if folders and (wish.space is not None or wish.index):
-        redo |= set(chosen)  # also those that are memories already: their space may be another one now
+        redo |= set(chosen)  # also notes that are memories already: their space may change
     end = time.monotonic() + SETTLES_S
     with saying(
         lambda: (
@@ -209,7 +209,8 @@ def _carry_out(
 def _tell_apart(
     ormah: Ormah, wish: AdoptParams, folders: Sequence[str], plan: AdoptResult, redo: Collection[str]
 ) -> None:
-    """Of what was planned, what was done, what follows by itself, and what does not."""
+    """Divide the planned notes into adopted ones, ones that will be adopted later without a further request, and ones
+    left out."""
     if wish.index:
         plan.waiting = sorted(redo)
         return
@@ -227,7 +228,7 @@ def _tell_apart(
 
 
 def _people(plan: AdoptResult) -> int:
-    """Return how many of the files are the person's own and would be written to."""
+    """Return the number of files of the person that would be written."""
     return sum(1 for one in plan.adopt if one.lines)
 
 
@@ -236,7 +237,7 @@ def _mode(wish: AdoptParams) -> Adopt:
 
 
 def _choose(ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Collection[str], run: str) -> None:
-    """The vault's card and the list of what was released, in one commit."""
+    """Write the choice to the vault's card, and remove the files from the list of released files, in one commit."""
     vault = ormah.vault
     with ormah.writing:
         card = vault.read(CARD) or b""
@@ -268,7 +269,7 @@ def _choose(ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Col
 
 
 def _here(ormah: Ormah, wish: AdoptParams, folders: Sequence[str]) -> Choices:
-    """What was chosen on this machine, with what the wish says."""
+    """Return the choices of this machine, combined with those of `wish`."""
     before = agreed(ormah.vault)
     if wish.everything:
         return Choices(ormah.vault.home, _mode(wish))

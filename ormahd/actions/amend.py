@@ -1,7 +1,7 @@
-"""Changing notes that exist: read the fresh bytes, decide, commit; retry once when a person was faster.
+"""Change existing notes: read the present bytes, decide, commit; retry once if the note changed meanwhile.
 
-Every action that edits a note goes through `amending`, so that the rule of DESIGN section 5 (a decision is based on
-a version, and refused when that version is gone) stands in one place.
+Every action that edits a note uses `amending`: a decision is based on one version of the note, and is refused if that
+version is gone (DESIGN section 5).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SeenNote(Struct, frozen=True):
-    """A note as it stood when a decision was based on it."""
+    """A note as it was read for a decision."""
 
     id: str
     path: str
@@ -43,7 +43,7 @@ class SeenNote(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What a transaction came to: `op` and `commit` None when nothing changed; `stored` when git was busy."""
+    """The result of a transaction. `op` and `commit` are None if nothing changed; `stored`: the commit waits for git."""
 
     op: str | None
     commit: str | None
@@ -51,11 +51,11 @@ class Outcome(Struct, frozen=True):
 
 
 def see(ormah: Ormah, node_id: str) -> SeenNote:
-    """The note of a node as it is on disk now (`node_id`: full id).
+    """Read a node's note from disk (`node_id`: full id).
 
     Raises:
-        NotFound: the file is gone. Conflict: it holds another memory by now. InvalidNote: it cannot be read, or not as a note.
-        VaultBusy: somebody's rebase or merge has not put it back yet.
+        NotFound: the file is gone. Conflict: it holds another memory by now. InvalidNote: it is unreadable, or is not a note
+        that Ormah may change. VaultBusy: the file is missing during a rebase or merge.
     """
     row = ormah.index.note(node_id)
     try:
@@ -99,7 +99,7 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
 
 
 def amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
-    """Run `attempt` (see, decide, commit) under the writers' lock; once more when the note changed in between."""
+    """Run `attempt` (see, decide, commit) under the writers' lock; once more if it raises Conflict."""
     with ormah.writing:
         try:
             return attempt()
@@ -117,7 +117,7 @@ def commit(
     run: str | None = None,
     fill: Callable[[Transaction], None],
 ) -> Outcome:
-    """One transaction that `fill` puts its changes into. A write that is safe but waits for git is an outcome, no error."""
+    """Run one transaction whose changes `fill` adds. A write that is stored but waits for git is an outcome, not an error."""
     tx = ormah.vault.transaction(
         subject, kind=kind, source=caller.source, body=body, run=run, person=caller.source == PERSON
     )
@@ -134,7 +134,7 @@ def commit(
 
 
 def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
-    """`text` without secrets; what was found is added to `found` by kind. Before anything else sees the text."""
+    """Return `text` without secrets, and append the kind of each secret to `found`."""
     if text is None or not ormah.settings.secrets.redact:
         return text
     result = redact(text, pace=priority.giving)
@@ -143,7 +143,10 @@ def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
 
 
 def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[NodeRow]:
-    """Move the least important core nodes to working, in the same commit, so that `keep` fits under the cap. `keep` stays."""
+    """Move the least important core nodes to working, in the same commit, until `keep` fits under the cap.
+
+    Returns the moved nodes; nodes in `keep` are never moved.
+    """
     core = [row for row in ormah.in_tier(Tier.CORE, writable=True) if row.id not in keep]
     spare = len(core) + len(keep) - ormah.settings.tiers.core_cap
     demoted = []
@@ -158,8 +161,10 @@ def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[
 def leaving_core(
     ormah: Ormah, core: Iterable[NodeRow], *, scores: Mapping[str, float] | None = None, last: Collection[str] = ()
 ) -> list[NodeRow]:
-    """Nodes of core in the order in which they leave it: lowest importance first (`scores` before what is stored), then
-    oldest access; those of `last` late, what is about the user last of all, the self node never. Source: seeds/data-model.
+    """Return core nodes in the order in which they leave core: least important first, then least recently accessed.
+
+    `scores` take precedence over the stored importance. Nodes in `last` leave later, nodes about the user last, the
+    self node never.
     """
     me = ormah.vault.self_id
     identity = {edge.target for edge in ormah.index.edges(me)[0] if edge.edge is EdgeType.DEFINES}
@@ -174,7 +179,7 @@ def leaving_core(
 
 
 def define(ormah: Ormah, tx: Transaction, path: str, *, defined: bool) -> None:
-    """Being about the user is an edge from the self node, not only a tag: draw or erase it in the same commit."""
+    """Add or remove the `defines` edge from the self node to the note at `path`, in the same commit as its `about_self` tag."""
     me = see(ormah, ormah.vault.self_id)
     name, now = stem(path), ormah.moment()
     if defined:

@@ -1,4 +1,4 @@
-"""What was known then: questions answered from the notes as the history has them at a commit or a time."""
+"""Answer questions from the notes as they were at an earlier commit or time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ Progress = Callable[[int, int, str], None]
 def looking_back(
     ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
 ) -> Iterator[tuple[IndexSnapshot, AsOf, datetime]]:
-    """The index of the state that `as_of` names (`vault.revisions`), for the length of the block, and its present.
-    `query`: what will be asked; texts of then are embedded for it.
+    """Provide the index of the state that `as_of` names, a description of that state, and its present time.
 
-    Raises BadRequest, NotFound, Ambiguous: no such state. Unavailable: no room on the disk.
+    `query`: the question that will be asked; notes that may match are embedded for it. `as_of`: see `vault.revisions`.
+
+    Raises BadRequest, NotFound, Ambiguous: there is no such state. Unavailable: no room on the disk.
     """
     standing = find_standing(ormah.vault, as_of, ormah.ranking_clock())
     begun = time.perf_counter()

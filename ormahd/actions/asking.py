@@ -1,4 +1,4 @@
-"""What is not done unasked: removing or moving more than a few files that a person made."""
+"""Require confirmation before more than a few files of the person are removed or moved."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ if TYPE_CHECKING:
     from ormahd.vault.vault import Vault
 
 UNASKED = 3
-"""Files of the person's that may go without a question."""
+"""Number of the person's files that may be changed without confirmation."""
 NAMED = 3
-"""Files that the question names."""
+"""Number of files that the error message names."""
 
 
 def ask_before(
     vault: Vault, what: str, going: Iterable[tuple[str, str | None]], *, yes: bool, hint: str, left: str = "changed"
 ) -> None:
-    """Raise Unconfirmed where `what` (a clause: "the undo") would remove or move more than a few files that a person made, and
-    nobody agreed. `going`: (path, id of the memory) of each file; `left`: what was done with nothing then."""
+    """Raise Unconfirmed if more than `UNASKED` files of the person would be removed or moved, and `yes` is False.
+
+    `what`: the operation, as a subject ("the undo"). `going`: (path, memory id) of each file. `left`: participle for
+    the message ("nothing was changed").
+    """
     files = list(going)
     if yes or len(files) <= UNASKED:
         return

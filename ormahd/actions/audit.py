@@ -1,7 +1,7 @@
-"""`agent.merges` and `agent.audit`: what the original kept in two tables, told by the history (REFERENCE 3.10).
+"""`agent.merges` and `agent.audit`: lists of merges and of destructive changes, read from the history.
 
-The original's operations are three: delete, update (fading and promotion too) and mark_outdated. A merge has a list of
-its own. Everything else that was done, `history` tells.
+The audit knows three operations: delete, update (including moves between tiers) and mark_outdated. Other changes are
+listed by `history`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ KINDS: Mapping[str, Collection[Kind]] = {
     UPDATE: _UPDATES,
     OUTDATED: {Kind.OUTDATED},
 }
-"""Operation of the original -> our kinds of ops that may hold it. A person removes a note by an edit."""
+"""Audit operation -> kinds of ops that may contain it. A person deletes a note by an edit."""
 _PAGE = 20
-"""Ops whose words are read together."""
+"""Number of ops whose messages are read at once."""
 
 
 def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | None) -> list[AuditRow]:
-    """The newest deletions, updates and outdatings. `node_id`: a full id. Raises BadRequest: no such operation."""
+    """Return the newest deletions, updates and outdatings. `node_id`: a full id. Raises BadRequest: unknown operation."""
     if operation is not None and operation not in KINDS:
         raise BadRequest(f"there is no operation '{operation}'", hint=f"there are: {', '.join(KINDS)}")
     kinds = {kind for name, some in KINDS.items() if operation in {None, name} for kind in some}
@@ -55,7 +55,7 @@ def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | Non
 
 
 def merges(ormah: Ormah, *, limit: int) -> list[MergeRow]:
-    """The newest merges, also those that were undone."""
+    """Return the newest merges, including undone ones."""
     view = ormah.vault.oplog.view()
     rows: list[MergeRow] = []
     for op in _ops(ormah, view, {Kind.MERGE}, None):
@@ -66,14 +66,14 @@ def merges(ormah: Ormah, *, limit: int) -> list[MergeRow]:
 
 
 def _ops(ormah: Ormah, view: View, kinds: Collection[Kind], node_id: str | None) -> Iterator[Op]:
-    """Ops of these kinds, newest first, read as far as they are asked for."""
+    """Yield ops of these kinds, newest first, read lazily."""
     fitting = [one for one in view.entries if one.kind in kinds and (node_id is None or node_id in one.nodes)]
     for at in range(0, len(fitting), _PAGE):
         yield from read_ops(ormah.vault, view, fitting[at : at + _PAGE])
 
 
 def _pairs(ormah: Ormah, op: Op, node_id: str | None = None) -> Iterator[tuple[_Read | None, _Read | None]]:
-    """The memories that an op changed, before and after; with `node_id` that one alone."""
+    """Yield (before, after) of each memory that an op changed; with `node_id` only of that one."""
     if node_id is None:
         found = list(ormah.vault.versions.changed(op.commit))
     else:
@@ -99,7 +99,7 @@ def _read(version: Text | None) -> _Read | None:
 
 def _audit_row(op: Op, before: _Read | None, after: _Read | None) -> AuditRow | None:
     if before is None:
-        return None  # it came: nothing was lost that somebody may want back
+        return None  # the memory was created: nothing was lost
     operation = DELETE if after is None else OUTDATED if op.kind == Kind.OUTDATED else UPDATE
     return AuditRow(
         op.name, operation, before.id, _title(before), op.body.strip() or op.subject, _snapshot(before),
@@ -119,8 +119,11 @@ def _merge_rows(view: View, op: Op, pairs: list[tuple[_Read | None, _Read | None
 
 
 def _keeper(op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
-    """The memory that took the other one in: the first that the op names and that is still there. Neighbours, whose edges
-    were drawn anew, are named behind it; where the order says nothing, it is the one with another text."""
+    """Return the memory that the other one was merged into.
+
+    It is the memory that remains with a changed text, if exactly one does; otherwise the first remaining one that the
+    op names. Neighbours whose edges were redirected are named after it.
+    """
     stay = {after.id: (before, after) for before, after in pairs if after is not None}
     named = [node_id for node_id in op.nodes if node_id in stay] or list(stay)
     told = [one for one in named if (was := stay[one][0]) is not None and was.note.content != stay[one][1].note.content]
@@ -140,7 +143,7 @@ def _title(read: _Read) -> str:
 
 
 def _snapshot(read: _Read) -> dict[str, Any]:
-    """A memory's fields as the note had them; connections by what they are called there."""
+    """Return a memory's fields and connections as its note had them."""
     note = read.note
     connections = [
         {"target": link.target, "edge": link.edge.value, "weight": link.weight, "created": iso(link.created),

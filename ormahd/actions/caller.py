@@ -1,4 +1,4 @@
-"""Who asks, and from where."""
+"""The caller of an action: who it is, and from where it calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PERSON = "person"
 
 
 class Caller(Struct, frozen=True):
-    """`agent` as the call named it, `cwd` an absolute path, `session` the agent's session; None where the caller did not say."""
+    """A caller. `agent`: its name as sent; `cwd`: an absolute path; `session`: the agent's session. None if not sent."""
 
     agent: str | None = None
     cwd: str | None = None
@@ -18,7 +18,7 @@ class Caller(Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """The origin that notes and commits carry: `person`, `agent:NAME`, `job:NAME`."""
+        """The source recorded in notes and commits: `person`, `agent:NAME` or `job:NAME`."""
         name = " ".join((self.agent or "unknown").split())[:100]
         if name == PERSON or name.startswith(("agent:", "job:", "system:")):
             return name
@@ -26,7 +26,7 @@ class Caller(Struct, frozen=True):
 
 
 def check_space(space: str | None) -> str | None:
-    """A space that the caller named. Blank means global; `global` itself is refused, because it is no space."""
+    """Return a space's name with normalised whitespace; None if blank (global). Raises BadRequest for `global` itself."""
     if space is None or not space.strip():
         return None
     if space.casefold() == "global":

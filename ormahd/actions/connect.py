@@ -1,4 +1,4 @@
-"""Draw or erase one edge between two memories, in the note of its source."""
+"""Add or remove one edge between two memories, in the note of its source."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def connect(
     reason: str | None,
     remove: bool,
 ) -> WriteResult:
-    """Add the edge, or change its weight and reason; with `remove` take it away.
+    """Add the edge, or change its weight and reason; with `remove` delete it.
 
     Raises:
-        NotFound: an id, or with `remove` an edge that is not there (a wikilink in the body is the person's own).
-        Ambiguous, BadRequest: an id; both ends the same.
+        NotFound: an id; with `remove`, an edge that does not exist (a wikilink in the body is the person's own).
+        Ambiguous, BadRequest: an id; both ends are the same.
     """
     source_id, target_id = ormah.index.resolve(source_id), ormah.index.resolve(target_id)
     if source_id == target_id:

@@ -1,4 +1,4 @@
-"""Everything that is known, as lines that `import` takes: a backup, or a way out."""
+"""Export all memories as lines that `import` can read, for backup or migration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_PAGE = 2_000
 
 
 def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:
-    """A page of memories in the order of their ids, behind `after`; `next` is None on the last page."""
+    """Return a page of memories in the order of their ids, after the id `after`. `next` is None on the last page."""
     if not 1 <= limit <= MAX_PAGE:
         raise BadRequest(f"limit must be between 1 and {MAX_PAGE}, it is {limit}")
     ids = [node_id for node_id in sorted(ormah.index.ids()) if after is None or node_id > after]
@@ -25,7 +25,7 @@ def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:
     rows = ormah.index.notes(page, connections=False)
     written: dict[str, list[EdgeRow]] = {}
     for edge in ormah.index.edges_of(page):
-        if not edge.body:  # a wikilink in the body travels with the body
+        if not edge.body:  # a wikilink is part of the exported body
             written.setdefault(edge.source, []).append(edge)
     items = []
     for node_id, row in rows.items():
@@ -44,7 +44,7 @@ def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:
 
 
 def _everywhere(ormah: Ormah, row: NodeRow) -> bool:
-    """Whether the memory is global on purpose, which its note alone knows."""
+    """Whether the note says explicitly that the memory is global; only the note records this."""
     data = ormah.vault.read(row.path) if row.space is None else None
     return data is not None and b"global:" in data and parse(data, row.path).everywhere
 

@@ -1,7 +1,7 @@
-"""Say whether a memory that was whispered was of use: a judgement, in the vault, from which the next whispers learn.
+"""Record whether a whispered memory was useful: a judgement, stored in the vault, that affects later whispers.
 
-Judged is a memory for a prompt: the one of the whisper that is named, else the last one that considered it. What is learned is
-tied to that prompt's vector (`whisper.affinity`). Source: seeds/affinity, "How Feedback Enters the System".
+A judgement is about a memory for the prompt of a whisper: the one named, otherwise the last that considered the
+memory. It takes effect through that prompt's vector (`whisper.affinity`).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def feedback(
     source: str = "explicit",
     event: str | None = None,
 ) -> FeedbackResult:
-    """Judge the memory that `node_id` (full, or a beginning that no other logged memory has) names: `signal` 1 or -1.
+    """Judge the memory that `node_id` names (full id, or a prefix unique among logged memories): `signal` 1 or -1.
 
-    One whisper, one memory and one source have one judgement. The same again changes nothing and gives the first answer;
-    the opposite replaces it. Judged useful, the memory counts as used, once a whisper.
+    A whisper, a memory and a source have one judgement. Repeating it changes nothing; the opposite replaces it. A
+    useful memory counts as used, once per whisper.
 
     Raises:
-        BadRequest: the signal, the source, the id. NotFound: no whisper considered it (lately), there was no such event, or
-        the memory is forgotten since. Ambiguous: several were considered whose ids begin so.
+        BadRequest: the signal, the source, the id. NotFound: no recent whisper considered it, the event does not exist, or the
+        memory has been forgotten. Ambiguous: the prefix matches several logged memories.
     """
     if signal not in (1, -1) or isinstance(signal, bool):
         raise BadRequest(f"signal is {signal!r}", hint="1: the memory was of use; -1: it was not")
@@ -119,7 +119,7 @@ def _judgement(ormah: Ormah, node_id: str, logged: Logged, signal: int, source: 
 
 
 def _effect(signal: int, source: Source, most: float) -> str:
-    """What a judgement changes (`whisper.affinity`, `whisper.affinity`)."""
+    """Return a sentence about the effect of a judgement (see `whisper.affinity`)."""
     if source == "implicit":
         return (
             f"For prompts like this its relevance {'rises' if signal > 0 else 'falls'} by at most {most:g} from now on."
@@ -128,7 +128,7 @@ def _effect(signal: int, source: Source, most: float) -> str:
 
 
 def _why(logged: Logged, source: str, before: Judgement | None) -> str:
-    """For the commit. Not the prompt: git is for ever."""
+    """Return the commit's body. It omits the prompt, because git keeps it forever."""
     shown = "held back" if logged.shown is None else f"shown ({logged.shown})"
     said = f"{source.capitalize()}, on the whisper {logged.event}, in which it was {shown} at relevance {logged.relevance:.2f}."
     return said if before is None else f"{said}\nBefore, it was judged the other way."

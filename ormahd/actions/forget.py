@@ -1,4 +1,4 @@
-"""Remove a memory's note. Git keeps it, so it can be taken back; other notes' links to it are left as they are."""
+"""Remove a memory's note. Git keeps it, so this can be undone; links to it in other notes are left unchanged."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
-    """Remove the note of the node that `node_id` (full or unique prefix) names.
+    """Remove the note of the node that `node_id` (full id or unique prefix) names.
 
-    Links of others to it stay in their notes: they resolve again when the forgetting is undone.
+    Links to it stay in other notes, and resolve again if this is undone.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id, or the self node, which cannot be forgotten.
+        NotFound, Ambiguous, BadRequest: the id; the self node, which cannot be forgotten.
     """
     node_id = ormah.index.resolve(node_id)
     if node_id == ormah.vault.self_id:

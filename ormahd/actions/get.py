@@ -1,4 +1,4 @@
-"""One memory in full, with its connections. Looking at a memory counts as using it."""
+"""Show one memory in full, with its connections. This counts as using it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: bool = True) -> NodeResult:
-    """The node that `node_id` (full id or unique prefix of 4 or more characters) names; with `touch` this counts as using it.
+    """Return the node that `node_id` names (full id, or a unique prefix of at least 4 characters). `touch`: count
+    this as a use.
 
     Raises:
         NotFound, Ambiguous, BadRequest: the id.
@@ -32,7 +33,7 @@ def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: boo
 
 
 def get_as_of(ormah: Ormah, node_id: str, as_of: str, *, progress: Progress) -> NodeResult:
-    """The node as it was at a time or a commit, also one that is forgotten since. Does not count as use.
+    """Return the node as it was at a time or commit, even if it was forgotten since. Does not count as a use.
 
     Raises:
         NotFound, Ambiguous, BadRequest: the id, or the time.

@@ -1,7 +1,7 @@
-"""Take in many memories: one JSON object a line, one commit a batch, one run an import.
+"""Import memories: one JSON object per line, one commit per batch, one run per import.
 
-A line is a `CreateNodeRequest`; a line that `ormahctl export` wrote keeps its id, times and edges as well, so that an
-export is a backup. What is known already is skipped, so that an import that was killed is simply run again.
+A line is a `CreateNodeRequest`. A line from `ormahctl export` also keeps its id, times and edges. Known memories are
+skipped, so an interrupted import can simply be repeated.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from ormahd.vault.transaction import Transaction
 
 MAX_BATCH = 5_000
-"""Lines of one batch, so that one commit and one lock stay bounded."""
+"""Most lines in a batch; bounds the size of a commit and the time the lock is held."""
 
 
 STEP = 128
-"""Texts embedded between two words of progress."""
+"""Texts embedded between two progress reports."""
 
 
 class ImportLine(CreateNodeRequest):
-    """A line of an import: a request, and what an export says beyond one."""
+    """One line of an import: a create request, with the additional fields of an export."""
 
     id: str | None = None
     updated: Utc | None = None
@@ -81,8 +81,8 @@ def import_lines(
 ) -> ImportResult:
     """Store the memories of one batch in one commit.
 
-    `lines` are raw JSON; a bad one is named in `failed` (with its number, counted from `first_line`) and the others
-    go on. Neighbours are not linked on the way in: the auto linker does that for a whole vault at once.
+    `lines`: raw JSON; an invalid one is listed in `failed` with its number (counted from `first_line`), and the
+    others are stored. New memories are not linked to neighbours: the auto linker does that for the whole vault.
     """
     if len(lines) > MAX_BATCH:
         raise BadRequest(f"a batch of {len(lines)} lines is too large", hint=f"send at most {MAX_BATCH} at a time")
@@ -106,7 +106,7 @@ def import_lines(
         if line.about_self and ABOUT_SELF not in tags:
             tags.insert(0, ABOUT_SELF)
         wanted.append((number, line, content, title, tags))
-    # the slow part, outside every lock and while the batch before is being committed
+    # the slow part: outside every lock, while the previous batch is being committed
     for at in priority.giving(range(0, len(wanted), STEP)):
         texts = [(title, content) for _, _, content, title, _ in wanted[at : at + STEP]]
         ormah.index.embed_ahead(texts, urgent=False)
@@ -118,10 +118,10 @@ def import_lines(
 
 
 def read_line(text: str) -> ImportLine:
-    """Read a line of an import.
+    """Parse a line of an import.
 
     Raises:
-        BadRequest: what is wrong with it, in a sentence.
+        BadRequest: the line is invalid; the message says why.
     """
     try:
         value = json.loads(text.lstrip("\ufeff"))
@@ -153,7 +153,7 @@ _DERIVED = (
     "last_review",
     "stability",
 )
-"""What an export says that is not the note's knowledge."""
+"""Fields of an export that are not stored in a note; the import ignores them."""
 
 
 def _plain_edge(edge: Any) -> Any:
@@ -219,7 +219,7 @@ def _store(
 
 
 def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
-    """The id of a new note; None where the exported memory is in the vault already."""
+    """Return the id of a new note; None if the exported memory is in the vault already."""
     if line.id is None:
         return ormah.new_id(taken)
     if not is_node_id(line.id):
@@ -235,7 +235,7 @@ def _edge(ormah: Ormah, new: list[_New], asked: LinkRequest) -> NoteLink:
     if inside is not None:
         name = stem(inside.path)
     elif is_node_id(asked.target) and ormah.has_short(asked.target[:8]) is None:
-        # its target comes in a later batch: the short id at the end of the link finds it then
+        # the target comes in a later batch, and will be resolved by the short id in the link
         name = f"memory_{asked.target[:8]}"
     else:
         name = stem(ormah.index.note(ormah.index.resolve(asked.target)).path)

@@ -1,4 +1,4 @@
-"""How beliefs changed, and which ones stand against each other: told from the edges (seeds/api-surface, "insights")."""
+"""List how beliefs changed and which contradict each other, read from `evolved_from` and `contradicts` edges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> InsightsResult:
-    """The newest `limit` of each kind, newest first; of one space where it is named ("global": without one)."""
+    """Return the newest `limit` of each kind, newest first. `space`: only that space ("global": memories without one)."""
     wanted = {EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS}
     edges = [edge for edge in ormah.index.edges_of() if edge.edge in wanted]
     rows = ormah.index.notes([end for edge in edges for end in (edge.source, edge.target)], connections=False)
@@ -33,7 +33,7 @@ def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> InsightsR
     ]  # fmt: skip
     tensions: dict[frozenset[str], Tension] = {}
     for edge in edges:
-        if edge.edge is EdgeType.CONTRADICTS:  # said from both sides it is one
+        if edge.edge is EdgeType.CONTRADICTS:  # edges in both directions are one contradiction
             one, two = rows[edge.source], rows[edge.target]
             tensions.setdefault(frozenset((one.id, two.id)), Tension(
                 _belief(one), _belief(two), iso(_time(edge, rows)) or "", edge.reason, edge.weight,

@@ -1,4 +1,4 @@
-"""The newest memories, and what was whispered to whom: lists to look through, where nothing is searched or counts as used."""
+"""List the newest memories, and recent whispers. No search is made, and nothing counts as used."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BEGINNING: Final = 400
-"""Characters of a memory's text, and of a prompt, that a list shows."""
+"""Characters of a memory's text, or of a prompt, in a list."""
 
 
 def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
-    """The youngest memories that fit, youngest first; outdated and archived ones too."""
+    """Return the newest memories that match, newest first; including outdated and archived ones."""
     chosen = Filter(
         types=_tuple(narrowing.types), tiers=_tuple(narrowing.tiers), spaces=_tuple(narrowing.spaces),
         tags=_tuple(narrowing.tags), created_after=narrowing.created_after, created_before=narrowing.created_before,
@@ -40,7 +40,10 @@ def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
 
 
 def whispered(ormah: Ormah, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> WhispersResult:  # fmt: skip
-    """What was whispered for which prompts, newest first. `space`: only prompts from there ("global": from none)."""
+    """Return recent prompts with the memories whispered for them, newest first.
+
+    `space`: only prompts from there ("global": from outside of any space).
+    """
     prompts = whispers.prompts(ormah.state, since=since, before=before, space=space, limit=limit)
     shown = whispers.shown(ormah.state, [one.event for one in prompts])
     rows = ormah.index.notes(list({one.node_id for some in shown.values() for one in some}), connections=False)

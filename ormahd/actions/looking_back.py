@@ -1,4 +1,4 @@
-"""Looking back: what an op changed, and the life of one memory, version by version. Reads git and changes nothing."""
+"""Read the history: what an op changed, and the versions of one memory. Reads git and changes nothing."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from ormahd.vault.versions import Text
 
 NOTES = 50
-"""Notes of an op whose differences are shown when nobody says how many: an import has thousands."""
+"""Default number of an op's notes whose differences are shown: an import may have thousands."""
 CHARACTERS = 4_000_000
-"""Of all differences in one answer; a frame holds 16 MiB. Notes beyond it are named without theirs (`cut`)."""
+"""Most characters of all differences in one answer; a protocol message holds 16 MiB. Further notes are listed without
+(`cut`)."""
 
 
 def history(ormah: Ormah, params: HistoryParams) -> HistoryResult:
-    """Return the newest ops that match (`list_ops`), newest first; `node_id` may be that of a forgotten memory.
+    """Return the newest ops that match (`list_ops`), newest first; `node_id` may name a forgotten memory.
 
     Raises BadRequest, NotFound, Ambiguous: the id, a kind, a date.
     """
@@ -46,7 +47,7 @@ def history(ormah: Ormah, params: HistoryParams) -> HistoryResult:
 
 
 def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> ShowOpResult:
-    """What the op (or commit) that `op` is a unique beginning of did to the vault.
+    """Return what an op did to the vault. `op`: a unique prefix of an op's or commit's id.
 
     Raises BadRequest, NotFound, Ambiguous: the op.
     """
@@ -59,8 +60,7 @@ def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> ShowOpResult:
 
 
 def life(ormah: Ormah, params: LifeParams) -> LifeResult:
-    """Return the newest versions of a memory, also of one that is forgotten, newest first: each op with what it did to this
-    one note.
+    """Return the newest versions of a memory, newest first: each op with its change to this note. The memory may be forgotten.
 
     Raises BadRequest, NotFound, Ambiguous: the id, a date.
     """
@@ -89,7 +89,7 @@ def _fields(op: Op) -> _Fields:
 
 
 class _Views:
-    """Differences as people read them, with the titles of the notes that edges lead to: those of the op, else today's."""
+    """Differences in readable form. Titles of linked notes are those in this op, otherwise today's."""
 
     def __init__(self, ormah: Ormah, pairs: Sequence[tuple[Text | None, Text | None]]) -> None:
         self._ormah = ormah
@@ -97,12 +97,12 @@ class _Views:
         self._titles: dict[str, str] = {}
         self._left = CHARACTERS
         for pair in pairs:
-            for version in pair:  # the later one last: what the op left is the name
+            for version in pair:  # `after` last: its title wins
                 if version is not None and (short := stem_short_id(version[0])):
                     self._titles[short] = self._title(version)
 
     def changes(self, before: Text | None, after: Text | None) -> list[NoteChange]:
-        """One change; two where a file was replaced by that of another memory."""
+        """Return one change; two if the file was replaced by that of another memory."""
         old, new = (None if version is None else self._node(version) for version in (before, after))
         if before is not None and after is not None and old != new and old and new:
             return [self._change(old, before, None), self._change(new, None, after)]

@@ -1,4 +1,4 @@
-"""Memories that exist already and are close in meaning to one that was just written, and what to say if it replaces one."""
+"""Find existing memories similar to one just written, and suggest what to do if it replaces one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 CLOSE = 0.55
-"""Least cosine of a memory that is named without further evidence: below it, most pairs speak of different things."""
+"""Least cosine of a memory that is listed without further evidence: pairs below it mostly have different topics."""
 FAR = 0.2
-"""The same where the words show that the new memory replaces it."""
+"""Least cosine of a memory that is listed because the texts show that the new one replaces it."""
 MOST = 3
-"""Memories that are named at most: an agent reads them between two steps of its work."""
+"""Most memories listed."""
 BEGINNING = 160
-"""Characters of a memory that are shown."""
+"""Characters shown of a memory."""
 
 
 def nearby(
@@ -34,9 +34,10 @@ def nearby(
     *,
     but: Collection[str] = (),
 ) -> list[Near]:
-    """Return living memories of this space and of no space that are close to the memory just `written` (title, content, type).
+    """Return living memories of this space, or global ones, that are close to the memory just `written` (title, content, type).
 
-    What it seems to replace comes first, then the nearest. `near`: (id, cosine), best first; `but`: ids to leave out.
+    Memories that it seems to replace come first, then the nearest. `near`: (id, cosine), best first. `but`: ids to
+    leave out.
     """
     chosen = [(node_id, cosine) for node_id, cosine in near if cosine >= FAR and node_id not in but]
     rows = ormah.index.notes([node_id for node_id, _ in chosen], connections=False)
@@ -57,7 +58,7 @@ def nearby(
 
 
 def at_best(look: Callable[[], list[Near]]) -> list[Near]:
-    """What `look` finds; nothing where the index is being begun anew. The change is written already, and that is the answer."""
+    """Return the result of `look`; empty while the index is being rebuilt, because the change itself is already stored."""
     try:
         return look()
     except Unavailable:

@@ -1,4 +1,4 @@
-"""Which memories a newer one seems to have replaced, whatever anybody asked."""
+"""Find memories that a newer one seems to have replaced, independent of a query."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 
 def replaced_today(ormah: Ormah, ids: Sequence[str]) -> dict[str, str]:
-    """Of these memories those that a living newer one replaced, as recall marks them: {older: newer}."""
+    """Return `{older: newer}` for those of these memories that a living newer one replaced, as recall marks them."""
     chosen = Filter(alive_at=ormah.ranking_clock())
     return replaced_of_all(ormah.index, ids, chosen, ormah.learned.both_hold, ormah.reworded)

@@ -1,4 +1,4 @@
-"""Say that a memory no longer holds, or take that back. An outdated memory stays in the vault and leaves the results."""
+"""Mark a memory as outdated, or revoke that. An outdated memory stays in the vault but leaves the results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def outdated(
     ormah: Ormah, node_id: str, caller: Caller, *, reason: str | None, revoke: bool, by: str | None = None
 ) -> WriteResult:
-    """Set `valid_until` to now with a reason, or with `revoke` clear both. `by`: the id of the memory that replaces it,
+    """Set `valid_until` to now with a reason; with `revoke` clear both. `by`: id of the memory that replaces it,
     which gets an `evolved_from` edge.
 
     Raises:
-        NotFound, Ambiguous: an id. BadRequest: a reason or `by` together with `revoke`, or the self node.
+        NotFound, Ambiguous: an id. BadRequest: a reason or `by` together with `revoke`; the self node.
     """
     if by is not None:
         if revoke:
@@ -51,7 +51,7 @@ def outdated(
             and seen.note.valid_until <= now
             and reason in (None, seen.note.outdated_reason)
         ):
-            edited = seen.data  # said twice: the first time stands
+            edited = seen.data  # repeated: the first time stays
             subject = text = f"Outdated already: {name} (id: {node_id})"
         else:
             wish = {"valid_until": now} | ({"outdated_reason": reason} if reason else {})

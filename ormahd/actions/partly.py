@@ -1,4 +1,4 @@
-"""Errors of actions that are more than one commit: what was done before is said, in the place of "nothing was changed"."""
+"""Extend errors of actions with several commits by what was already done, instead of "nothing was changed"."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import Any, Final
 from ormahd.errors import OrmahError
 
 NOTHING: Final = ("; nothing was changed", "; nothing was taken in")
-"""How the error of one transaction, or of one join, ends."""
+"""Endings of error messages of a single transaction or join."""
 
 
 @contextmanager
 def saying(
     done: Callable[[], str], *, hint: Callable[[], str] = lambda: "", **data: Callable[[], Any]
 ) -> Iterator[None]:
-    """Have an error that is raised in the block say what was `done` by then, as a clause ("" while that is nothing): the error of the
-    transaction that failed knows of itself alone. `hint` goes before the error's own, `data` to what programs read."""
+    """Amend an error raised in the block with what had been `done` by then.
+
+    `done` returns a clause, empty if nothing was done: then the error is unchanged. `hint` goes before the error's
+    own hint; `data` is added to the error's data.
+    """
     try:
         yield
     except OrmahError as exc:

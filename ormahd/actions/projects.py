@@ -1,4 +1,4 @@
-"""Which project a caller works in, and which space that project has."""
+"""Find the project that a caller works in, and the space of that project."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from ormahd.vault.spaces import GLOBAL, Home
 
 
 def project_at(cwd: str | None, vault: Path) -> Project | None:
-    """The project that the folder `cwd` belongs to: the repository around it, else itself; None for home, `/` and the vault."""
+    """Return the project of the folder `cwd`: the repository around it, otherwise the folder itself.
+
+    None for the home folder, `/`, and the vault.
+    """
     if not cwd or not os.path.isabs(cwd) or "\x00" in cwd:
         return None
     here = Path(os.path.normpath(cwd))
@@ -34,19 +37,22 @@ def project_at(cwd: str | None, vault: Path) -> Project | None:
 
 
 def home_of(ormah: Ormah, cwd: str | None) -> Home | None:
-    """The space of the project that the folder `cwd` belongs to; None where it belongs to none."""
+    """Return the space of the project that the folder `cwd` belongs to; None if it belongs to none."""
     project = project_at(cwd, ormah.vault.root)
     return None if project is None else ormah.spaces.home(project, ormah.clock())
 
 
 def space_of(ormah: Ormah, caller: Caller) -> str | None:
-    """The space that a caller works in: that of the folder in which its session began, else of its working directory."""
+    """Return the caller's space: of the folder in which its session began, otherwise of its working directory."""
     found = home_of(ormah, _place(ormah, caller))
     return None if found is None else found.space
 
 
 def settle(ormah: Ormah, caller: Caller) -> str | None:
-    """The same for a caller who is about to store a memory: the vault remembers whose space it is, in a commit of its own."""
+    """Return the space of a caller that is about to store a memory, and record a new project's space in the vault.
+
+    The record is a commit of its own.
+    """
     project = project_at(_place(ormah, caller), ormah.vault.root)
     if project is None:
         return None
@@ -55,7 +61,7 @@ def settle(ormah: Ormah, caller: Caller) -> str | None:
         return found.space
     root = project.root()
     with ormah.writing:
-        found = ormah.spaces.home(project, ormah.clock())  # another call may have written it by now
+        found = ormah.spaces.home(project, ormah.clock())  # another call may have recorded it meanwhile
         if found.line is None:
             return found.space
         _write(ormah, caller, structs.replace(found.line, root=root))
@@ -63,7 +69,7 @@ def settle(ormah: Ormah, caller: Caller) -> str | None:
 
 
 def assign(ormah: Ormah, caller: Caller, space: str) -> Home:
-    """Have the caller's project belong to `space` from now on, on the word of a person. Memories stay in the space that they have.
+    """Assign the caller's project to `space` on a person's request. Existing memories stay in their space.
 
     Raises:
         BadRequest: the caller is in no project.
@@ -94,7 +100,7 @@ def _write(ormah: Ormah, caller: Caller, line: ProjectKey) -> None:
 
 
 def listed(ormah: Ormah, caller: Caller) -> SpacesResult:
-    """Every space that has memories or belongs to a project."""
+    """Return all spaces that have memories or belong to a project."""
     counts = ormah.index.stats().by_space
     projects: dict[str, list[str]] = {}
     for key, space in ormah.spaces.lines()[1].items():
