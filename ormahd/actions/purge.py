@@ -1,4 +1,4 @@
-"""Forget for good: a memory, or an exact text, goes from today's files, from the history, and from all that is kept of it."""
+"""Purge: remove a memory, or an exact text, from the vault's files, its history, and all derived data."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 
 ATTEMPTS = 3
-"""How often it is taken out of today's files because they held it again when the history was to be written anew."""
+"""Number of attempts to remove it from today's files, if they contain it again when the history is about to be replaced."""
 _BINARY = 8000
-"""Bytes in which git looks for a NUL to tell a binary file."""
+"""Bytes in which git looks for a NUL to detect a binary file."""
 
 
 def purge(
@@ -41,12 +41,14 @@ def purge(
     caller: Caller,
     progress: Progress,
 ) -> PurgeResult:
-    """Take a memory (an id, or a unique beginning of it; also of one that is forgotten already) and exact texts out of
-    vault, history, index and state. With `dry_run` nothing is changed.
+    """Remove a memory (`node_id`: full id or unique prefix, also of a forgotten one) and exact texts from vault,
+    history, index and state.
+
+    With `dry_run` nothing is changed.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id, a text, the self node. Conflict: the vault is none whose history can be
-        replaced, or something holds it that a person must decide on. VaultBusy: git is held.
+        NotFound, Ambiguous, BadRequest: the id, a text, the self node. Conflict: the history cannot be replaced, or a file
+        needs a person's decision. VaultBusy: another git operation is under way, or the vault keeps changing.
     """
     begun = time.monotonic()
     node_id, texts = params.node_id, params.texts
@@ -78,14 +80,14 @@ def _full(ormah: Ormah, node_id: str) -> str:
     try:
         return ormah.anyone(node_id)
     except NotFound:
-        # Of a memory that was purged on another machine this one's history knows no more, but old objects may.
+        # A memory purged on another machine is gone from this machine's history, but old git objects may still hold it.
         if is_node_id(node_id.strip().lower()):
             return node_id.strip().lower()
         raise
 
 
 def resume(ormah: Ormah) -> None:
-    """Do what a purge that was interrupted after its history was in place has left to do."""
+    """Complete a purge that was interrupted after its history was in place."""
     left = pending(ormah.vault)
     if left is not None:
         clean_beside(ormah, left)
@@ -94,7 +96,7 @@ def resume(ormah: Ormah) -> None:
 
 
 class _Job:
-    """One purge, under way."""
+    """One purge in progress."""
 
     def __init__(self, ormah: Ormah, wanted: Forgotten, caller: Caller, progress: Progress) -> None:
         self.ormah = ormah
@@ -104,20 +106,20 @@ class _Job:
         self.progress = progress
         self.found: Survey
         self.naming: set[str] = set()
-        """Files of today that name it, whether the history has them so or not."""
+        """Present files that name the memory or contain a text, whether the history has them in this version or not."""
         self.forgotten_by: str | None = None
-        """The commit that took it out of today's files."""
+        """The commit that removed it from the present files."""
         self.rewritten = False
 
     def taken(self, name: str) -> bool:
-        """Whether a name leads to another memory."""
+        """Whether a name also leads to another memory."""
         return bool(self.ormah.index.called(name) - {self.wanted.node_id})
 
     def look(self, *, dry_run: bool, rewrite_foreign: bool) -> PurgeResult:
-        """What is to be rewritten, once nothing stands against it."""
+        """Find what must be rewritten. Raises if something prevents the purge."""
         resume(self.ormah)
         if not dry_run:
-            self.ormah.reconciler.scan()  # what a person typed just now belongs to it
+            self.ormah.reconciler.scan()  # include recent edits of the person
         found = look(self.vault, self.wanted, self.taken, self.progress)
         if not found.found:
             raise NotFound("nothing in the history names it", hint="`ormahctl history` shows what there is")
@@ -153,7 +155,7 @@ class _Job:
     # Acting
 
     def came_to(self) -> str:
-        """What was done until now, as a clause."""
+        """Return what has been done so far, as a clause."""
         if self.rewritten:
             return "its history is rewritten, and what is kept of it elsewhere is cleaned at the next start"
         return "it is out of today's notes, and in the history as before" if self.forgotten_by else ""
@@ -192,8 +194,11 @@ class _Job:
         out.size_after = size(self.vault)
 
     def _forget_today(self, out: PurgeResult, *, everything: bool) -> None:
-        """An ordinary op: the note goes, and what names it in other files of today; its message names none of them, because
-        in the history they will never have known it. The first op says that there was a purge (`purge_records`)."""
+        """Commit an ordinary op that removes the note, and mentions of it in other present files.
+
+        The message does not name these files, because the new history will not show that they named it. The first op
+        also records the purge (`purge_records`).
+        """
         vault, ormah = self.vault, self.ormah
         with ormah.writing:
             tree = vault.tree()
@@ -216,7 +221,8 @@ class _Job:
                 self.forgotten_by = self.forgotten_by or tx.committed.commit
 
     def _clean(self, tx: Transaction, path: str, now: bytes | None, at_head: bytes) -> None:
-        """One file of today without it. `now` None: a person has deleted it, and nobody has taken that in yet."""
+        """Remove the memory and texts from one present file. `now` None: a person deleted the file, and this is not
+        committed yet."""
         if now is None:
             tx.remove(path, node_id=None, expect=None)
         elif self._is_own(path, now):
@@ -229,7 +235,7 @@ class _Job:
             tx.put(path, new, node_id=None, expect=digest(now))
 
     def _is_own(self, path: str, data: bytes) -> bool:
-        """Whether a file of today is the note: by its id, or at its place without one."""
+        """Whether a present file is the note itself: by its id, or by its path if it has no id."""
         if path[-3:].lower() != ".md":
             return False
         if self.wanted.is_note(data, path):
@@ -237,9 +243,11 @@ class _Job:
         return path in self.found.own_paths and parse(data, path).id is None
 
     def _replace(self) -> tuple[Prepared, str | None]:
-        """Write the history anew and put it in its place, while nobody else writes: what is stored meanwhile is promised and
-        follows. Returns with what, and the commit that HEAD is then. Raises Stale, with nothing changed, where today's files
-        hold it again."""
+        """Rewrite the history and put it in place while other writers wait; their stored changes follow.
+
+        Returns the prepared history and the new HEAD commit. Raises Stale, with nothing changed, if present files
+        contain it again.
+        """
         vault = self.vault
         try:
             with self.ormah.reconciler.still(), vault.rewriting() as at:

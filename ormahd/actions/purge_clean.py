@@ -1,4 +1,4 @@
-"""What is kept of a memory outside of the history: beside the notes, in the index, in the state, in the log."""
+"""Remove what is stored about a memory outside of the history: files below `.ormah`, the index, the state, the log."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 BESIDE = (".ormah/conflicts/", ".ormah/tmp/", ".ormah/intent/")
-"""Places of the vault that are no part of the history: versions that were set aside, halves of writes, promises."""
+"""Folders of the vault that git does not track: versions that were set aside, temporary files, intents."""
 LARGEST = 50_000_000
-"""Bytes of a file that is still looked through."""
+"""Most bytes of a file that is searched."""
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
 
 log = logging.getLogger("ormah")
 
 
 def everywhere(ormah: Ormah, forgotten: Forgotten) -> list[PurgeLeft]:
-    """Every file below the vault that names it or has a line of it, git's objects left out (they are looked at by
-    themselves)."""
+    """Return all files below the vault that name it or contain a line of it, except git's objects (checked separately)."""
     found = []
     for path, file in _files(ormah.vault.root):
         try:
@@ -57,7 +56,7 @@ def _files(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def clean_beside(ormah: Ormah, forgotten: Forgotten) -> None:
-    """Versions that were set aside: those of the note go, in others it is written over."""
+    """Clean the files in `BESIDE`: delete versions of the note, and overwrite mentions in other files."""
     root = ormah.vault.root
     for place in BESIDE:
         for file in sorted((root / place).rglob("*")):
@@ -72,7 +71,7 @@ def clean_beside(ormah: Ormah, forgotten: Forgotten) -> None:
 
 
 def _promises(forgotten: Forgotten, data: bytes) -> bool:
-    """Whether an intent, damaged or not, holds it: its bytes are in base64."""
+    """Whether an intent, damaged or not, contains it; intents hold bytes in base64."""
     if b'"steps"' not in data:
         return False
     pieces = (piece[: len(piece) // 4 * 4] for piece in _BASE64.findall(data))
@@ -80,7 +79,7 @@ def _promises(forgotten: Forgotten, data: bytes) -> bool:
 
 
 def clean_derived(ormah: Ormah, forgotten: Forgotten) -> None:
-    """Index, state and log, down to the pages that SQLite has freed."""
+    """Clean the index, the state and the log, including pages that SQLite has freed."""
 
     def holds(data: bytes) -> bool:
         return (
@@ -98,7 +97,7 @@ def clean_derived(ormah: Ormah, forgotten: Forgotten) -> None:
 
 
 def _mask(file: Path, holds: Callable[[bytes], bool]) -> None:
-    """Write over lines of a log in their places: the handler has the file open, and goes on at its end."""
+    """Overwrite lines of a log in place, because the log handler has the file open and appends at its end."""
     with open(file, "r+b") as opened:
         at = 0
         for line in opened.read().splitlines(keepends=True):

@@ -1,4 +1,4 @@
-"""Find memories, best first, with their reasons; the first of them count as weakly used. A memory's id finds that memory."""
+"""Search memories, best first. The first results count as weakly used. A memory's id as the query returns that memory."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from ormahd.search.search import Ranked
 
 SNIPPET = 200
-"""Characters of a result in the text reply (seeds: the recall tool)."""
+"""Characters of a related or conflicting result in the text reply."""
 EXCERPT: Final = 1_600
 """Characters of a result's excerpt."""
 MOST: Final = 100
-"""Results that are asked for at most, to fill the places of those that say the same."""
+"""Most results requested from the search, when more are needed because some have the same content."""
 CERTAIN: Final = 8
-"""Characters from which what names a memory is its id (whispers show so many), and no word or number (`face`, `2026`)."""
+"""Least length of a query that is taken for an id and nothing else; shorter ones may be words or numbers (`face`, `2026`)."""
 _ID = re.compile(r"[\s`'\"(]*(?:id[:\s]\s*)?([0-9a-f]{4}[0-9a-f-]{0,32})[\s`'\")]*", re.IGNORECASE)
 
 GLANCED = 3
-"""Results whose text an agent reads for sure. To be found further down is no sign that a memory was needed."""
+"""Number of first results that count as read by the agent."""
 
 
 def recall(
     ormah: Ormah, query: SearchQuery, *, space: str | None, explain: bool = False, touch: bool = True
 ) -> RecallResult:
-    """Search. `space` is where the caller works: favoured, not required (`query.spaces` filters).
+    """Search. `space`: the caller's space, favoured but not required (`query.spaces` filters).
 
-    The first `GLANCED` are noted in the journal as weakly used (never in a note), where the search found them itself: what came by an
-    edge was not looked for.
+    The first `GLANCED` results are recorded as weakly used, if the search itself found them: results found by an edge
+    are not.
     """
     ranked, hits = _found(
         ormah, ormah.index, query, ormah.embed_query, ormah.ranking_clock(), ormah.reworded, space=space, explain=explain,
@@ -71,7 +71,7 @@ def recall(
 def recall_as_of(
     ormah: Ormah, query: SearchQuery, as_of: str, *, space: str | None, explain: bool = False, progress: Progress
 ) -> RecallResult:
-    """The same from the notes as they were: what was known at that time or commit. Nothing counts as used."""
+    """Search the notes as they were at a time or commit. Nothing counts as used."""
     with looking_back(ormah, as_of, progress, query=query.query) as (past, told, now):
         reworded = ormah.reworded.until(now, past)
         ranked, hits = _found(ormah, past, query, past.embed_query, now, reworded, space=space, explain=explain)
@@ -104,7 +104,7 @@ def _found(
         missing = query.limit - len(groups)
         if missing <= 0 or len(ranked.results) < asked.limit or asked.limit >= MOST:
             break
-        spare += max(missing, spare)  # some places went to what was said already: as many more are asked for
+        spare += max(missing, spare)  # some results repeated others: ask for as many more
         asked = query.model_copy(update={"limit": min(query.limit + spare, MOST)})
     groups = groups[: query.limit]
     against = _against(index, [found.node_id for found, _ in groups])
@@ -123,15 +123,15 @@ def _found(
 
 
 def _once(ranked: Ranked, rows: Mapping[str, NodeRow]) -> list[tuple[Result, list[Result]]]:
-    """The results that say something that no better one says, each with those that say the same."""
+    """Return results whose content no better result repeats, each with the results that repeat it."""
     there = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
     return once(there, lambda found: (rows[found.node_id].title, rows[found.node_id].content))
 
 
 def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
-    """The memory whose id, or a unique beginning of it, the whole query is, and whether it can be nothing else.
+    """Return the memory whose id, or unique id prefix, the whole query is; and whether the query can be nothing else.
 
-    None where it names none, or where the caller keeps only some memories: then it is a search.
+    None if there is no such memory, or if the query has filters: then it is a search.
     """
     found = _ID.fullmatch(query.query)
     filters = (query.types, query.tiers, query.spaces, query.tags, query.created_after, query.created_before)
@@ -154,7 +154,7 @@ def _hit(
 
 
 def _against(index: Reader, ids: list[str]) -> set[str]:
-    """Those results that contradict a better one: that they were found by search as well is the lesser news."""
+    """Return the ids of results that contradict a better result; these are shown as conflicts even if the search found them."""
     place = {node_id: at for at, node_id in enumerate(ids)}
     return {
         max(edge.source, edge.target, key=place.__getitem__)

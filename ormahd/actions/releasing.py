@@ -1,4 +1,4 @@
-"""Take a folder, or some of its files, out of Ormah's hands: our lines go, the person's files stay as the person has them."""
+"""Release a folder, or some files, from Ormah: its lines are removed, and the person's files stay as they are."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ if TYPE_CHECKING:
     from ormahd.vault.releasing import Release
 
 AT_ONCE = 500
-"""Files in one op."""
+"""Number of files in one op."""
 DATA = ".ormah/"
 
 
 def release(
     ormah: Ormah, params: ReleaseParams, caller: Caller, progress: Callable[[int, int, str], None]
 ) -> ReleaseResult:
-    """Release the person's files at or below the chosen `paths`, or `everything`: then nothing is adopted here any more.
+    """Release the person's files at or below the chosen `paths`, or `everything`: then nothing is adopted in this
+    folder any more.
 
-    `remove_data`: `.ormah` and our settings in git's files go too; the folder is no vault then.
+    `remove_data`: also remove `.ormah` and Ormah's settings in git's files; the folder is no vault then.
 
     Raises:
-        BadRequest: nothing, or too much, was chosen. NotFound: nothing of Ormah's is there. Conflict: a file is being edited.
+        BadRequest: no path, or paths and `everything`. NotFound: Ormah has changed nothing there. Conflict: a file is being
+        edited.
     """
     chosen, everything, dry_run = params.paths, params.everything, params.dry_run
     if everything == bool(chosen):
@@ -73,7 +75,7 @@ def release(
 
 
 def _inside(ormah: Ormah, path: str) -> str:
-    """A path as the vault has it: relative to its root, from an absolute one too."""
+    """Return a path relative to the vault's root; absolute paths are converted."""
     root = ormah.vault.root
     given = Path(path)
     inside = (
@@ -120,11 +122,12 @@ def _carry_out(
 
 
 def _remove(ormah: Ormah, caller: Caller, out: ReleaseResult) -> None:
-    """Take what Ormah keeps of its own out of the folder and out of git's settings. Nobody may write here after that."""
+    """Remove Ormah's own files from the folder, and its lines from git's settings. Nothing may be written in the
+    folder afterwards."""
     vault = ormah.vault
     marker = released_marker(vault.root)
     marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_durably(marker, os.fsencode(vault.root) + b"\n")  # first: nothing may begin here anew once the card is gone
+    write_durably(marker, os.fsencode(vault.root) + b"\n")  # first: no daemon may create a new vault here later
     going = {path: vault.read(path) for path in vault.tree() if path.startswith(DATA)}
     rules = merge_driver.without_ours(vault)
     with vault.transaction(
@@ -144,7 +147,7 @@ def _remove(ormah: Ormah, caller: Caller, out: ReleaseResult) -> None:
 
 
 def _stays(ormah: Ormah, files: Sequence[Release], remove_data: bool) -> list[str]:
-    """What of Ormah is left, a sentence each, with how to remove it."""
+    """Return a sentence for each thing of Ormah that remains, with the way to remove it."""
     vault = ormah.vault
     going = {one.path for one in files}
     theirs = made_by_person(vault, [(path, None) for path in vault.tree() if path not in going])

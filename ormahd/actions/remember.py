@@ -1,4 +1,4 @@
-"""Store a memory: redact, recognise what is known already, link, make room in core, one commit."""
+"""Store a memory: redact secrets, detect duplicates, link, make room in core, and commit once."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 
 CROSS_SPACE_PENALTY = 0.1
-"""Taken off the cosine of two memories when their spaces differ (the seeds')."""
+"""Subtracted from the cosine of two memories of different spaces."""
 
 
 class _Draft(Struct, frozen=True):
-    """A memory that is worked out and not stored yet."""
+    """A memory ready to be stored."""
 
     node_id: str
     path: str
     data: bytes
     links: list[tuple[NoteLink, NodeRow]]
     near: list[tuple[str, float]]
-    """Its nearest memories, with their cosine."""
+    """Its nearest memories, as (id, cosine)."""
 
 
 def remember(
     ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replaces: Sequence[str] = ()
 ) -> RememberResult:
-    """Store one memory; `request.space` is final. The memories that `replaces` names are superseded in the same commit.
+    """Store one memory. The memories that `replaces` names are superseded in the same commit.
 
-    A memory whose space, type, title and content equal an existing one's is that one: `existing`, no commit.
+    If a memory with the same space, type, title and content exists, it is returned with `existing`, without a commit.
 
     Raises:
-        BadRequest, NotFound, Ambiguous: a link's target, or a memory to replace. VaultBusy: only when even the queue could
-        not take the write.
+        BadRequest, NotFound, Ambiguous: a link's target, or a memory to replace. VaultBusy: the write could not even be
+        queued.
     """
     older = [ormah.index.note(one) for one in dict.fromkeys(ormah.index.resolve(one) for one in replaces)]
     refuse_self(ormah, *(row.id for row in older))
@@ -120,10 +120,10 @@ def remember(
             degraded=ormah.degraded(), near=close, replaced=[row.id for row in older],
         )  # fmt: skip
 
-    # two callers with the same memory at once are one memory; different ones need not wait for each other
+    # concurrent callers with the same memory store it once; callers with different memories do not wait for each other
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
         if older or about_self or request.tier is Tier.CORE:
-            # outside every lock: this is the slow part, and it changes nothing
+            # outside the writers' lock: this is slow and changes nothing
             near = ormah.neighbours(title, content, many)
             done = amending(ormah, lambda: store(draft(near)))
             return _known_replaces(ormah, done, older, caller) if done.existing else done
@@ -137,7 +137,7 @@ def _supersede(ormah: Ormah, tx: Transaction, seen: SeenNote, by: str) -> None:
 
 
 def _known_replaces(ormah: Ormah, known: RememberResult, older: Sequence[NodeRow], caller: Caller) -> RememberResult:
-    """The new text is a memory that exists already: it replaces the others all the same, each in a commit."""
+    """Supersede `older` by the existing memory `known`, each in its own commit."""
     written = [
         superseded_by(ormah, row.id, known.node_id, caller, reason=None) for row in older if row.id != known.node_id
     ]
@@ -153,7 +153,8 @@ def _known_replaces(ormah: Ormah, known: RememberResult, older: Sequence[NodeRow
 def _links(
     ormah: Ormah, asked: list[LinkRequest], near: list[tuple[str, float]], space: str | None, older: Sequence[NodeRow]
 ) -> list[tuple[NoteLink, NodeRow]]:
-    """The edges of a new note: what it replaces, those asked for, then `related_to` to its nearest neighbours (REFERENCE 3.1)."""
+    """Return the edges of a new note: to the memories it replaces, those requested, then `related_to` its nearest
+    neighbours."""
     linking = ormah.settings.linking
     now = ormah.moment()
     made: dict[tuple[str, EdgeType], tuple[NoteLink, NodeRow]] = {
@@ -163,7 +164,7 @@ def _links(
         target = ormah.index.note(ormah.index.resolve(wish.target))
         made[target.id, wish.edge] = (NoteLink(wish.edge, stem(target.path), wish.weight, now, wish.reason), target)
     taken = {node_id for node_id, _ in made}
-    # the same notes may have changed since `near` was looked up; a neighbour that is gone is no neighbour
+    # notes may have changed since `near` was looked up; forgotten ones are skipped
     rows = ormah.index.notes([node_id for node_id, _ in near], connections=False)
     chosen = 0
     for node_id, cosine in near:

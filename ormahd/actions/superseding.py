@@ -1,6 +1,6 @@
-"""One memory that replaces another: the newer gets an `evolved_from` edge, the older one is marked superseded.
+"""Let one memory replace another: the newer gets an `evolved_from` edge, and the older one is marked as superseded.
 
-Nothing is deleted. The older memory leaves recall and whispers and stays reachable (`show`, `history`, `--as-of`).
+Nothing is deleted. The older memory leaves recall and whispers, but `show`, `history` and `--as-of` still find it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
     from ormahd.vault.transaction import Transaction
 
 WEIGHT = 0.9
-"""Weight of an edge between a belief and what became of it (REFERENCE C 3.3)."""
+"""Weight of the edge from a memory to the one it replaced."""
 CLEARLY = timedelta(days=1)
-"""An older memory cannot have replaced a newer one; within a day the dates prove nothing (imports, one session)."""
+"""An older memory cannot replace one that is newer by more than this. Within a day the dates prove nothing (imports,
+one session)."""
 NAME = 60
-"""Characters of a memory's title in a sentence."""
+"""Most characters of a memory's title in a sentence."""
 
 
 def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *, reason: str | None) -> WriteResult:
-    """Mark a memory as replaced by another one, in one commit. Said twice, nothing changes.
+    """Mark a memory as replaced by another one, in one commit. Repeating this changes nothing.
 
     Raises:
-        NotFound, Ambiguous: an id. BadRequest: the same one twice, the self node, or the dates say the opposite.
+        NotFound, Ambiguous: an id. BadRequest: both ids are the same, the self node, or the dates exclude it.
         Conflict: the older one evolved from the newer one.
     """
     older, newer = (ormah.index.note(ormah.index.resolve(one)) for one in (older_id, newer_id))
@@ -71,7 +72,7 @@ def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *,
 
 
 def check(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
-    """Refuse a pair that cannot be a belief and its successor."""
+    """Raise BadRequest for a pair in which `newer` cannot replace `older`."""
     if newer.id == older.id:
         raise BadRequest("a memory cannot replace itself", hint="name two different ids", data={"id": newer.id})
     refuse_self(ormah, newer.id, older.id)
@@ -85,14 +86,14 @@ def check(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
 
 
 def refuse_self(ormah: Ormah, *node_ids: str) -> None:
-    """Refuse the self node: it is changed, never replaced."""
+    """Raise BadRequest if an id is the self node: it can be changed, but not replaced."""
     if ormah.vault.self_id in node_ids:
         raise BadRequest("the self node cannot be replaced, and replaces nothing", hint="change it: ormahctl update ID",
                          data={"id": ormah.vault.self_id})  # fmt: skip
 
 
 def check_circle(ormah: Ormah, newer_id: str, older: NodeRow) -> None:
-    """Refuse a belief that would have evolved from what came of it."""
+    """Raise Conflict if `older` evolved, directly or indirectly, from the newer memory."""
     met, ahead = {older.id}, [older.id]
     while ahead:
         ahead = list(dict.fromkeys(
@@ -113,14 +114,14 @@ def link_to(older: NodeRow, now: datetime, reason: str | None) -> NoteLink:
 
 
 def linked(ormah: Ormah, newer: SeenNote, older: NodeRow, now: datetime, reason: str | None) -> bytes:
-    """Return the newer note with its edge; one that is there already, a person's for one, stays as it is."""
+    """Return the newer note with its edge; an existing edge is kept as it is."""
     if any(one.edge is EdgeType.EVOLVED_FROM and one.target == older.id for one in ormah.index.edges(newer.id)[0]):
         return newer.data
     return codec.edit(newer.data, newer.path, link=[link_to(older, now, reason)], set={"updated": now})
 
 
 def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
-    """Return the older note marked as superseded; where it was outdated before, its first reason stands."""
+    """Return the older note marked as superseded; a note that was outdated before is unchanged."""
     if older.note.valid_until is not None and older.note.valid_until <= now:
         return older.data
     wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {by}", "updated": now}
@@ -128,10 +129,10 @@ def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
 
 
 def name(row: NodeRow) -> str:
-    """Return what a memory is called in a sentence, with its short id."""
+    """Return a short name of a memory for a sentence, with its short id."""
     return called(row.title, row.content, row.id)
 
 
 def called(title: str | None, content: str, node_id: str) -> str:
-    """The same for a memory that is not in the index yet."""
+    """Return the same name for a memory that is not in the index yet."""
     return f"{headline(title, content, NAME).rstrip('.')} ({short_id(node_id)})"

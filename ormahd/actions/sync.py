@@ -1,8 +1,8 @@
-"""Bring this machine and the others to the same vault, through a git remote.
+"""Synchronise the vault with other machines through a git remote.
 
-Take in what rests in the folder, fetch, join, push; when the remote has moved meanwhile, once more. The network runs
-outside of every lock: writes and questions go on meanwhile. A remote that is away harms nothing: all is committed here,
-and goes out with a later sync.
+Take in edits in the folder, fetch, join, push; repeat if the remote changed meanwhile. Network access holds no lock
+of the writers, so reads and writes continue. If the remote is unreachable nothing is lost: all changes are committed
+here, and a later sync pushes them.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormah.sync")
 
 JOB: Final = "job:sync"
-"""Who syncs when nobody has asked for it."""
+"""The caller of syncs that run at an interval."""
 ROUNDS: Final = 8
-"""How often a push that came too late is answered by another fetch and join."""
+"""Number of times that a rejected push is followed by another fetch and join."""
 PAUSE: Final = (0.1, 5.0)
-"""Seconds before the next round: the first, doubled each time, and the longest; drawn by chance up to that."""
+"""Seconds before the next round: the first upper bound, doubled each time, and its maximum; the pause is random up to
+that bound."""
 PATIENCE: Final = 10.0
 """Seconds that a join waits for a file that is being edited."""
 
@@ -51,13 +52,14 @@ PATIENCE: Final = 10.0
 def sync(
     ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Random | None = None, yes: bool = False
 ) -> SyncResult:
-    """Sync with the remote that the current branch follows, or the one of the setting `sync.remote`. `yes`: also where what
-    comes in removes or moves more than a few files that the person made.
+    """Sync with the remote that the current branch follows, or the one in the setting `sync.remote`.
+
+    `yes`: also if the incoming changes remove or move more than a few of the person's files.
 
     Raises:
-        Unavailable: the remote does not answer; everything is safe here. NotFound: there is no remote yet.
-        Conflict: something stands in the way that a person must mend; nothing was changed.
-        Unconfirmed: files of the person's would go. VaultBusy: somebody else holds git.
+        Unavailable: the remote is unreachable; all changes are safe here. NotFound: there is no remote yet.
+        Conflict: something needs to be resolved by a person; nothing was changed.
+        Unconfirmed: files of the person would be removed or moved. VaultBusy: another git operation or sync is under way.
     """
     with one_at_a_time(ormah):
         only_as_root(ormah)
@@ -67,7 +69,7 @@ def sync(
 
 
 def sync_by_itself(ormah: Ormah) -> None:
-    """The sync of the interval. A remote that is away is no error, and one that is not set up no reason to speak."""
+    """Run the sync of the interval. Errors are logged: an unreachable remote as info, a missing one as debug."""
     try:
         done = sync(ormah, Caller(agent=JOB), lambda *_: None)
     except Unreachable as exc:
@@ -91,7 +93,7 @@ def sync_by_itself(ormah: Ormah) -> None:
 
 @contextmanager
 def one_at_a_time(ormah: Ormah) -> Iterator[None]:
-    """Two syncs are one after the other; how each went is remembered for `status`."""
+    """Let one sync run at a time, and record its outcome for `status`."""
     state = ormah.syncing
     if not state.busy.acquire(timeout=ormah.settings.sync.timeout_seconds):
         raise VaultBusy("another sync is under way", hint="see: ormahctl status", data={"stored": False})
@@ -112,7 +114,7 @@ def one_at_a_time(ormah: Ormah) -> Iterator[None]:
 
 
 def only_as_root(ormah: Ormah) -> None:
-    """Raise BadRequest when the vault is a folder of a repository with other things in it."""
+    """Raise BadRequest if the vault is a subfolder of a repository."""
     if ormah.vault.prefix:
         raise BadRequest(
             f"the vault is a folder of the repository {ormah.vault.git.top}, which is not ormah's to sync",
@@ -127,7 +129,7 @@ def network(ormah: Ormah) -> Network:
 def sync_with(
     ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, *, yes: bool
 ) -> SyncResult:
-    """See `sync`; the caller holds `one_at_a_time`."""
+    """Run `sync`; the caller holds `one_at_a_time`."""
     out = SyncResult(0, 0, [], [], [], 0, remote.name, remote.branch.removeprefix("refs/heads/"), None)
     with saying(
         lambda: (
@@ -183,7 +185,7 @@ def _rounds(
 
 
 def _check_empty(wire: Network, remote: Remote) -> None:
-    """Raise Conflict when the remote lacks our branch and has others: two branches would never come together."""
+    """Raise Conflict if the remote lacks our branch but has others: the two branches would never be joined."""
     others = wire.heads(remote.address).branches
     if others:
         ours, theirs = (name.removeprefix("refs/heads/") for name in (remote.branch, next(iter(others))))
@@ -200,7 +202,7 @@ def _pushed(ormah: Ormah, wire: Network, remote: Remote, head: str, progress: Pr
 
 
 def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool) -> tuple[int, JoinOutcome]:
-    """Join the remote's commit to ours: (commits that came in, what else there is to say of it)."""
+    """Join the remote's commit to ours. Returns the number of commits that came in, and the outcome."""
     vault = ormah.vault
 
     def decide(head: str) -> Plan | None:
@@ -221,7 +223,7 @@ def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool
 
 
 def going(found: Plan) -> Iterator[tuple[str, str | None]]:
-    """Files that a join removes from the folder or moves in it, with the ids of their memories."""
+    """Yield (path, memory id) of files that a join removes or moves in the folder."""
     for key, (now, wanted) in found.changes.items():
         if now is not None and (wanted is None or wanted.path != now.path):
             yield now.path, node_of(key)
@@ -243,14 +245,14 @@ def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> Non
 
 
 class JoinOutcome(Struct):
-    """What a person has to know of a join: the conflicts that were set aside, and what became of released files."""
+    """What a person should know of a join: conflicts that were set aside, and messages about released files."""
 
     conflicts: list[ConflictItem] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
 
 def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> JoinOutcome:
-    """Decide and carry out, again where somebody was faster; a file that is being edited is waited for a while."""
+    """Plan a join and carry it out; again if the history moved meanwhile, or after waiting for a file that is being edited."""
     vault = ormah.vault
     end = time.monotonic() + PATIENCE
     while True:
@@ -276,7 +278,8 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
 
 
 def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:
-    """Wait until what is in the way was taken in, as a person's edit is; False: that does not happen (in time)."""
+    """Wait until the file in the way has been committed as a person's edit. Returns False if it is not committed, or
+    not in time."""
     path = str(found.data["path"])
     vault = ormah.vault
     while True:
@@ -291,7 +294,7 @@ def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:
 
 
 def _in_the_way(ormah: Ormah, found: Displaced) -> Conflict:
-    """Why the join has to wait for a person, and what to do."""
+    """Return the error for a file that blocks the join, with what a person can do."""
     path = str(found.data["path"])
     if ormah.vault.committed(path) is None:
         what = f"{path} is in the way: the remote has a file there, and yours is not in git; nothing was taken in"

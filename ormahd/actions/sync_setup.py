@@ -1,4 +1,4 @@
-"""Give the vault a remote: an empty one gets all that is here, one that holds an Ormah vault is joined."""
+"""Set up the vault's remote: an empty one gets all local data, one with an Ormah vault is joined."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def setup(
     ormah: Ormah, url: str, caller: Caller, progress: Progress, *, replace: bool = False, agreed: bool = True,
     yes: bool = False,
 ) -> SyncSetupResult:  # fmt: skip
-    """Make `url` the vault's remote and sync with it. `replace`: also where another one is configured. Without `agreed` a
-    vault that would be joined is only told of.
+    """Make `url` the vault's remote and sync with it.
+
+    `replace`: even if another remote is configured. Without `agreed` another vault is only reported, not joined.
 
     Raises:
-        BadRequest: no address. Unavailable: nobody answers there. Conflict: another remote is configured, or the one at
-        `url` holds something else than an Ormah vault. Nothing was changed then.
+        BadRequest: not an address. Unavailable: the remote is unreachable. Conflict: another remote is configured, or `url`
+        holds something other than an Ormah vault; nothing was changed.
     """
     address = url.strip()
     if not address or len(address) > MAX_URL or "\n" in address or "\0" in address or address.startswith("-"):
@@ -68,7 +69,7 @@ def setup(
 
 
 def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress, yes: bool) -> SyncSetupResult:
-    """Sync for the first time; the remote is written into the configuration once that went well."""
+    """Run the first sync; the remote is configured once it succeeded."""
     chance = random.Random()  # noqa: S311 - no secret hangs on it
     done = sync_with(ormah, remote, caller, progress, chance, yes=yes)
     follow(ormah.vault.git, remote)
@@ -89,7 +90,7 @@ def _fetched(
     ormah: Ormah, tip: str | None, remote: Remote, caller: Caller, progress: Progress, agreed: bool, yes: bool,
     keep: Callable[[], None],
 ) -> SyncSetupResult:  # fmt: skip
-    """`keep`: what was fetched belongs here."""
+    """Continue after the fetch. `keep`: call this to keep what was fetched."""
     vault = ormah.vault
     card = None if tip is None else card_of(vault, tip)
     if tip is None or card is None:
@@ -115,7 +116,7 @@ def _fetched(
     former = vault.id
     _join(ormah, remote, tip, card, caller, progress, yes)
     keep()
-    follow(vault.git, remote)  # it is done, also when the way back to the remote breaks now
+    follow(vault.git, remote)  # the join is complete, even if the push fails now
     with saying(lambda: "the two vaults are one here, and what only this machine has was not handed out yet"):
         done = _begin(ormah, remote, "joined", caller, progress, yes)
     assert done.synced is not None
@@ -124,7 +125,7 @@ def _fetched(
 
 
 def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress, yes: bool) -> None:
-    """Become the vault that the remote holds: its id and self node from now on, and everything of both."""
+    """Join another vault: take over its id and self node, and keep the notes of both."""
     vault = ormah.vault
     progress(0, 0, "joining")
     ormah.reconciler.scan()
@@ -141,7 +142,7 @@ def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, pr
 
     join(ormah, decide, f"Join the vault of {remote.name}", caller)
     with ormah.writing:
-        # what is there now decides: another machine may have changed the card since
+        # read the card again: another machine may have changed it
         vault.become(read_card(vault.read(CARD) or b"", vault.root))
         ormah.reconciler.renew()
     ormah.reconciler.scan()

@@ -1,4 +1,4 @@
-"""Put back what this machine had said where a sync on another one replaced it."""
+"""Restore this machine's text in notes where a sync on another machine replaced it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def take_back(ormah: Ormah, name: str, caller: Caller) -> TakeBackResult:
-    """Take back what `name` (as in `conflicts.find`) means; each note in a commit of its own.
+    """Restore the text in the notes that `name` selects (as in `conflicts.find`), each in a commit of its own.
 
     Raises:
-        NotFound, Ambiguous: the name. BadRequest: nothing of this machine was replaced there. Conflict: the words were changed
-        since. Of the note that fails nothing was changed; what was taken back before it stays so, and is said.
+        NotFound, Ambiguous: the name. BadRequest: nothing of this machine was replaced there. Conflict: the text was changed
+        since. The note that fails is unchanged; notes restored before it stay so, and the error names them.
     """
     root = ormah.vault.root
     settled: list[ConflictItem] = []

@@ -1,7 +1,7 @@
-"""Taking one op back: what it left is the base, what was before it is wanted, today's files are ours; one commit or none.
+"""Undo one op by a three-way merge: the op's result is the base, the state before it theirs, and today's files ours.
 
-Notes are matched by id, never by likeness. A note untouched since gets its old bytes, one edited since keeps the edits; where
-both exclude each other nothing at all is changed.
+Notes are matched by id only. A note unchanged since the op gets its old bytes; later edits are kept. If they
+conflict, nothing is changed. The undo is one commit, or none.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from ormahd.vault.history import Op
 
 LONGEST = 20_000
-"""Characters of one version in a conflict: enough to decide by, and no reply grows past a frame."""
+"""Most characters of one version in a conflict, so that replies stay within the size of a protocol message."""
 UNCOMMITTED = "uncommitted"
-"""`Clash.field` of a note whose changes are not in the history yet."""
+"""`UndoConflict.field` for a note with uncommitted changes."""
 PLACE = "path"
-"""`Clash.field` of a note whose old place is taken."""
+"""`UndoConflict.field` for a note whose old path is taken."""
 
 
 class Left(Struct, frozen=True):
-    """An op that was left alone: it clashes, or (no clashes) nothing of it is left to be undone."""
+    """An op that was not undone: because of conflicts, or (if there are none) because nothing of it is left to undo."""
 
     clashes: tuple[UndoConflict, ...] = ()
 
 
 class UndoTask(Struct, frozen=True):
-    """One op to take back. `did`: what it did, or the part of that which is taken back; `parts`: empty for all of it."""
+    """One op to undo. `did`: its changes, or the part of them to undo; `parts`: empty for all of it."""
 
     op: Op
     did: Did
@@ -67,23 +67,26 @@ class UndoTask(Struct, frozen=True):
 
 
 class UndoPiece(Struct, frozen=True):
-    """One file: what it is today and what it is to be. `custody`: what it is to git (None: as it is in the folder)."""
+    """One file as it is today (`now`) and after the undo (`wanted`).
+
+    `custody`: "leave": the file is released to the person; "take": it is adopted again; None: neither.
+    """
 
     now: Version | None
     wanted: Version | None
     edited: bool
     custody: Literal["leave", "take"] | None = None
     held: bytes | None = None
-    """What the history is to have of a file that is left to the person; None: nothing."""
+    """Content that the history keeps for a file that is left to the person; None: the history has no file."""
 
     @property
     def moves(self) -> bool:
-        """Whether a file in the folder goes from where it is."""
+        """Whether the undo removes or moves the file."""
         return self.now is not None and (self.wanted is None or self.wanted.path != self.now.path)
 
 
 class UndoPlan(Struct, frozen=True):
-    """What taking an op back comes to."""
+    """The effect of undoing an op."""
 
     pieces: dict[str, UndoPiece]
     changes: list[UndoChange]
@@ -91,24 +94,26 @@ class UndoPlan(Struct, frozen=True):
 
 
 Ahead = dict[str, "Version | None"]
-"""Files as they will be by what was foreseen before: key -> version."""
+"""Files as they will be after the undos planned before: key -> version."""
 
 
 def take_back(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
     """Undo one op, or the part of it that `task` names.
 
     Raises:
-        VaultBusy: git is held by somebody else; nothing is queued. Conflict: a file changed twice while we were at it.
+        VaultBusy: another git operation is under way; nothing is queued. Conflict: a file changed twice meanwhile.
     """
     ormah.vault.wait_for_git()
     if ormah.reconciler.told != ormah.vault.head():
-        ormah.reconciler.scan()  # somebody moved HEAD by hand just now: the index must know where its notes stand
+        ormah.reconciler.scan()  # a person moved HEAD by hand: the index must follow first
     return amending(ormah, lambda: _attempt(ormah, task, caller))
 
 
 def foresee(ormah: Ormah, task: UndoTask, ahead: Ahead) -> UndoPlan | Left:
-    """What `take_back` would do, after all that is `ahead`; nothing is changed, and what is not committed yet counts as if
-    it were. `ahead` has this too afterwards."""
+    """Return what `take_back` would do after the undos in `ahead`, and add this one to `ahead`. Nothing is changed.
+
+    Uncommitted changes are treated as committed.
+    """
     found = _plan(ormah, task, _today(ormah, task, ahead))
     if isinstance(found, UndoPlan):
         ahead.update((key, piece.wanted) for key, piece in found.pieces.items())
@@ -116,7 +121,7 @@ def foresee(ormah: Ormah, task: UndoTask, ahead: Ahead) -> UndoPlan | Left:
 
 
 def _here(ormah: Ormah, mode: Adopt, before: Mapping[str, Folder]) -> Choices:
-    """What was chosen on this machine, with what the undo changed of the card."""
+    """Return the choices of this machine, combined with what the undo changed in the card."""
     vault, known = ormah.vault, agreed(ormah.vault)
     folders = {path: folder for path, folder in known.folders.items() if before.get(path) == vault.folders.get(path)}
     folders |= {path: folder for path, folder in vault.folders.items() if before.get(path) != folder}
@@ -124,7 +129,7 @@ def _here(ormah: Ormah, mode: Adopt, before: Mapping[str, Folder]) -> Choices:
 
 
 def _executable(ormah: Ormah, task: UndoTask, found: UndoPlan) -> list[str]:
-    """Files that the undo brings back, and that might be run before the op took them away."""
+    """Return the files that the undo restores and that were executable before the op."""
     vault = ormah.vault
     coming = {piece.wanted.path for piece in found.pieces.values() if piece.now is None and piece.wanted is not None}
     if not coming or vault.git.resolve(f"{task.op.commit}^1") is None:
@@ -136,7 +141,7 @@ def _executable(ormah: Ormah, task: UndoTask, found: UndoPlan) -> list[str]:
 
 
 def _choose_anew(ormah: Ormah, before: Mapping[str, Folder]) -> None:
-    """Have the notes of folders of which something else holds than `before` counted to the spaces that hold now."""
+    """Read again the notes of folders whose settings differ from `before`, so that they get the right space."""
     now = ormah.vault.folders
     other = tuple(f"{path}/" for path in before.keys() | now.keys() if before.get(path) != now.get(path))
     paths = {path for path in ormah.index.known() if path.startswith(other)} if other else set()
@@ -148,8 +153,8 @@ def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
     now = _today(ormah, task)
     loose = _uncommitted(ormah, task, now)
     if loose:
-        # What rests already is taken in, and then it is an edit. A file that is gone may be on its way: only the whole
-        # folder tells a move from a deletion, and only time a deletion from a save.
+        # An edit that is complete is taken in here. A missing file may have been moved: only a scan of the whole
+        # folder tells a move from a deletion, and only waiting tells a deletion from a save.
         gone = any(now[key] is None for key in loose)
         ormah.reconciler.scan(paths=None if gone else set(loose.values()))
         now = _today(ormah, task)
@@ -180,12 +185,12 @@ def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
         ormah.reconciler.renew_choices(_here(ormah, mode, before))
         _choose_anew(ormah, before)
     if card or (TAKEN_IN in said and any(piece.now == piece.wanted for piece in found.pieces.values())):
-        ormah.reconciler.scan()  # nothing in these files changed: no watcher tells that they are ours to look after again
+        ormah.reconciler.scan()  # these files did not change, so no watcher reports that they are adopted again
     return undone(task, found, tx.op, tx.committed.commit)
 
 
 def undone(task: UndoTask, found: UndoPlan, op: str, commit: str) -> UndoneOp:
-    """The answer: what was taken back, or would be (`op` and `commit` are empty then)."""
+    """Return the answer for an undo that was done, or is planned (then `op` and `commit` are empty)."""
     nodes = [change.node_id for change in found.changes if change.node_id]
     merged = [change.node_id for change in found.changes if change.node_id and change.did == "merged"]
     return UndoneOp(task.op.name, op, commit, task.op.subject, nodes, merged, found.changes)
@@ -237,8 +242,10 @@ def _plan(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> Un
 def _today(
     ormah: Ormah, task: UndoTask, ahead: Mapping[str, Version | None] | None = None
 ) -> dict[str, Version | None]:
-    """Each key's file as it is on disk now (or will be, `ahead`): where the index has the note, else where the op left or
-    found it."""
+    """Return each key's file as it is on disk now, or in `ahead`.
+
+    A note is looked up where the index has it, otherwise where the op left or found it.
+    """
     ids = [node for key in task.pairs if (node := node_of(key))]
     rows = ormah.index.notes(ids, connections=False)
     found: dict[str, Version | None] = {}
@@ -254,7 +261,7 @@ def _today(
 
 
 def _is_readable(ormah: Ormah, row: NodeRow) -> bool:
-    """Return False for a file that cannot be read as a note: such a one is matched by its path alone."""
+    """Whether a file can be read as a note; one that cannot is matched by its path alone."""
     data = ormah.vault.read(row.path) if row.lent else None
     return data is None or codec.parse(data, row.path).kind is not NoteKind.BROKEN
 
@@ -265,7 +272,7 @@ def _paths(pair: Pair) -> list[str]:
 
 
 def _versions(ormah: Ormah, key: str, paths: Sequence[str], *, bare: bool) -> Iterator[Version]:
-    """`bare`: a file that was left to the person counts without its id, too."""
+    """Yield the versions at these paths that match the key. `bare`: a file without an id also matches."""
     for path in dict.fromkeys(paths):
         data = ormah.vault.read(path)
         if data is not None:
@@ -276,8 +283,10 @@ def _versions(ormah: Ormah, key: str, paths: Sequence[str], *, bare: bool) -> It
 
 
 def _uncommitted(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> dict[str, str]:
-    """{key: path} of what differs from HEAD: edited, moved or removed, and not taken in. What was left to the person is not
-    to be taken in."""
+    """Return `{key: path}` of files that differ from HEAD: edited, moved or removed.
+
+    Files that were left to the person are skipped, because they need not be committed.
+    """
     found: dict[str, str] = {}
     for key, version in now.items():
         if key in task.did.left:
@@ -294,7 +303,7 @@ def _uncommitted(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]
 
 
 def _places(ormah: Ormah, task: UndoTask, pieces: Mapping[str, UndoPiece]) -> Iterator[UndoConflict]:
-    """A note goes back to where it was, and not over another file."""
+    """Yield conflicts for notes that cannot return to their old path, because another file is there or has their id."""
     leaving = {piece.now.path for piece in pieces.values() if piece.now and _goes(piece)}
     twins = _twins(ormah) if any(piece.now is None and piece.wanted for piece in pieces.values()) else {}
     taken: set[str] = set()
@@ -315,12 +324,12 @@ def _places(ormah: Ormah, task: UndoTask, pieces: Mapping[str, UndoPiece]) -> It
 
 
 def _goes(piece: UndoPiece) -> bool:
-    """Whether a file appears at a place, or leaves it."""
+    """Whether a file appears at its path, or leaves it."""
     return piece.now is None or piece.wanted is None or piece.now.path != piece.wanted.path
 
 
 def _twins(ormah: Ormah) -> dict[str, str]:
-    """{id: path} of files that a person broke and that still carry an id."""
+    """Return `{id: path}` of files with broken frontmatter that still contain an id."""
     found = {}
     for path in [path for path, kind in ormah.index.kinds().items() if kind == NoteKind.BROKEN]:
         data = ormah.vault.read(path)

@@ -1,4 +1,4 @@
-"""Take ops back: some by name, all of a run, or all that a job did since a time. Newest first, each its own commit."""
+"""Undo ops: by name, all of a run, or all that a job did since a time. Newest first, each in its own commit."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ if TYPE_CHECKING:
     from ormahd.vault.history import Op
 
 SHOWN = 100
-"""Conflicts that an answer lists."""
+"""Most conflicts in an answer."""
 NAMED = 3
-"""Notes that a sentence names."""
+"""Most notes that a sentence names."""
 GONE = "nothing of it is left to undo"
 DONE = "it is undone already"
 
 
 def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int, int, str], None]) -> UndoResult:
-    """Take back what `wish` names. One op alone either is undone or raises; of several each that conflicts is left alone.
+    """Undo the ops that `wish` names. A single named op is undone or raises; of several ops, those that conflict are
+    left alone.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the ops, the run, the job. Unconfirmed: files of the person's would go. Conflict: an op that is not ours, is undone already or
-        cannot be undone at all; one op alone that conflicts (`data["conflicts"]`). VaultBusy: git is held by somebody
-        else; of several, `data["undone"]` names those that were undone before.
+        NotFound, Ambiguous, BadRequest: the ops, the run, the job. Unconfirmed: files of the person would be removed or
+        moved. Conflict: an op that was not made by Ormah, is undone already or cannot be undone; a single named op that
+        conflicts (`data["conflicts"]`). VaultBusy: another git operation is under way; of several ops, `data["undone"]`
+        lists those already undone.
     """
     by_name = bool(wish.ops)
     if sum([by_name, wish.run is not None, wish.job is not None]) != 1:
@@ -66,7 +68,7 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
 
 
 def _foreseen(ormah: Ormah, ops: Sequence[Op], wish: UndoParams) -> tuple[UndoResult, list[tuple[str, str | None]]]:
-    """What the undo would come to, each op after those that are newer, and the files that would be removed or moved."""
+    """Return what the undo would do, each op after the newer ones, and the files that would be removed or moved."""
     out = UndoResult([], [], [], dry_run=True)
     ahead: Ahead = {}
     going: dict[str, str | None] = {}
@@ -93,7 +95,7 @@ def _foreseen(ormah: Ormah, ops: Sequence[Op], wish: UndoParams) -> tuple[UndoRe
 
 
 def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> UndoMergeResult:
-    """Take back the merge of two memories whose op or commit begins with `merge_id`.
+    """Undo the merge of two memories whose op or commit begins with `merge_id`.
 
     Raises as `undo`; NotFound also for an op of another kind.
     """
@@ -168,8 +170,11 @@ def _task(ormah: Ormah, op: Op, wish: UndoParams, run: str | None) -> UndoTask:
 
 
 def _named(ormah: Ormah, names: Sequence[str], *, whole: bool) -> list[Op]:
-    """The ops that these names begin, newest first, each once; all of them can be undone. One that another of them undid
-    can: that one is newer, so it goes first. `whole`: with an adoption goes what was chosen with it."""
+    """Return the ops whose names begin so, newest first, without duplicates. Raises Conflict for one that cannot be undone.
+
+    An op that is undone by another of these ops is allowed: the other is newer, so it is undone first. `whole`: also
+    include choices made with an adoption.
+    """
     found = {op.commit: op for op in [find_op(ormah.vault, name) for name in names]}
     if whole:
         found |= {op.commit: op for op in _choices(ormah, list(found.values()))}
@@ -181,8 +186,10 @@ def _named(ormah: Ormah, names: Sequence[str], *, whole: bool) -> list[Op]:
 
 
 def _choices(ormah: Ormah, ops: Sequence[Op]) -> list[Op]:
-    """What a person chose for folders, or for all notes, when they had these notes adopted; not while other notes are left of
-    what was adopted then."""
+    """Return the ops that recorded the choices for folders or all notes, made when these notes were adopted.
+
+    Such an op is left out while other notes of the same adoption stay adopted.
+    """
     view = ormah.vault.oplog.view()
     names = {op.name for op in ops}
     runs = {op.run for op in ops if op.kind == Kind.ADOPT and op.run and op.nodes}
@@ -246,7 +253,7 @@ def _undone_by(ormah: Ormah, op: Op) -> str | None:
 
 
 def _beyond(ormah: Ormah, op: Op) -> str | None:
-    """Why the op can never be undone, or None."""
+    """Return why the op can never be undone, or None."""
     if op.op is None:
         return "it is a commit that was made by hand, not one of ours"
     if op.kind == Kind.INIT or ormah.vault.git.resolve(f"{op.commit}^1") is None:
@@ -277,7 +284,7 @@ def _in_the_way(op: Op, exc: Conflict) -> UndoConflict:
 
 
 def _excluded(op: Op, left: Left) -> Conflict:
-    """The conflict of one op alone, with all that is needed to decide."""
+    """Return the error for a single op that conflicts, with the data needed for a decision."""
     notes: dict[str, list[str]] = {}
     for clash in left.clashes:
         name = f"“{clash.title}” ({short_id(clash.node_id)})" if clash.node_id else clash.path
@@ -295,7 +302,7 @@ def _excluded(op: Op, left: Left) -> Conflict:
 
 
 def _together(whats: Sequence[str]) -> str:
-    """`was changed since: title` and `was changed since: text` as one sentence."""
+    """Join `was changed since: title` and `was changed since: text` into one sentence."""
     parted = [what.partition(": ") for what in dict.fromkeys(whats)]
     heads = dict.fromkeys(head for head, _, _ in parted)
     named = {head: ", ".join(tail for one, _, tail in parted if one == head and tail) for head in heads}

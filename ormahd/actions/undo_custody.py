@@ -1,5 +1,6 @@
-"""Files of the person in an undo: left to them without our lines, and unknown to git where git did not know them before; or
-taken in again.
+"""The person's files in an undo: left to the person without Ormah's lines, or adopted again.
+
+A file that git did not track before the op is untracked again.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from ormahd.vault.vault import Vault
 
 LIST = f"path:{released.PATH}"
-"""The key of the list of released files."""
+"""Key of the list of released files."""
 
 
 def custody_words(found: UndoPlan) -> tuple[list[tuple[str, str]], str | None]:
-    """The trailers of an undo for the files that it leaves or takes, and the subject of its first commit (None: none)."""
+    """Return the trailers of an undo that releases or adopts files, and the subject of its first commit (None: no
+    such commit)."""
     left = [piece for piece in found.pieces.values() if piece.custody == "leave"]
     taken = [piece for piece in found.pieces.values() if piece.custody == "take"]
     if left:
@@ -41,7 +43,7 @@ def _names(pieces: list[UndoPiece]) -> list[str]:
 
 
 def put(vault: Vault, tx: Transaction, pieces: Mapping[str, UndoPiece]) -> None:
-    """Have the transaction make of each file what it is to be. Files that are left go on the list of released files."""
+    """Add each file's change to the transaction. Files left to the person are added to the list of released files."""
     left: list[Released] = []
     plain = {key: (piece.now, piece.wanted) for key, piece in pieces.items() if piece.custody is None}
     for key, piece in pieces.items():
@@ -67,7 +69,7 @@ def put(vault: Vault, tx: Transaction, pieces: Mapping[str, UndoPiece]) -> None:
 
 
 def committed_by_hand(vault: Vault, since: str) -> set[str]:
-    """Paths that commits of the person's own changed since a commit; what `git revert` changed is not meant."""
+    """Return the paths that the person's own commits changed since a commit; commits of `git revert` do not count."""
     found: set[str] = set()
     own = False
     arguments = ["--format=%x01%(trailers:key=Ormah-Op,valueonly)%x02%b", "--name-only", "--no-renames"]

@@ -1,4 +1,4 @@
-"""What an undo's commit says: a sentence for people, what became of each note, and what was taken back, for programs."""
+"""The commit message of an undo: a sentence, what became of each note, and trailers that name what was undone."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ormahd.vault.history import Op
 
 SAID = 40
-"""Changes that a commit's message lists; a large import has thousands."""
+"""Most changes that a commit message lists."""
 
 
 def subject(op: Op) -> str:
-    """`Undo: …`, and of an undo `Redo: …`, however often it goes back and forth."""
+    """Return `Undo: …`, or `Redo: …` for the undo of an undo, and so on alternately."""
     if op.kind == Kind.UNDO:
         for verb, other in (("Undo: ", "Redo: "), ("Redo: ", "Undo: ")):
             if op.subject.startswith(verb):
@@ -29,7 +29,7 @@ def subject(op: Op) -> str:
 
 
 def body(task: UndoTask, changes: Sequence[UndoChange], reasons: Sequence[str]) -> str:
-    """What was taken back, what became of each note, and where a rule chose between two changes."""
+    """Return what was undone, what became of each note, and where a merge rule decided."""
     op = task.op
     which = f"{op.kind}, {op.source}, {iso(op.time)}"
     lines = [f"Takes back {'a part of ' if task.parts else ''}{op.name} ({which})."]
@@ -43,7 +43,7 @@ def body(task: UndoTask, changes: Sequence[UndoChange], reasons: Sequence[str]) 
 
 
 def trailers(task: UndoTask) -> list[tuple[str, str]]:
-    """What `git.oplog` knows it by."""
+    """Return the trailers by which `git.oplog` recognises what was undone."""
     if not task.parts:
         return [(UNDOES, task.op.name)]
     return [(UNDOES_PART, " ".join(word for word in part if word)) for part in task.parts]

@@ -1,4 +1,4 @@
-"""A part of an op: what it did to one note, or only to that note's edges that lead to another."""
+"""A part of an op: its changes to one note, or only to that note's edges to another memory."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ SHOWN = 10
 def narrowed(
     ormah: Ormah, op: Op, pairs: Mapping[str, Pair], node: str, edge: str | None
 ) -> tuple[dict[str, Pair], list[Part]]:
-    """Of what an op changed, the part of one note (`node`: a prefix of its id), as (before, after) and by name. With
-    `edge` (`ID` or `TYPE:ID`, a prefix) only its edges to that node: before the op all else was as the op left it.
+    """Return the part of an op's changes that concerns one note, as `{id: (before, after)}` and as named parts.
+
+    `node`: a prefix of the note's id. `edge`: `ID` or `TYPE:ID` (a prefix), for only its edges to that memory; then
+    "before" differs from the op's result in these edges only.
 
     Raises:
-        NotFound: the op did not touch the note, or no such edge of it. BadRequest, Ambiguous: the ids.
+        NotFound: the op did not change the note, or no such edge. BadRequest, Ambiguous: the ids.
         Conflict: that part is undone already.
     """
     node_id = _node_of_op(op, pairs, node)
@@ -88,7 +90,7 @@ def _edges(ormah: Ormah, op: Op, node_id: str, pair: Pair, edge: str) -> tuple[P
         link=[was[key] for key in keys if key in was],
     )  # fmt: skip
     if before is not None and before.path == after.path and _same(before, Version(after.path, data)):
-        return (before, after), keys  # these edges were all that the op did to the note
+        return (before, after), keys  # the op changed nothing else in the note
     return (Version(after.path, data), after), keys
 
 
@@ -102,7 +104,7 @@ def _leads(ormah: Ormah, link: NoteLink, target: str) -> bool:
 
 
 def _same(one: Version, other: Version) -> bool:
-    """Whether two versions of a note say the same, but for when they were written."""
+    """Whether two versions of a note have the same content, ignoring `updated`."""
     return _said(codec.parse(one.data, one.path)) == _said(codec.parse(other.data, other.path))
 
 

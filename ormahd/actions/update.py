@@ -1,4 +1,4 @@
-"""Change fields of a memory: only what was named, only the lines it must; `clear` takes a field away."""
+"""Change fields of a memory. Only the lines concerned are rewritten; `clear` removes a field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLEARABLE = ("title", "space", "tags", "valid_until", "outdated_reason")
 
 
 class Update(Struct, frozen=True):
-    """What is to become of a node. `set` holds checked values by field name; `clear` names fields to take away."""
+    """The changes to a node. `set`: checked values by field name; `clear`: names of fields to remove."""
 
     set: Mapping[str, Any] = field(default_factory=dict)
     clear: Collection[str] = ()
@@ -38,11 +38,11 @@ class Update(Struct, frozen=True):
 
 
 def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteResult:
-    """Change the node that `node_id` (full or unique prefix) names.
+    """Change the node that `node_id` names (full id or unique prefix).
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id, or a wish that makes no sense. Conflict: `expect` is not the note's
-        digest any more. InvalidNote: the note cannot be read, so it is left alone.
+        NotFound, Ambiguous, BadRequest: the id, or an invalid change. Conflict: `expect` is not the note's present digest.
+        InvalidNote: the note cannot be read, so it is left unchanged.
     """
     for name in change.clear:
         if name not in CLEARABLE:
@@ -76,7 +76,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteR
         links = [_link(ormah, seen, asked) for asked in change.connections]
         clear = [name for name in change.clear if name not in wish]
         if "space" in clear:
-            wish["everywhere"] = True  # said on purpose, so that no job takes it back
+            wish["everywhere"] = True  # recorded as intended, so that no job assigns a space again
         edited = codec.edit(seen.data, seen.path, set=wish, clear=clear, link=links, content=content)
         name = headline(wish.get("title", seen.note.title), content or seen.note.content)
         if edited == seen.data:
@@ -125,7 +125,10 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteR
 
 
 def _kin(ormah: Ormah, node_id: str) -> set[str]:
-    """The memory itself, and what is known to have become of it or to contradict it: nothing new to tell."""
+    """Return the ids of the memory itself and of those connected to it by evolution, derivation or contradiction.
+
+    These are not reported as similar, because the relation is known.
+    """
     out, into = ormah.index.edges(node_id)
     known = (EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM)
     return {node_id} | {end for edge in [*out, *into] if edge.edge in known for end in (edge.source, edge.target)}

@@ -1,4 +1,4 @@
-"""What actions answer with: nodes and edges as callers see them, and their text for agents that read prose."""
+"""Convert nodes and edges to replies: as values, and as text for agents."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 HEAD = 1_000
-"""Characters of a text in which its first line is looked for."""
+"""Characters of a text in which its first line is searched."""
 
 
 def stem(path: str) -> str:
-    """The name by which wikilinks call the note at `path`: its file name without `.md`."""
+    """Return the name of the note at `path` in wikilinks: its file name without `.md`."""
     return PurePosixPath(path).stem
 
 
 def iso(when: datetime | None) -> str | None:
-    """ISO 8601 in UTC with a `Z`; microseconds only where there are some."""
+    """Return ISO 8601 in UTC with a `Z`; microseconds only if they are not zero."""
     return None if when is None else when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def headline(title: str | None, content: str, limit: int = 72) -> str:
-    """A line that names the memory: its title, else the beginning of its text."""
+    """Return a line that names the memory: its title, otherwise the beginning of its text."""
     said = "" if title else beginning(content, HEAD)
     line = title or next((" ".join(line.split()) for line in said.splitlines() if line.strip()), "(empty)")
     return shortened(line, limit)
 
 
 def edge_view(other: NodeRow, edge: EdgeRow | NoteLink) -> Edge:
-    """An edge, resolved or about to be written, as seen from the node at its near end."""
+    """Return an edge, stored or about to be written, as seen from one end; `other` is the node at the opposite end."""
     return Edge(
         other.id, other.short_id, edge.edge.value, edge.weight, headline(other.title, other.content), iso(edge.created),
         edge.reason,
@@ -58,7 +58,7 @@ def edge_views(index: Reader, edges: list[EdgeRow], *, incoming: bool) -> list[E
 def node_view(
     index: Reader, row: NodeRow, as_of: AsOf | UnsetType = UNSET, older_than: str | None = None
 ) -> NodeResult:
-    """A node with its connections, from the index that has it (today's, or that of an earlier state)."""
+    """Return a node with its connections, from the index of today or of an earlier state."""
     out, incoming = index.edges(row.id)
     connections = Connections(edge_views(index, out, incoming=False), edge_views(index, incoming, incoming=True))
     strength = row.strength
