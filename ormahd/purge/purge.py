@@ -53,7 +53,7 @@ class Prepared(Struct, frozen=True):
 
 
 def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> Survey:
-    """Return what would be rewritten; changes nothing. Raises what `check_place` raises."""
+    """Find what would be rewritten, without changing anything. Raises the errors of `check_place`."""
     check_place(vault)
     return survey(Store(vault.git.common), forgotten, taken, progress)
 
@@ -211,14 +211,14 @@ def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> None
 
 
 def discard(vault: Vault) -> None:
-    """Remove what `prepare` made, when it will not be used."""
+    """Remove the clone that `prepare` made, when it will not be used."""
     if swap.read_journal(vault.git) is None:
         swap.finish(vault.git)
 
 
 def pending(vault: Vault) -> Forgotten | None:
-    """Return what was purged from the history but must still be removed from index and state (see `finish`); None:
-    nothing."""
+    """Return the memory that was purged from the history but must still be removed from index and state (see `finish`);
+    None: there is none."""
     journal = swap.read_journal(vault.git)
     return None if journal is None or not swap.is_clean(vault.git) else journal.forgotten
 

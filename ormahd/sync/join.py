@@ -48,8 +48,8 @@ class Releases:
         return _entry(self._here, key, before.path) is not None
 
     def there(self, key: str, before: Version, ours: Version) -> Version | None:
-        """Return what `ours` becomes in the folder when the other side released the file; None: it did not. `before`:
-        the base version."""
+        """Return the version of `ours` that stays in the folder when the other side released the file; None: the file
+        was not released. `before`: the base version."""
         entry = _entry(self._there, key, before.path)
         if entry is None:
             return None
@@ -187,7 +187,8 @@ def _lines(vault: Vault, old: str | None, new: str) -> dict[str, tuple[Line, Lin
 def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
     """Plan the join of `other` to `head`. Reads only the history.
 
-    Raises: |        Conflict: the other side has a file that this vault cannot take; nothing was changed.
+    Raises:
+        Conflict: the other side has a file that this vault cannot take; nothing was changed.
     """
     check_files(vault, base, other)
     out = Plan(base, head, other)
@@ -251,7 +252,7 @@ def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[
 
 
 def settle(out: Plan, key: str, base: Version | None, ours: Version | None, theirs: Version | None) -> Version | None:
-    """Return what one file becomes; never fails. Conflicts, and the reasons of choices, are added to the plan."""
+    """Return the version that one file gets; never fails. Conflicts, and the reasons of choices, are added to the plan."""
     joined = join(base, ours, theirs)
     if not joined.conflicts:
         out.reasons += [f"{joined.version.path}: {reason}" for reason in joined.reasons if joined.version]
@@ -351,10 +352,12 @@ def _entries(
 def carry_out(
     vault: Vault, found: Plan, subject: str, *, source: str, person: bool, body: Sequence[str] = ()
 ) -> Committed | None:
-    """Set the plan's conflicts aside, and write its files and its commit. Return the commit; None: HEAD has it all.
+    """Set the plan's conflicts aside, and write its files and its commit. Return the commit; None: HEAD contains all
+    changes.
 
-    Raises: |        Conflict: a file, or HEAD, is not what the plan was made from. VaultBusy: another program holds
-    git. In both cases |        nothing was changed.
+    Raises:
+        Conflict: a file, or HEAD, is not what the plan was made from.
+        VaultBusy: another program holds git. In both cases nothing was changed.
     """
     said = [*body, *found.reasons]
     said += [

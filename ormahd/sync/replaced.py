@@ -87,8 +87,9 @@ def taken_back(vault: Vault, one: Aside, today: bytes) -> bytes:
     """Return today's note with this machine's values restored where the other's replaced them; the rest stays
     unchanged.
 
-    Raises: |        BadRequest: no value of this machine was replaced, or it had removed the note. |        Conflict:
-    the values were changed since the sync.
+    Raises:
+        BadRequest: no value of this machine was replaced, or it had removed the note.
+        Conflict: the values were changed since the sync.
     """
     versions = {side: (vault.root / file).read_bytes() for side, file in one.files.items()}
     ours, theirs = versions.get("ours"), versions.get("theirs")

@@ -73,7 +73,8 @@ def _both(theirs: bytes, ours: bytes) -> bytes:
 
 
 def _one_self(theirs: Version, ours: Version) -> Version | None:
-    """Return their self node with our links, tags and text added; None when one of the two cannot be read or changed."""
+    """Return the remote's self node with our links, tags and text added; None when one of the two cannot be read or
+    changed."""
     here, there = parse(ours.data, ours.path), parse(theirs.data, theirs.path)
     if here.kind is not NoteKind.NOTE or there.kind is not NoteKind.NOTE or here.id is None or there.id is None:
         return None

@@ -73,8 +73,8 @@ class _Placed(Struct):
 
 
 class _Next(Struct):
-    """The commits that HEAD is to move to, built in memory (None: HEAD has all of that op already), and the git
-    processes that wait to write the index and to move the branch."""
+    """The commits to which HEAD will move, built in memory (None: HEAD contains the op already), and the git processes
+    that wait to write the index and to move the branch."""
 
     intents: tuple[Intent, ...]
     head: str | None
@@ -148,9 +148,11 @@ class Applier:
             self.at("promised")
 
     def apply(self, batch: Sequence[Queued], refused: Refused) -> str | None:
-        """Commit ops in order. Return why they must wait, or None when they are done: each committed op has a `result`,
-        except one whose changes HEAD had already. `refused` is asked when a file is not the expected version. When an
-        exception is raised, no op of the batch was done, though some may be promised."""
+        """Commit ops in order. Return a reason why they must wait, or None when they are done.
+
+        Each committed op has a `result`, except one whose changes HEAD had already. `refused` is called when a file is
+        not the expected version. If an exception is raised, no op of the batch was done, though some may be promised.
+        """
         self._still()
         if why := busy(self.git, self.lock):
             self.lock.release()  # left by `repair`: other programs must not wait for it while we wait
@@ -237,8 +239,8 @@ class Applier:
         return False
 
     def _check(self, intent: Intent, root: str | None) -> None:
-        """Raise Conflict where HEAD has a file, link or submodule in place of a parent folder, or another file stands
-        where a link or submodule of the op is to be."""
+        """Raise Conflict when a parent folder of a file is a file, link or submodule in HEAD, or when another file is
+        in the place of a link or submodule of the op."""
         for step in intent.steps:
             if step.data is not None:
                 self.objects.passable(root, self.where(step.path))
@@ -247,8 +249,8 @@ class Applier:
             check(self.worktree, intent.entries, freed, self._target)
 
     def _unchanged(self, intent: Intent) -> None:
-        """Raise Displaced where a file that the op commits without writing it has changed: a git that held index.lock
-        before us (`git stash`, `git checkout`) may have replaced it."""
+        """Raise Displaced when a file has changed that the op commits without writing it: another git process that held
+        index.lock before (`git stash`, `git checkout`) may have replaced it."""
         for step in intent.steps:
             if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
                 raise Displaced(step.path, found)

@@ -31,7 +31,7 @@ class Builder:
         self._where = where
 
     def build(self, intents: Sequence[Intent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Told]:
-        """Return the commit of each op (None: HEAD has all of it) and the entries that git's index must get. New
+        """Return the commit of each op (None: HEAD contains its changes) and the entries that git's index must get. New
         objects are added to `fresh`."""
         root = self._objects.root(head)
         parent = head
@@ -115,11 +115,11 @@ class Builder:
         self, intent: Intent, tree: str, root: str | None, parent: str | None, head: str | None, person: Identity | None,
         fresh: Fresh,
     ) -> str | None:  # fmt: skip
-        """Return the op's commit, or None when HEAD has it all.
+        """Return the op's commit, or None when HEAD contains all its changes.
 
-        An op that joins another commit gets that as its second parent, even when no file changes. If the result equals
-        the other commit and nothing here goes beyond it, that commit itself is returned (a fast-forward). Otherwise two
-        machines would answer each other's merge commits for ever.
+        An op that joins another commit gets that as its second parent, even when no file changes. When a fast-forward
+        is possible, the other commit itself is returned. Otherwise two machines would answer each other's merge commits
+        for ever.
         """
         parents = [] if parent is None else [parent]
         other = intent.joins

@@ -29,7 +29,7 @@ LEFT_OUT: Final = (FILES, LEFT)
 
 
 class Did(Struct):
-    """What an op did. `pairs`: `{key: (before, after)}`, for a person's file as it was in the folder."""
+    """The effects of an op. `pairs`: `{key: (before, after)}`, for a person's file as it was in the folder."""
 
     pairs: dict[str, Pair]
     held: dict[str, bytes | None] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Did(Struct):
 
 
 def read(vault: Vault, op: Op) -> Did:
-    """Return what an op did, read from the history alone."""
+    """Return the effects of an op, read from the history alone."""
     between = vault.git.resolve(f"{op.commit}^1")
     before = between
     middle: Mapping[str, str] = {}

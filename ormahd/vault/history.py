@@ -69,8 +69,9 @@ def list_ops(
     times (`since` included, `before` excluded) or dates (whole days, both included); UTC unless a time zone is given.
     `before` may also be a unique prefix of an op or a commit: then the ops after it in the list, its next page.
 
-    Raises: |        BadRequest: an unknown kind, a date that cannot be read, a limit below 1. |        NotFound,
-    Ambiguous: the op that `before` names.
+    Raises:
+        BadRequest: an unknown kind, a date that cannot be read, a limit below 1.
+        NotFound, Ambiguous: the op that `before` names.
     """
     if limit < 1:
         raise BadRequest(f"limit is {limit}", hint="give a number from 1")
@@ -104,8 +105,9 @@ def list_ops(
 def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
     """Return the op (of this kind) whose id, or whose commit's id, has this unique prefix.
 
-    Raises: |        BadRequest: the prefix is shorter than four characters or cannot be an id. |        NotFound,
-    Ambiguous (`data["ids"]`).
+    Raises:
+        BadRequest: the prefix is shorter than four characters or cannot be an id.
+        NotFound, Ambiguous (`data["ids"]`).
     """
     wanted = prefix.strip().lower()
     if not re.fullmatch(rf"[0-9a-z]{{{MIN_PREFIX},64}}", wanted):
@@ -205,8 +207,8 @@ def _touching(vault: Vault, node_id: str) -> frozenset[str]:
 
 
 def _paths_at_head(vault: Vault, node_id: str) -> set[str]:
-    """Return the paths at which HEAD has the note; for a note that a person wrote and committed, whose id no op and no
-    file name tells."""
+    """Return the paths where HEAD has a note that a person wrote and committed, found by a search for its id in all
+    files."""
     if vault.head() is None:
         return set()
     found = set()

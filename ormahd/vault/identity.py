@@ -185,7 +185,7 @@ class Identity:
             return False
 
     def owner(self, node_id: str, path: str) -> str | None:
-        """Return the path of another file that owns the id, so that `path` may not use it; None: `path` may."""
+        """Return the path of another file that owns the id; None: the file at `path` may have it."""
         if node_id in self._taken:
             other = self._taken[node_id]
             return None if other == path else other
@@ -208,7 +208,7 @@ class Identity:
         return self._renamed[1]
 
     def rename(self, renamed: dict[str, str]) -> None:
-        """Set what `renamed` returns, after a commit of ours changed the file during this scan."""
+        """Set the value that `renamed` returns, after Ormah committed a change of that file during this scan."""
         self._renamed = self._tree.get(RENAMED), renamed
 
     def lent(self, vault_id: str, path: str, renamed: Mapping[str, str] | None = None) -> str:

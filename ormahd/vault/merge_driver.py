@@ -102,7 +102,7 @@ def _attributes(vault: Vault, _wanted: str) -> list[str]:
 
 
 def _missing(data: bytes) -> bytes:
-    """Return our lines for those patterns that have no merge attribute in this `.gitattributes`."""
+    """Return those of our lines for whose pattern this `.gitattributes` has no merge attribute."""
     said = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
     known = {words[0] for words in said if any(word.lstrip("-!").split("=")[0] == "merge" for word in words[1:])}
     return "".join(line for line in ATTRIBUTES.splitlines(keepends=True) if line.split()[0] not in known).encode()
@@ -151,8 +151,8 @@ def remove(vault: Vault) -> list[str]:
 
 
 def without_ours(vault: Vault) -> dict[str, tuple[bytes, bytes]]:
-    """Return `{path: (today's bytes, without our lines)}` of the .gitattributes and .gitignore files outside `.ormah`
-    that have lines of ours."""
+    """Return `{path: (today's bytes, the same without Ormah's lines)}` of .gitattributes and .gitignore files outside
+    `.ormah`."""
     wanted = {f"{vault.home}/.gitattributes" if vault.home else ".gitattributes": ATTRIBUTES.encode()}
     if not vault.home and not made_by_person(vault, [(".gitignore", None)]):
         wanted[".gitignore"] = ROOT_IGNORED.encode()

@@ -35,8 +35,10 @@ def find_standing(vault: Vault, text: str, now: datetime) -> Standing:
     a time zone is given. It means the last commit up to then among HEAD's first parents. Anything else is a revision: a
     unique prefix of an op or commit, a branch, a tag, or whatever git accepts.
 
-    Raises: |        BadRequest: the text is no time and no revision. Ambiguous: the prefix matches several. |
-    NotFound: nothing has that name, or the history begins later.
+    Raises:
+        BadRequest: the text is no time and no revision.
+        Ambiguous: the prefix matches several.
+        NotFound: nothing has that name, or the history begins later.
     """
     asked = text.strip()
     if not asked or len(asked) > 500 or not asked.isprintable():

@@ -16,11 +16,11 @@ from ormahd.model.change import Committed, Kind
 from ormahd.vault.vault import Vault
 
 STEPS = 1000
-"""How many of our commits are remembered until the tree is next asked for."""
+"""Number of Ormah's commits that are remembered until the tree is next read."""
 MANY = 200
 """From this many paths on, all paths are listed instead of naming them on git's command line."""
 TRAIL = 64
-"""Number of steps kept for slow callers of `between`: a scan asks once while others have asked often."""
+"""Number of steps kept for `between`: a scan calls it once, while other callers may have updated the tree many times."""
 
 
 class Step(Struct, frozen=True):
@@ -38,7 +38,7 @@ class Look:
         self.vault = vault
         self._tree: tuple[str | None, dict[str, str]] | None = None
         self._steps: dict[str, tuple[str, Mapping[str, str | None]]] = {}
-        """`{parent: (commit, its changes)}` of our commits since the cached tree."""
+        """`{parent: (commit, its changes)}` of Ormah's commits since the cached tree."""
         self._trail: deque[Step] = deque(maxlen=TRAIL)
         self._lock = threading.Lock()
         self._ours: set[str] | None = None
@@ -59,7 +59,7 @@ class Look:
 
     def tree(self, head: str | None) -> dict[str, str]:
         """Return `{path: blob id}` of the vault's folder in the commit `head`. The last result is cached, and updated
-        by our own commits without reading the tree again."""
+        by Ormah's own commits without reading the tree again."""
         kept = self._tree
         if kept is None or kept[0] != head:
             found = None if head is None else self._followed(kept, head)
@@ -67,8 +67,8 @@ class Look:
         return kept[1]
 
     def _followed(self, kept: tuple[str | None, dict[str, str]] | None, head: str) -> dict[str, str] | None:
-        """Return the cached tree updated by our commits from its commit up to `head`; None when another commit is
-        between, or no tree is cached."""
+        """Return the cached tree updated by Ormah's commits up to `head`; None when another commit is between, or no
+        tree is cached."""
         at = kept[0] if kept is not None else None
         changes: dict[str, str | None] = {}
         with self._lock:
@@ -108,8 +108,8 @@ class Look:
         return {os.fsdecode(name).removeprefix(vault.prefix) for name in out.split(b"\0") if name}
 
     def follow(self, done: Committed) -> None:
-        """Remember what a commit of ours changed. A sync's commit is not remembered, because it brings in more than its
-        files."""
+        """Remember the changes of one of Ormah's commits. A sync's commit is not remembered, because it changes more
+        than its listed files."""
         with self._lock:
             if done.parent is None or done.kind is Kind.SYNC or len(self._steps) >= STEPS:
                 self._steps.clear()
@@ -123,8 +123,8 @@ class Look:
                 self._steps[done.parent] = done.commit, changes
 
     def _blob(self, commit: str, path: str, data: bytes) -> str | None:
-        """Return the id of the blob for these bytes in a commit of ours; it is looked up where git may have converted
-        them."""
+        """Return the blob id of these bytes in one of Ormah's commits; read from the commit where git may have
+        converted the bytes."""
         vault = self.vault
         return vault.blob_at(commit, path) if vault.attributes.words(path) else vault.blob_id(path, data)
 
@@ -149,7 +149,7 @@ class Look:
         return {os.fsdecode(name).removeprefix(vault.prefix) for name in out.split(b"\0") if name}
 
     def wrote(self, path: str) -> bool:
-        """Whether a commit of ours ever added or changed the file."""
+        """Whether one of Ormah's commits ever added or changed the file."""
         if self._ours is None:
             self._ours = set()
             prefix = self.vault.prefix
@@ -161,7 +161,7 @@ class Look:
         return path in self._ours
 
     def written(self, paths: Collection[str]) -> None:
-        """Record that a commit of ours just wrote these paths."""
+        """Record that one of Ormah's commits just wrote these paths."""
         if self._ours is not None:
             self._ours.update(paths)
 

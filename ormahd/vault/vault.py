@@ -110,7 +110,7 @@ class Vault:
         self._here = threading.local()
         self._recovered = False
         self._unpurged: str | None = None
-        """What a person has to do about an interrupted purge, as a sentence."""
+        """Instructions for a person after an interrupted purge, as a sentence; None: there was none."""
         self._clock = clock
         self._ops = OpIds(clock, entropy)
         self._flusher = Flusher()
@@ -262,8 +262,8 @@ class Vault:
         return self._writer.between(self._ops(), lambda: self.git.mender.index(head=self.git.head()))
 
     def unwritable(self) -> list[str]:
-        """Return a sentence for each folder of the vault or its repository in which this user may not write; the first
-        `SHOWN` of them."""
+        """Return a sentence for each folder of the vault or its repository that this user cannot write to; at most
+        `SHOWN` are named."""
         ours = [self.root / name for name in ("", ".ormah", ".ormah/intent", STAGING)]
         gits = [self.git.git_dir, *(self.git.common / name for name in ("objects", "refs"))]
         notes = sorted({path.rpartition("/")[0] for path in self.tree()} - {""})
@@ -424,8 +424,8 @@ class Vault:
         self._writer.wait_for_git()
 
     def tidy(self) -> bool:
-        """Pack git's loose objects once there are many, and write what each commit changed into git's commit-graph.
-        True when done. Called now and then, because our own commits never start `git gc`."""
+        """Pack git's loose objects once there are many, and write git's commit-graph with the changed paths of each
+        commit. Return whether it was done. Called now and then, because Ormah's own commits never start `git gc`."""
         with self.lineage:
             return tidy(self.git)
 

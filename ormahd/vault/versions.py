@@ -98,7 +98,7 @@ class Versions:
         return 0 if found is None else len(found) + 1
 
     def of_node(self, commit: str, node_id: str) -> Changed | None:
-        """Return what a commit did to one note; None: nothing."""
+        """Return the change that a commit made to one note; None: no change."""
         short = short_id(node_id)
         changed = self.changed(commit)
         named = [

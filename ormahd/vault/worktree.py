@@ -33,7 +33,7 @@ _IGNORED_BY_HFS = "\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u206a\
 
 
 def safe_path(path: str) -> str:
-    """Return `path` if it is valid for a note: relative, posix, canonical, without `.git`. Raises BadRequest."""
+    """Return `path` unchanged if a note may have it: relative, posix, canonical, without `.git`. Raises BadRequest."""
     parts = path.split("/")
     try:
         odd = (

@@ -117,10 +117,10 @@ class Writer:
     # A transaction
 
     def commit(self, tx: Transaction) -> Committed | None:
-        """Write a transaction. Return its commit; None when nothing changes.
+        """Write a transaction. Return its commit; None when it changes nothing.
 
-        Raises Conflict (nothing was changed) or VaultBusy (the change is stored and follows; without `queue`, nothing
-        was changed).
+        Raises Conflict (nothing was changed) or VaultBusy (the change is stored and will be written later; without
+        `queue`, nothing was changed).
         """
         if self._holder == threading.get_ident():
             raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
@@ -410,7 +410,7 @@ class Writer:
             op.done.set()
             op.tried.set()
 
-    # Beside the thread
+    # Called from other threads
 
     def wait_for_git(self) -> None:
         """Wait until no other program holds git; raise VaultBusy after `wait` seconds. Nothing is promised meanwhile."""
